@@ -1,0 +1,31 @@
+# Each target does its own set-up; `make` alone lists them.
+
+SETUP := .venv/.set-up
+
+help:
+	@echo "make demo    real flights through the whole of Hourline, checked at the end; KEEP=1 leaves it up, WORKSPACE=folder says where"
+	@echo "make test    all checks and all tests (about 10 minutes on 2 cores)"
+	@echo "make check   lint, format, types and import contracts alone"
+	@echo "make clean   removes the environment, caches and workspaces of this checkout (not the jars, which all checkouts share)"
+
+demo: $(SETUP)
+	KEEP="$(KEEP)" WORKSPACE="$(WORKSPACE)" .venv/bin/python -m examples.nyc_flights.demo
+
+test: check
+	.venv/bin/python -m pytest
+
+check: $(SETUP)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+clean:
+	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
+
+$(SETUP): uv.lock pyproject.toml infra/jars.lock infra/setup.sh
+	@bash infra/setup.sh
+	@touch $@
+
+.PHONY: help demo test check clean

@@ -1,0 +1,97 @@
+"""Stage a recompute's rows; then publish: overwrite final hour by hour, and commit coverage once for all metrics."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from hourline import tables
+from hourline.declarations import Project, declaration_hash
+from hourline.layout import COVERAGE_SCHEMA, Layout, sql_timestamp
+from hourline.snapshot import pinned_versions
+from hourline.tiling import Tiling
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The recomputed rows of one metric, in its staged table, not yet published."""
+
+    tiling: Tiling
+    rows: pa.Table
+    hours: list[datetime]
+    """All hours that were recomputed, also those without rows."""
+    cut: int
+    """The sequence up to which events were counted."""
+
+
+class Publication:
+    """One publication, begun before its cut is taken: it commits on the versions that it found then, or not at all.
+
+    So whoever slept through another's publication, in whichever step, changes nothing and gets a ConflictError; and cuts never decrease.
+    """
+
+    def __init__(self, project: Project, tilings: list[Tiling]) -> None:
+        self._layout = Layout.of(project)
+        options = self._layout.storage_options
+        self._coverage = tables.open_or_create(
+            self._layout.coverage, options, COVERAGE_SCHEMA, tables.PUBLISHED, "which version of final counts, and up to which cut"
+        )
+        self._covered: pa.Table = self._coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)
+        self._final = {
+            tiling.metric.name: tables.open_or_create(
+                self._layout.final(tiling.source, tiling.metric), options, tiling.schema, tables.PUBLISHED, f"final tiles of {tiling.metric.name}"
+            )
+            for tiling in tilings
+        }
+
+    def stage(self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int) -> Staged:
+        """Keep what was recomputed in ``staged/<metric>``, for the audit and for inspection; no reader of results sees it."""
+        uri = self._layout.staged(tiling.source, tiling.metric)
+        table = tables.open_or_create(uri, self._layout.storage_options, tiling.schema, tables.STREAMED, f"staged tiles of {tiling.metric.name}")
+        tables.overwrite(table, rows, None, {"cut": cut})
+        return Staged(tiling, rows, hours, cut)
+
+    def publish(self, staged: list[Staged], moment: datetime) -> None:
+        """Overwrite the staged hours in final, then commit coverage: before that commit no reader sees any of it, after it all.
+
+        ``moment`` (UTC) dates it. Raises ConflictError; readers keep what they had.
+        """
+        fresh = [self._overwrite_final(item, moment) for item in staged]
+        self._commit_coverage(pa.concat_tables(fresh))
+
+    def _overwrite_final(self, staged: Staged, moment: datetime) -> pa.Table:
+        """Overwrite one metric's hours, on top of the version that counts; returns its new rows of coverage."""
+        metric = staged.tiling.metric.name
+        declaration = declaration_hash(staged.tiling.source, staged.tiling.metric)
+        table: DeltaTable = self._final[metric]
+        own = self._covered.filter(pc.and_(pc.equal(self._covered["metric"], metric), pc.equal(self._covered["declaration"], declaration)))
+        published = pinned_versions(own).get(metric, 0)  # version 0 is the empty table, as it was created
+        if table.version() != published:
+            # An earlier run got no further than this table. Built upon, its rows would be published with a cut that is not theirs.
+            tables.restore(table, published, {"restored": published})
+        tables.overwrite(table, staged.rows, _among("hour", staged.hours), {"cut": staged.cut, "hours": len(staged.hours)})
+        row = {
+            "metric": metric,
+            "declaration": declaration,
+            "source": staged.tiling.source.name,
+            "cut": staged.cut,
+            "version": table.version(),
+            "published": moment,
+        }
+        return pa.Table.from_pylist([{**row, "hour": hour} for hour in staged.hours], COVERAGE_SCHEMA)
+
+    def _commit_coverage(self, fresh: pa.Table) -> None:
+        """Replace the rows of the same metric, declaration and hour. Delta replaces by predicate: whatever else it meets is carried over."""
+        key = ["metric", "declaration", "hour"]
+        hours = pc.unique(fresh["hour"])
+        met = self._covered.filter(pc.is_in(self._covered["hour"], hours))
+        carried = met.join(fresh.select(key), key, join_type="left anti").select(COVERAGE_SCHEMA.names)
+        rows = pa.concat_tables([carried, fresh]).sort_by([(name, "ascending") for name in key])
+        tables.overwrite(self._coverage, rows, _among("hour", hours.to_pylist()), {"hours": len(hours)})
+
+
+def _among(column: str, hours: list[datetime]) -> str:
+    listed = ", ".join(f"'{sql_timestamp(hour)}'" for hour in hours)
+    return f"{column} IN ({listed})"

@@ -1,0 +1,55 @@
+"""Hourline's answers against the oracle's, cell by cell."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from examples.nyc_flights.oracle import Cells
+from serving_layer import Connection
+
+
+@dataclass
+class Comparison:
+    """How many cells (one measure of one group in one hour) were compared, and which of them differ."""
+
+    cells: Counter[str] = field(default_factory=Counter)
+    """By the state of their hour; ``missing`` where only the oracle has them."""
+    differences: list[str] = field(default_factory=list)
+
+    def add(self, other: "Comparison") -> None:
+        self.cells += other.cells
+        self.differences += other.differences
+
+
+def compare(connection: Connection, truth: dict[str, Cells]) -> Comparison:
+    """Compare every cell of every metric, at the connection's snapshot; rows that only one side has count as differing."""
+    comparison = Comparison()
+    for name, metric in connection.project.metrics.items():
+        columns = ["hour", *metric.dimensions, *metric.measures]
+        rows = connection.sql(f"SELECT {', '.join(columns)}, state FROM {name}").fetchall()
+        width = 1 + len(metric.dimensions)
+        got = {row[:width]: row[width:-1] for row in rows}
+        states = {row[:width]: row[-1] for row in rows}
+        for key in sorted(got.keys() | truth[name].keys(), key=str):
+            for measure, ours, theirs in zip_longest(metric.measures, got.get(key, ()), truth[name].get(key, ())):
+                comparison.cells[states.get(key, "missing")] += 1
+                if not same(ours, theirs):
+                    where = ", ".join(str(part) for part in key)
+                    comparison.differences.append(f"{name}.{measure} of {where}: Hourline says {ours}, the CSV says {theirs}")
+    return comparison
+
+
+def compare_days(connection: Connection, query: str, truth: list[tuple[object, ...]]) -> Comparison:
+    """Compare the answer to a question about days with the oracle's, as one row each."""
+    rows = connection.sql(query).fetchall()
+    pairs = list(zip_longest(rows, truth))
+    differences = [f"{query}: Hourline says {ours}, the CSV says {theirs}" for ours, theirs in pairs if ours != theirs]
+    return Comparison(Counter({"by day": sum(len(theirs or ours) - 1 for ours, theirs in pairs)}), differences)
+
+
+def same(ours: object, theirs: object) -> bool:
+    """Equal; means, whose last digits depend on the order of addition, within 1e-9."""
+    if isinstance(ours, float) and isinstance(theirs, float):
+        return math.isclose(ours, theirs, rel_tol=1e-9)
+    return ours == theirs

@@ -1,0 +1,72 @@
+"""Four days of flights through the whole of Hourline, checked against the CSV they come from: ``python -m examples.nyc_flights.demo``.
+
+From the environment: ``KEEP=1`` leaves Kafka and the speed layer up at the end, ``WORKSPACE=folder`` says where tables and logs lie (default:
+``.hourline`` beside this file), ``CI=true`` prints plain lines on a terminal too. The exit status is 1 when a number was off or something failed,
+130 after Ctrl-C. Nothing outlives the demo, kill -9 included, except what ``KEEP`` starts at its end.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from examples.nyc_flights.check import Comparison
+from examples.nyc_flights.flights import DAYS
+from examples.nyc_flights.oracle import Oracle
+from examples.nyc_flights.screen import Screen, verdict
+from examples.nyc_flights.stage import PROJECT, Stage, clear
+from examples.nyc_flights.story import tell
+from hourline.errors import HourlineError
+
+_DIFFERENCES_SHOWN = 20
+_NEXT = """\
+Nothing is left running; the tables stay, and reading them needs no stack:
+  . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
+  hourline query "SELECT carrier, sum(flights) AS flights, max(worst_delay) AS worst FROM departures GROUP BY carrier ORDER BY flights DESC"
+  hourline status"""
+_NEXT_UP = """\
+Kafka and the speed layer are up:
+  . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
+  hourline status
+  hourline replay {workspace}/demo/1.jsonl --source flights   # the same reports again: counted twice, revised ...
+  hourline recompute                                          # ... until this counts each once
+  hourline down                                               # stops both"""
+
+
+def play(screen: Screen) -> int:
+    """Play the demo on ``screen``; returns its exit status."""
+    keep = os.environ.get("KEEP", "") not in ("", "0")
+    workspace = Path(os.environ.get("WORKSPACE") or PROJECT / ".hourline").absolute()
+    # What ends a demo that nobody watches is to end it as Ctrl-C does: with everything stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        clear(workspace)
+        with Stage(screen, workspace) as stage:
+            tell(stage, Oracle(stage.flights, DAYS))
+        if keep:
+            screen.title("What next?")
+            stage.run("up")
+        screen.say((_NEXT_UP if keep else _NEXT).format(project=PROJECT, workspace=workspace))
+        return conclude(screen, stage.comparison)
+    except HourlineError as error:
+        screen.say(f"the demo failed: {error}", "bold red")
+        return 1
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Ctrl-C while DuckDB computes comes as its own RuntimeError.
+        if isinstance(error, RuntimeError) and str(error) != "Query interrupted":
+            raise
+        screen.say("interrupted; nothing is left running")
+        return 130
+
+
+def conclude(screen: Screen, comparison: Comparison) -> int:
+    """Say whether all numbers agreed, and which did not; returns the exit status."""
+    for difference in comparison.differences[:_DIFFERENCES_SHOWN]:
+        screen.say(difference, "red")
+    screen.say("")
+    screen.show(verdict(comparison))
+    return 1 if comparison.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(play(Screen()))

@@ -1,0 +1,65 @@
+"""What the demo sees of the hours while it runs: their answers as the serving layer gives them, and what has become of each."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+
+from serving_layer import Connection
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Hourline says of one hour."""
+
+    state: str
+    flights: int
+    mean_delay: float | None
+    """Minutes; None where every flight was cancelled."""
+
+
+class Hours:
+    """The hours of the metric ``traffic``, kept up to date by ``refresh``."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.now: dict[datetime, Answer] = {}
+        self.last_provisional: dict[datetime, Answer] = {}
+
+    def refresh(self) -> list[str]:
+        """Look again; returns what has happened to hours since, a sentence each."""
+        self.connection.refresh()
+        rows = self.connection.sql("SELECT hour, state, flights, mean_delay FROM traffic ORDER BY hour").fetchall()
+        before, self.now = self.now, {hour: Answer(*answer) for hour, *answer in rows}
+        self.last_provisional |= {hour: answer for hour, answer in self.now.items() if answer.state == "provisional"}
+        return _news(before, self.now)
+
+    @property
+    def flights(self) -> int:
+        return sum(answer.flights for answer in self.now.values())
+
+    @property
+    def states(self) -> Counter[str]:
+        """How many hours are in each state."""
+        return Counter(answer.state for answer in self.now.values())
+
+
+def _news(before: dict[datetime, Answer], now: dict[datetime, Answer]) -> list[str]:
+    changed = [(hour, before[hour], answer) for hour, answer in now.items() if hour in before and before[hour] != answer]
+    settled = [hour for hour, old, new in changed if (old.state, new.state) == ("provisional", "final")]
+    news = [f"{len(settled)} hours final: {hour_name(settled[0])} to {hour_name(settled[-1])}"] if settled else []
+    for hour, old, new in changed:
+        if new.state == "revised":
+            flights = f"{old.flights} → {new.flights} flights"
+            news.append(f"{hour_name(hour)} revised: {flights}, mean delay {minutes(old.mean_delay)} → {minutes(new.mean_delay)}")
+        elif old.state == "revised":
+            news.append(f"{hour_name(hour)} final again, with {new.flights} flights")
+    return news
+
+
+def hour_name(hour: datetime) -> str:
+    """``Jan 2 14:00``."""
+    return f"{hour:%b} {hour.day} {hour:%H:%M}"
+
+
+def minutes(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f} min"

@@ -1,0 +1,34 @@
+"""Draws the README's picture, from a whole run of the demo: ``python -m examples.nyc_flights.picture`` writes docs/demo.svg."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from examples.nyc_flights.demo import play
+from examples.nyc_flights.screen import Screen
+
+_FILE = Path(__file__).parents[2] / "docs" / "demo.svg"
+_FIRST, _AFTER = 3, 6
+"""The acts in the picture: from the first recompute until what was revised is final again."""
+
+
+class Camera(Screen):
+    """A screen that keeps some acts as a picture. As a terminal it would also keep each of its frames."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(highlight=False, force_terminal=False, record=True, width=100))
+        self._act = 0
+
+    def title(self, text: str) -> None:
+        self._act += 1
+        if self._act == _FIRST:
+            self.console.export_text()  # which forgets what was before
+        if self._act == _AFTER:
+            _FILE.parent.mkdir(exist_ok=True)
+            self.console.save_svg(str(_FILE), title="make demo")
+        super().title(text)
+
+
+if __name__ == "__main__":
+    sys.exit(play(Camera()))

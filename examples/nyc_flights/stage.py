@@ -1,0 +1,115 @@
+"""Where the demo plays: a workspace, the commands that run in it, the hours to watch, and the comparison with the oracle."""
+
+import shutil
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from examples.nyc_flights.check import Comparison, compare
+from examples.nyc_flights.commands import Command
+from examples.nyc_flights.flights import Part, unpack
+from examples.nyc_flights.hours import Hours
+from examples.nyc_flights.oracle import Oracle
+from examples.nyc_flights.screen import Screen, verdict
+from hourline.errors import HourlineError
+from hourline.lease import lease_holder
+from serving_layer import connect
+
+PROJECT = Path(__file__).parent
+_LOOK_EVERY_SECONDS = 0.7
+_ARRIVAL_SECONDS = 60
+
+
+class Stage:
+    """The demo's surroundings, within a ``with`` block: at its end, whatever runs is stopped."""
+
+    def __init__(self, screen: Screen, workspace: Path) -> None:
+        self.screen = screen
+        self.workspace = workspace
+        self.folder = workspace / "demo"
+        """The demo's own files: the CSV, the reports, and what the commands said."""
+        self.comparison = Comparison()
+        """Of all checks so far."""
+        self._commands: list[Command] = []
+        self._sent = 0
+        self._heartbeat = ""
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True)
+        self.flights = unpack(self.folder)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for command in reversed(self._commands):
+            command.stop()
+
+    def run(self, *arguments: str) -> None:
+        """Run a command to its end."""
+        command = self._start(*arguments)
+        while command.running(0.1):
+            pass
+        self.screen.output(command.lines())
+
+    def start_speed_layer(self) -> None:
+        """Start Kafka and the speed layer, and wait until it reads."""
+        self._speed = self._start("speed")
+        said: list[str] = []
+        while not any(line.startswith("ready") for line in said):
+            self._speed.running(0.1)
+            said = [*self._speed.lines()]
+            self.screen.output(said)
+        self.hours = Hours(connect(PROJECT, self.workspace))
+
+    def stream(self, part: Part, speed: int, *beside: str) -> None:
+        """Replay ``part``, ``speed`` times faster than life, and watch until all of it is in the answers; meanwhile run the command ``beside``."""
+        commands = [self._start(*beside)] if beside else []
+        file = part.file.relative_to(PROJECT) if part.file.is_relative_to(PROJECT) else part.file
+        commands.append(self._start("replay", str(file), "--source", "flights", "--order-by", "reported", "--speed", str(speed)))
+        self._sent += part.reports
+        with self.screen.moving():
+            while running := [command for command in commands if command.running(0)]:
+                self._look(running[0], commands)
+            self._look(self._speed, commands)
+            deadline = time.monotonic() + _ARRIVAL_SECONDS
+            while self.hours.flights < self._sent:
+                if time.monotonic() > deadline:
+                    arrived = f"{self.hours.flights} of {self._sent} reports have arrived"
+                    raise HourlineError(f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}")
+                self._look(self._speed, commands)
+
+    def check(self, oracle: Oracle, part: Part) -> None:
+        """Compare all that is served now with what was reported up to the end of ``part``."""
+        self.hours.refresh()
+        self.compared(compare(self.hours.connection, oracle.metrics(part.end)))
+
+    def compared(self, comparison: Comparison) -> None:
+        """Show a comparison, and count it in."""
+        self.comparison.add(comparison)
+        self.screen.show(verdict(comparison))
+
+    def _look(self, awaited: Command, commands: list[Command]) -> None:
+        """Wait a little, or until ``awaited`` has ended; then show what the commands have said and what the hours say now."""
+        awaited.running(_LOOK_EVERY_SECONDS)
+        self._speed.running(0)
+        for command in commands:
+            self.screen.output(command.lines())
+        self._heartbeat = [self._heartbeat, *self._speed.lines()][-1]
+        self.screen.look(self.hours, self.hours.refresh(), self._heartbeat)
+
+    def _start(self, *arguments: str) -> Command:
+        command = Command([*arguments], PROJECT, self.workspace, self.folder / f"{len(self._commands) + 1:02}-{arguments[0]}.log")
+        self._commands.append(command)
+        self.screen.command(command.text)
+        return command
+
+
+def clear(workspace: Path) -> None:
+    """Remove what an earlier demo left in ``workspace``. Raises HourlineError when it still runs, or when the folder holds anything else."""
+    if lease_holder(workspace, "speed"):
+        raise HourlineError(f"a demo is still up in {workspace}; stop it with `hourline down --project {PROJECT} --workspace {workspace}`")
+    if not workspace.exists():
+        return
+    if any(workspace.iterdir()) and not (workspace / "demo").is_dir():
+        raise HourlineError(f"{workspace} holds something that is not from a demo; name another folder, as in make demo WORKSPACE=folder")
+    shutil.rmtree(workspace)

@@ -1,0 +1,61 @@
+"""What the demo tells, act by act."""
+
+from datetime import UTC, datetime
+
+from examples.nyc_flights.check import compare_days
+from examples.nyc_flights.flights import write_parts
+from examples.nyc_flights.oracle import Oracle
+from examples.nyc_flights.screen import picture, side_by_side
+from examples.nyc_flights.stage import Stage
+
+BY_DAY = (
+    "SELECT (hour AT TIME ZONE 'America/New_York')::DATE AS day, distinct_count(aircraft) AS aircraft, distinct_count(carriers) AS carriers "
+    "FROM aircraft_states GROUP BY day ORDER BY day"
+)
+
+
+def _utc(day: int, hour: int, minute: int = 0) -> datetime:
+    return datetime(2013, 1, day, hour, minute, tzinfo=UTC)
+
+
+# Where the stream rests for a moment. The short parts run while a recompute does: their pace is such that both take about as long.
+_ENDS = [_utc(2, 1), _utc(2, 2), _utc(3, 1), _utc(3, 2), _utc(6, 0)]
+
+
+def tell(stage: Stage, oracle: Oracle) -> None:
+    """Play the demo; every comparison with the oracle is added to ``stage.comparison``."""
+    screen = stage.screen
+    evening, night, next_day, next_evening, rest = write_parts(stage.flights, _ENDS, stage.folder)
+    screen.title("Kafka and Spark start")
+    stage.start_speed_layer()
+
+    screen.title("New Year's Day: each flight reports when it leaves. All hours are provisional")
+    stage.stream(evening, 5000)
+    stage.check(oracle, evening)
+
+    screen.title("A recompute while the stream goes on: settled hours turn final")
+    stage.stream(night, 250, "recompute")
+    stage.check(oracle, night)
+
+    screen.title("Late departures: flights that leave hours after schedule make hours revised")
+    stage.stream(next_day, 6000)
+    stage.run("status", "--last", "3")
+    stage.check(oracle, next_day)
+
+    screen.title("The next recompute settles them, and what has become due meanwhile")
+    stage.stream(next_evening, 250, "recompute")
+    stage.check(oracle, next_evening)
+
+    screen.title("Two days more; then a last recompute, with the hours that have not settled yet")
+    stage.stream(rest, 15000)
+    stage.check(oracle, rest)
+    stage.run("recompute", "--from", "2013-01-01T10", "--to", "2013-01-05T05", "--unsettled")
+    stage.check(oracle, rest)
+    screen.show(picture(stage.hours))
+
+    screen.title("How far off was an hour's last provisional answer?")
+    screen.show(side_by_side(stage.hours))
+
+    screen.title("How many different aircraft left each day? Hours merge; they do not add up")
+    stage.run("query", BY_DAY)
+    stage.compared(compare_days(stage.hours.connection, BY_DAY, oracle.by_day()))

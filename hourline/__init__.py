@@ -1,0 +1,1 @@
+"""Hourline: hourly results now, exact results after the hour."""

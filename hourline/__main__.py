@@ -1,0 +1,5 @@
+"""``python -m hourline``."""
+
+from hourline.cli import main
+
+main()

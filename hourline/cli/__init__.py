@@ -1,0 +1,47 @@
+"""The command line. Each command imports what it needs when it runs, so that ``--help`` answers at once and reading never needs Spark."""
+
+import sys
+
+import typer
+
+from hourline.cli import declare, layers, query, stack
+from hourline.errors import HourlineError, UsageError
+
+_EXTRAS = {"pyspark": "engine", "confluent_kafka": "engine", "duckdb": "serving", "duckdb_extension_delta": "serving", "datasketches": "serving"}
+
+app = typer.Typer(
+    name="hourline",
+    help="Hourly results now, exact results after the hour.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for commands in (declare, stack, layers, query):
+    commands.register(app)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one message on standard error, and status 1 (2: a wrong argument)."""
+    try:
+        app()
+    except HourlineError as error:
+        sys.stderr.write(f"hourline: {error}\n")
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        sys.stderr.write(f"hourline: this command needs {error.name}, which is not installed; `pip install 'hourline[{extra}]'` brings it\n")
+        sys.exit(1)
+    except RuntimeError as error:
+        if "Query interrupted" not in str(error):  # what DuckDB makes of Ctrl-C
+            raise
+        sys.stderr.write("hourline: interrupted\n")
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.stderr.write("hourline: interrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        # Who read the output has seen enough (`| head`); Python would complain once more when it flushes at exit.
+        sys.stdout = None

@@ -1,0 +1,41 @@
+"""Options that many commands share, and how they find the project."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hourline.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from hourline.declarations import Project
+
+ProjectFolder = Annotated[Path, typer.Option("--project", "-p", help="The project's folder.", show_default="this folder", envvar="HOURLINE_PROJECT")]
+Workspace = Annotated[
+    Path | None, typer.Option("--workspace", "-w", help="Where its state lies.", show_default="as the settings say", envvar="HOURLINE_WORKSPACE")
+]
+
+
+class ReportFormat(StrEnum):
+    """For people or for programs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+Format = Annotated[ReportFormat, typer.Option("--format", "-f", help="For people or for programs.")]
+
+
+def load(folder: Path, workspace: Path | None) -> "Project":
+    """The project in ``folder``. Raises DeclarationError, UsageError."""
+    from hourline.declarations import load_project
+
+    return load_project(folder, workspace=workspace)
+
+
+def known(kind: str, name: str, allowed: list[str]) -> str:
+    """``name``, if it is allowed. Raises UsageError with a near name."""
+    if name not in allowed:
+        raise UsageError(f"there is no {kind} '{name}'{did_you_mean(name, allowed)}")
+    return name

@@ -1,0 +1,63 @@
+"""What the command line prints: text and tables for people on the terminal, JSON for programs."""
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+STATE_STYLES = {"final": "green", "revised": "yellow", "provisional": "cyan", "blocked": "red", "stale": "magenta", "missing": "red"}
+
+
+def say(text: str) -> None:
+    """One line on standard output, as it is."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """One line on standard error: what is going on, not what was asked for."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def say_json(value: Any) -> None:
+    """``value`` as JSON; moments as ISO text in UTC."""
+    say(json.dumps(value, indent=2, default=_encode))
+
+
+def say_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None, right: Sequence[str] = ()) -> None:
+    """A table of ``rows``; states in their colours, columns in ``right`` aligned right, null as an empty cell."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(Text(name, style="bold"), no_wrap=True, justify="right" if name in right else "left")
+    for row in rows:
+        cells = [_cell(value) for value in row]
+        # As Text, not as rich's markup: data may hold brackets and :codes: of its own.
+        table.add_row(*(Text(cell, style=STATE_STYLES.get(cell, "")) for cell in cells))
+    console = Console(highlight=False)
+    # Never cut: a terminal wraps what is too wide, and a file or pipe has no width.
+    console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10_000)).maximum)
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+def _encode(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return str(value)

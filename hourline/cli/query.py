@@ -1,0 +1,78 @@
+"""``query`` and ``status``: reading. Neither needs Spark or Java."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
+from hourline.cli.output import say, say_json, say_table
+from hourline.errors import UsageError
+
+
+class ResultFormat(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to ``app``."""
+    app.command()(query)
+    app.command()(status)
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="One SELECT, in DuckDB's SQL; the views are the metrics, and `hours`.")],
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    format: Annotated[ResultFormat, typer.Option("--format", "-f", help="How to print the result.")] = ResultFormat.TABLE,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, instead of standard output.")] = None,
+) -> None:
+    """Query the merged results: final where an hour is covered, provisional where it is not."""
+    if format is ResultFormat.TABLE and output:
+        raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
+    declared = load(project, workspace)
+    from serving_layer import connect
+    from serving_layer.output import fetch, write
+
+    with connect(declared) as connection:
+        if format is ResultFormat.TABLE:
+            result = fetch(connection, sql)
+            say_table(result.columns, result.rows, right=result.numbers)
+        else:
+            write(connection, sql, format.value, output)
+
+
+def status(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="How many hours to show of each source.")] = 24,
+    format: Format = ReportFormat.TEXT,
+) -> None:
+    """Show each source's progress, lag and rejected records, and the state of its last hours."""
+    declared = load(project, workspace)
+    from serving_layer.status import project_status
+
+    report = project_status(declared, last)
+    if format is ReportFormat.JSON:
+        say_json(report.model_dump())
+        return
+    say(f"{report.project}: {report.speed}")
+    say_table(
+        ["source", "sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "lag", "clock (UTC)"],
+        [(s.source, s.sequence, s.accepted, s.rejected, s.duplicates, s.tombstones, s.late, s.lag, s.clock) for s in report.sources],
+        right=["sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "lag"],
+    )
+    if report.hours:
+        say("")
+        say_table(
+            ["hour (UTC)", "source", "state", "events", "late", "settled"],
+            [(h.hour, h.source, h.state, h.events, h.late, h.settled) for h in report.hours],
+            right=["events", "late"],
+        )

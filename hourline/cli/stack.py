@@ -1,0 +1,78 @@
+"""``up``, ``down`` and ``replay``: Kafka and the speed layer in the background, and events into it."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.output import note, say
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to ``app``."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(replay)
+
+
+def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Start Kafka and the speed layer in the background."""
+    declared = load(project, workspace)
+    from hourline.background import start
+
+    note(f"{declared.name}: starting Kafka and Spark")
+    kafka = start(declared)
+    say(f"up: Kafka at {kafka}, the speed layer reads {', '.join(source.topic for source in declared.sources.values())}; `hourline down` stops both")
+
+
+def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Stop what `up` started; the micro-batch under way is finished first."""
+    declared = load(project, workspace)
+    from hourline.background import stop
+
+    say("down" if stop(declared) else "nothing was running")
+
+
+def replay(
+    file: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet; also gzipped or zipped.")],
+    source: Annotated[str, typer.Option("--source", "-s", help="The source whose topic it goes to.")],
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    order_by: Annotated[str | None, typer.Option(help="Send in the order of this column.", show_default="the file's order")] = None,
+    rate: Annotated[float | None, typer.Option(help="Events a second.", show_default="as fast as it goes")] = None,
+    speed: Annotated[float | None, typer.Option(help="So many times faster than the times in the --order-by column.")] = None,
+    format: Annotated[Literal["csv", "jsonl", "parquet"] | None, typer.Option(help="The file's format.", show_default="by its name")] = None,
+    key: Annotated[str | None, typer.Option(help="The column that becomes the record's key.")] = None,
+    partition: Annotated[
+        str | None, typer.Option(help="A partition's number, or the column that holds it.", show_default="Kafka chooses, by the key")
+    ] = None,
+    compression: Annotated[Literal["none", "gzip", "snappy", "lz4", "zstd"], typer.Option(help="How batches are compressed.")] = "lz4",
+    null_text: Annotated[str | None, typer.Option(help="In CSV, a text that stands for null, as an empty cell does.")] = None,
+) -> None:
+    """Send a file's events into a source's topic, each exactly once, and wait until Kafka has them all."""
+    declared = load(project, workspace)
+    topic = declared.sources[known("source", source, list(declared.sources))]
+    from hourline.replay.replay_file import replay_file
+    from infra.kafka import kafka_of
+    from infra.topics import ensure_topic
+
+    options = declared.settings.kafka.options
+    with kafka_of(declared) as kafka:
+        ensure_topic(kafka.address, topic.topic, topic.partitions, options)
+        delivered = replay_file(
+            file,
+            bootstrap=kafka.address,
+            topic=topic.topic,
+            client_options=options,
+            format=format,
+            order_by=order_by,
+            rate=rate,
+            speed=speed,
+            key=key,
+            partition=int(partition) if partition and partition.isdecimal() else partition,
+            compression=compression,
+            null_text=null_text,
+        )
+    if delivered.interrupted:
+        raise typer.Exit(130)

@@ -1,0 +1,85 @@
+"""DuckDB over a snapshot of the project's tables: each table attached at its version, and the state of every hour as a view.
+
+Reading needs neither Spark nor Java; the delta extension is loaded from the installed package, nothing is downloaded.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import duckdb_extension_delta
+
+from hourline.declarations import Metric, Project
+from hourline.hour_states import metric_hours_sql, source_hours_sql
+from hourline.hours import Clock, wall_clock
+from hourline.layout import Layout
+from hourline.snapshot import Snapshot, take_snapshot
+
+_NO_HOURS = """
+    SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::TIMESTAMPTZ AS hour, NULL::VARCHAR AS state, NULL::BIGINT AS events,
+           NULL::BIGINT AS late, NULL::BIGINT AS cut, NULL::BOOLEAN AS settled
+    WHERE false"""
+
+
+@contextmanager
+def open_database(project: Project, clock: Clock = wall_clock) -> Iterator[tuple[duckdb.DuckDBPyConnection, Snapshot]]:
+    """A connection with the tables of the newest snapshot attached, closed at the end of the block. Raises TableError."""
+    connection = connect()
+    try:
+        snapshot = take_snapshot(project)
+        attach(connection, project, snapshot, clock())
+        yield connection, snapshot
+    finally:
+        connection.close()
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A DuckDB in memory, in UTC, that can read Delta tables."""
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
+    folder = Path(duckdb_extension_delta.__file__).parent
+    extension = next(folder.glob(f"extensions/v{duckdb.__version__}/delta.duckdb_extension"))
+    connection.execute(f"LOAD '{extension}'")
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, now: datetime) -> None:
+    """Attach the snapshot's tables and make the views below in schema ``hourline``; ``now`` (UTC) settles hours that go by wall time.
+
+    - ``progress_<source>``, ``provisional_<metric>``, ``final_<metric>`` (where pinned), ``coverage``: the tables
+    - ``events_<source>``, ``rejected_<source>``: the newest rows, also beyond the snapshot's progress
+    - ``source_hours_<source>``: hour, events, late, clock, settled
+    - ``metric_hours``: source, metric, hour, state, events, late, cut, settled
+    """
+    layout = Layout.of(project)
+    connection.execute("CREATE SCHEMA hourline")
+    connection.register("_coverage", snapshot.coverage)
+    connection.execute("CREATE VIEW hourline.coverage AS FROM _coverage")
+    for source in project.sources.values():
+        if known := snapshot.progress.get(source.name):
+            _attach(connection, f"progress_{source.name}", layout.progress(source), known.version)
+            connection.execute(f"CREATE VIEW hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}")
+            _attach(connection, f"events_{source.name}", layout.events(source))
+            _attach(connection, f"rejected_{source.name}", layout.rejected(source))
+    parts = [_NO_HOURS]
+    for metric in readable(project, snapshot):
+        source = project.sources[metric.source]
+        _attach(connection, f"provisional_{metric.name}", layout.provisional(source, metric), snapshot.provisional[metric.name])
+        if metric.name in snapshot.final:
+            _attach(connection, f"final_{metric.name}", layout.final(source, metric), snapshot.final[metric.name])
+        parts.append(metric_hours_sql(source, metric, snapshot.progress[source.name].sequence))
+    connection.execute(f"CREATE VIEW hourline.metric_hours AS {' UNION ALL '.join(f'({part})' for part in parts)}")
+
+
+def readable(project: Project, snapshot: Snapshot) -> list[Metric]:
+    """The metrics that have tables to read: those that a speed layer has started with."""
+    return [metric for metric in project.metrics.values() if metric.name in snapshot.provisional and metric.source in snapshot.progress]
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, name: str, uri: str, version: int | None = None) -> None:
+    quoted = uri.replace("'", "''")
+    pinned = "" if version is None else f", VERSION {version}"
+    connection.execute(f"ATTACH '{quoted}' AS _{name} (TYPE delta, PIN_SNAPSHOT{pinned})")
+    connection.execute(f"CREATE VIEW hourline.{name} AS FROM _{name}")

@@ -1,0 +1,30 @@
+"""Declarations: the settings, sources and metrics of a project, as frozen pydantic models. Imports no engine."""
+
+from hourline.declarations.event_time import EventTime
+from hourline.declarations.fields import Field
+from hourline.declarations.identity import declaration_hash
+from hourline.declarations.loading import load_project
+from hourline.declarations.measure import Measure, MeasureKind
+from hourline.declarations.metric import Metric
+from hourline.declarations.project import Project
+from hourline.declarations.schema import json_schema
+from hourline.declarations.settings import BatchSettings, KafkaSettings, Settings, SparkSettings, SpeedSettings
+from hourline.declarations.source import Source
+
+__all__ = [
+    "BatchSettings",
+    "EventTime",
+    "Field",
+    "KafkaSettings",
+    "Measure",
+    "MeasureKind",
+    "Metric",
+    "Project",
+    "Settings",
+    "Source",
+    "SparkSettings",
+    "SpeedSettings",
+    "declaration_hash",
+    "json_schema",
+    "load_project",
+]

@@ -1,0 +1,32 @@
+"""``${NAME}`` and ``${NAME:default}`` in the text of a declaration."""
+
+import re
+from collections.abc import Mapping
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\})?", re.ASCII)
+
+
+class SubstitutionError(ValueError):
+    """A reference that cannot be replaced; the text says why."""
+
+
+def substitute(text: str, environ: Mapping[str, str]) -> str:
+    """Replace ``${NAME}`` and ``${NAME:default}``; ``$${`` stands for a plain ``${``. What is put in is not searched again.
+
+    Raises SubstitutionError when a variable is missing and has no default, or a ``${`` is not followed by a name and ``}``.
+    """
+
+    def value(reference: re.Match[str]) -> str:
+        if reference[0] == "$${":
+            return "${"
+        name, default = reference[1], reference[2]
+        if name is None:
+            got = text[reference.start() : reference.start() + 20]
+            raise SubstitutionError(f"got '{got}', allowed are ${{NAME}} and ${{NAME:default}}; write $${{ for a plain ${{")
+        if name in environ:
+            return environ[name]
+        if default is None:
+            raise SubstitutionError(f"the environment has no variable {name}: set it, or give a default, ${{{name}:default}}")
+        return default
+
+    return _REFERENCE.sub(value, text)

@@ -1,0 +1,42 @@
+"""The identity of a metric: a hash of everything declared that changes what is computed of the archived events."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+
+from hourline.declarations.metric import Metric
+from hourline.declarations.source import Source
+
+
+def declaration_hash(source: Source, metric: Metric) -> str:
+    """12 hexadecimal digits. Equal for declarations that count the same, whatever their order, description, topic or settling.
+
+    Of the source's fields and derived fields only those count that the metric's expressions name, directly or through others: a further field
+    elsewhere must not make every metric of the source a new one.
+    """
+    measures = {name: str(measure) for name, measure in metric.measures.items()}
+    named = _words([*metric.dimensions.values(), *measures.values(), metric.where or "", source.where or "", source.id or ""])
+    derived: dict[str, str] = {}
+    for name, expression in reversed(source.derived.items()):  # a derived field may use those before it
+        if name.casefold() in named:
+            derived[name] = expression
+            named |= _words([expression])
+    counted = {
+        "source": {
+            # Another source has other events, even if declared alike; its topic may be renamed.
+            "name": source.name,
+            "fields": {name: field.spark_type for name, field in source.fields.items() if name.casefold() in named},
+            "id": source.id,
+            "derived": derived,
+            "where": source.where,
+        },
+        "metric": {"dimensions": metric.dimensions, "measures": measures, "where": metric.where},
+    }
+    canonical = json.dumps(counted, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def _words(expressions: Iterable[str]) -> set[str]:
+    """Everything in the expressions that could be a name; too many are harmless."""
+    return {word.casefold() for expression in expressions for word in re.findall(r"\w+", expression)}

@@ -1,0 +1,58 @@
+"""What can go wrong for a user of Hourline.
+
+    HourlineError                 the base: one sentence that says what happened, what was got, what is allowed, what to do
+    ├── DeclarationError          a mistake in hourline.yaml, sources/ or metrics/; names the file and line
+    ├── UsageError                a wrong argument: a range, a name, a file, a query
+    ├── SetupError                the machine lacks something: Java, a jar, a port, the network
+    ├── BrokerError               Kafka cannot be reached, or refused something
+    ├── ConflictError             somebody else writes here: a lease is held, a commit was not made on the expected version
+    ├── DeliveryError             records that a replay could not deliver
+    └── TableError                a table is missing, incomplete, or not what coverage says it is
+
+The command line prints the sentence and exits with status 1 (2 for UsageError); no stack trace is shown for any of these.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class HourlineError(Exception):
+    """Base of every error that is a user's to mend; ``str(error)`` is the whole message."""
+
+
+class DeclarationError(HourlineError):
+    """One or more mistakes in the declarations, one line each, as ``file:line: what is wrong``."""
+
+
+class UsageError(HourlineError):
+    """A wrong argument."""
+
+
+class SetupError(HourlineError):
+    """Something the machine lacks."""
+
+
+class BrokerError(HourlineError):
+    """Kafka cannot be reached, or refused something."""
+
+
+class ConflictError(HourlineError):
+    """Another process writes here; nothing was changed."""
+
+
+class DeliveryError(HourlineError):
+    """Records that were not delivered to Kafka."""
+
+
+class TableError(HourlineError):
+    """A table is missing, incomplete, or another than the one expected."""
+
+
+def did_you_mean(got: str, allowed: Iterable[str]) -> str:
+    """`` — did you mean 'x'?`` when one of ``allowed`` is near ``got``, otherwise the list of what is allowed (or nothing)."""
+    names = sorted(allowed)
+    folded = {name.casefold(): name for name in names}
+    near = get_close_matches(got.casefold(), list(folded), n=1, cutoff=0.6)
+    if near:
+        return f" — did you mean '{folded[near[0]]}'?"
+    return f" (there is: {', '.join(names)})" if names else ""

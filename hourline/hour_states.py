@@ -1,0 +1,69 @@
+"""In which state each hour of each metric is, as DuckDB SQL over a snapshot.
+
+    final        covered, and nothing above the cut
+    revised      covered, and provisional rows above the cut
+    provisional  not covered
+    missing      not known: it has events from before the metric was first computed, and no recompute has covered them
+
+An hour is here when its source has accepted an event in it. It is settled when the source's clock is ``settle`` past its end.
+"""
+
+from datetime import datetime
+
+from hourline.declarations import Metric, Source, declaration_hash
+from hourline.layout import sql_timestamp
+
+WEAKEST_FIRST = ("missing", "blocked", "stale", "provisional", "revised", "final")
+
+
+def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
+    """A query: hour, events, late (bigint), clock, settled — of one source up to ``sequence``.
+
+    Reads ``hourline.progress_<source>``.
+
+    ``now`` is the wall time; it settles hours where the source's clock says so.
+    """
+    clock = f"TIMESTAMPTZ '{sql_timestamp(now)}'" if source.clock == "wall" else "max(clock) OVER ()"
+    settle = f"INTERVAL '{int(source.settle.total_seconds()) + 3600} seconds'"
+    return f"""
+        SELECT hour, sum(events)::BIGINT AS events, sum(late)::BIGINT AS late, any_value(clock) AS clock,
+               hour + {settle} <= any_value(clock) AS settled
+        FROM (
+            SELECT arrival.hour AS hour, arrival.events AS events, arrival.late AS late, clock
+            FROM (SELECT hours, {clock} AS clock FROM hourline.progress_{source.name} WHERE sequence <= {sequence}),
+                 UNNEST(hours) AS arrivals(arrival)
+        )
+        GROUP BY hour"""
+
+
+def metric_hours_sql(source: Source, metric: Metric, sequence: int) -> str:
+    """A query: source, metric, hour, state, events, late, cut (null: not covered), settled — of one metric up to ``sequence``.
+
+    Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``, ``hourline.provisional_<metric>`` and ``hourline.coverage``.
+    """
+    progress = f"hourline.progress_{source.name}"
+    declaration = declaration_hash(source, metric)
+    return f"""
+        WITH born AS (
+            -- The sequence from which on this metric's provisional rows are whole; progress says it with each micro-batch.
+            SELECT coalesce(max(m.born) FILTER (m.metric = '{metric.name}' AND m.declaration = '{declaration}'), {sequence} + 1) AS born
+            FROM {progress}, UNNEST(metrics) AS known(m) WHERE sequence = {sequence}
+        ), unseen AS (
+            SELECT arrival.hour AS hour, max(sequence) AS last
+            FROM {progress}, UNNEST(hours) AS arrivals(arrival) WHERE sequence < (SELECT born FROM born) GROUP BY ALL
+        ), above AS (
+            SELECT hour, max(sequence) AS last FROM hourline.provisional_{metric.name} WHERE sequence <= {sequence} GROUP BY hour
+        )
+        SELECT
+            '{source.name}' AS source, '{metric.name}' AS metric, h.hour,
+            CASE
+                WHEN unseen.last > coalesce(cut, -1) THEN 'missing'
+                WHEN cut IS NULL THEN 'provisional'
+                WHEN above.last > cut THEN 'revised'
+                ELSE 'final'
+            END AS state,
+            h.events, h.late, c.cut, h.settled
+        FROM hourline.source_hours_{source.name} h
+        LEFT JOIN (SELECT hour, cut FROM hourline.coverage WHERE metric = '{metric.name}') c USING (hour)
+        LEFT JOIN unseen USING (hour)
+        LEFT JOIN above USING (hour)"""

@@ -1,0 +1,36 @@
+"""What ``hourline init`` does: a small project that runs."""
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from hourline.errors import UsageError
+
+
+def initialise(folder: Path) -> list[Path]:
+    """Write the template project into ``folder``, which is made if missing, and return the paths written, sorted.
+
+    Raises UsageError, and writes nothing, when one of its files is there already; UsageError too when the folder cannot be written.
+    """
+    template = files("hourline") / "init_template"
+    content = {folder / relative: source.read_bytes() for relative, source in _files_below(template, Path())}
+    there = sorted(str(path) for path in content if path.exists())
+    if there:
+        raise UsageError(f"{', '.join(there)} is already there and is not overwritten: choose another folder, as in `hourline init FOLDER`")
+    try:
+        for path, text in content.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+    except OSError as error:
+        raise UsageError(f"a project cannot be written into {folder}: {error.filename}: {error.strerror}") from None
+    return sorted(content)
+
+
+def _files_below(folder: Traversable, relative: Path) -> list[tuple[Path, Traversable]]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _files_below(entry, relative / entry.name)
+        else:
+            found.append((relative / entry.name, entry))
+    return found

@@ -1,0 +1,105 @@
+"""Where each table lies and what its columns are: the only place that knows.
+
+    <tables>/events/<source>                     every accepted event, as the speed layer read it
+    <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason
+    <tables>/progress/<source>                   one row per finished micro-batch
+    <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
+    <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
+    <tables>/final/<metric>/<declaration>        partial states of covered hours
+    <tables>/coverage                            which version of final counts, and the cut of each covered hour
+
+``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers, hence other tables.
+All timestamps are microseconds in UTC; every column is nullable, since writers differ in what they take for NOT NULL.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+
+from hourline.declarations import Metric, Project, Source, declaration_hash
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+ADDRESS = {"topic_id": pa.string(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+"""What identifies a record for ever: Kafka's id of the topic (its name is for people), partition and offset."""
+
+EVENT_COLUMNS = {"sequence": pa.int64(), **ADDRESS, "event_time": TIMESTAMP, "hour": TIMESTAMP, "duplicate": pa.bool_()}
+"""The events table begins with these; the source's declared fields follow, under their own names."""
+
+REJECTED_SCHEMA = pa.schema(
+    {"sequence": pa.int64(), **ADDRESS, "arrived": TIMESTAMP, "reason": pa.string(), "key": pa.binary(), "value": pa.binary()}
+)
+
+PROGRESS_SCHEMA = pa.schema(
+    {
+        "sequence": pa.int64(),
+        "topic_id": pa.string(),
+        "topic": pa.string(),
+        "offsets": pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
+        # records = accepted + rejected + duplicates + tombstones
+        "records": pa.int64(),
+        "accepted": pa.int64(),
+        "rejected": pa.int64(),
+        "duplicates": pa.int64(),
+        "tombstones": pa.int64(),
+        # accepted events per hour (duplicates left out); late: the hour had settled before this micro-batch
+        "hours": pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64(), "late": pa.int64()})),
+        # the metrics whose tiles this micro-batch wrote; born: the sequence from which on their provisional rows are whole
+        "metrics": pa.list_(pa.struct({"metric": pa.string(), "declaration": pa.string(), "born": pa.int64()})),
+        "clock": TIMESTAMP,  # highest accepted event time so far
+        "started": TIMESTAMP,
+        "finished": TIMESTAMP,
+    }
+)
+
+COVERAGE_SCHEMA = pa.schema(
+    {
+        "metric": pa.string(),
+        "declaration": pa.string(),
+        "source": pa.string(),
+        "hour": TIMESTAMP,
+        "cut": pa.int64(),
+        "version": pa.int64(),  # of the final table; the highest one of a metric is the one that counts, for all its hours
+        "published": TIMESTAMP,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The addresses of a project's tables, below one root: a folder, or a URI such as ``s3://bucket/prefix``."""
+
+    root: str
+    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, project: Project) -> "Layout":
+        return cls(project.tables.rstrip("/"), dict(project.settings.storage_options))
+
+    def events(self, source: Source) -> str:
+        return f"{self.root}/events/{source.name}"
+
+    def rejected(self, source: Source) -> str:
+        return f"{self.root}/rejected/{source.name}"
+
+    def progress(self, source: Source) -> str:
+        return f"{self.root}/progress/{source.name}"
+
+    def provisional(self, source: Source, metric: Metric) -> str:
+        return f"{self.root}/provisional/{metric.name}/{declaration_hash(source, metric)}"
+
+    def staged(self, source: Source, metric: Metric) -> str:
+        return f"{self.root}/staged/{metric.name}/{declaration_hash(source, metric)}"
+
+    def final(self, source: Source, metric: Metric) -> str:
+        return f"{self.root}/final/{metric.name}/{declaration_hash(source, metric)}"
+
+    @property
+    def coverage(self) -> str:
+        return f"{self.root}/coverage"
+
+
+def sql_timestamp(moment: datetime) -> str:
+    """An aware moment as text that Spark, DuckDB and delta-rs all read as the same UTC time."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

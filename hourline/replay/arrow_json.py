@@ -1,0 +1,90 @@
+"""Arrow values as JSON texts, column by column, without loss."""
+
+import base64
+import json
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+quote = json.JSONEncoder(ensure_ascii=False).encode
+"""A text as JSON, with its quotes."""
+
+
+def has_json_form(kind: pa.DataType) -> bool:
+    """Whether ``to_json`` can write values of the type ``kind``."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_json_form(kind.storage_type)
+    if types.is_dictionary(kind):
+        return has_json_form(kind.value_type)
+    if types.is_nested(kind):
+        return not types.is_union(kind) and all(has_json_form(kind.field(index).type) for index in range(kind.num_fields))
+    return not (types.is_duration(kind) or types.is_interval(kind))
+
+
+def to_json(array: pa.Array) -> list[str]:
+    """The JSON text of each value of ``array``; ``null`` for a null.
+
+    Integers and decimals exactly, floats in the fewest digits that read back the same, NaN and infinities as null; a timestamp with a zone
+    as ISO text in UTC with Z, one without as ISO text without offset; dates and times of day as ISO text; binary as base64; a map as an
+    object with its keys as text.
+    """
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return to_json(array.storage)
+    if types.is_dictionary(kind):
+        return to_json(array.dictionary_decode())
+    if types.is_struct(kind):
+        return _structs(array)
+    if types.is_map(kind):
+        return _maps(array)
+    if types.is_nested(kind):
+        return _lists(array)
+    return _scalars(array)
+
+
+def _scalars(array: pa.Array) -> list[str]:
+    kind = array.type
+    if types.is_timestamp(kind):
+        if kind.tz is not None:
+            array = array.cast(pa.timestamp(kind.unit, "UTC"))
+        return _written(pc.replace_substring(array.cast(pa.string()), " ", "T", max_replacements=1), quote)
+    if types.is_date(kind) or types.is_time(kind):
+        return _written(array.cast(pa.string()), quote)
+    if types.is_floating(kind):
+        if types.is_float16(kind):
+            array = array.cast(pa.float32())
+        return _written(pc.if_else(pc.is_finite(array), array, None).cast(pa.string()), str)
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind) or types.is_null(kind):
+        return _written(array.cast(pa.string()), str)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        # By way of bytes: a Parquet file may hold text that is no UTF-8, which is passed on as it is.
+        return _written(array.cast(pa.large_binary()), lambda value: quote(value.decode("utf-8", "surrogateescape")))
+    return _written(array, lambda value: f'"{base64.b64encode(value).decode()}"')
+
+
+def _written(array: pa.Array, write: Callable[[Any], str]) -> list[str]:
+    return ["null" if value is None else write(value) for value in array.to_pylist()]
+
+
+def _structs(array: pa.StructArray) -> list[str]:
+    names = [quote(array.type.field(index).name) for index in range(array.type.num_fields)]
+    rows = zip(*map(to_json, array.flatten()), strict=True) if names else [()] * len(array)
+    objects = ("{" + ",".join(map(":".join, zip(names, cells, strict=True))) + "}" for cells in rows)
+    return [text if valid else "null" for text, valid in zip(objects, array.is_valid().to_pylist(), strict=True)]
+
+
+def _lists(array: pa.Array) -> list[str]:
+    values = iter(to_json(array.flatten()))
+    return ["null" if length is None else "[" + ",".join(islice(values, length)) + "]" for length in pc.list_value_length(array).to_pylist()]
+
+
+def _maps(array: pa.MapArray) -> list[str]:
+    lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))  # Arrow's list functions take no maps
+    entries = lists.flatten()
+    keys, values = (to_json(entries.field(index)) for index in range(2))
+    pairs = ((key if key.startswith('"') else quote(key)) + ":" + value for key, value in zip(keys, values, strict=True))
+    return ["null" if length is None else "{" + ",".join(islice(pairs, length)) + "}" for length in pc.list_value_length(lists).to_pylist()]

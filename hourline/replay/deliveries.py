@@ -1,0 +1,46 @@
+"""The account of a replay: what Kafka said of each record."""
+
+from confluent_kafka import KafkaError, Message
+
+from hourline.errors import DeliveryError
+
+_EXAMPLES = 3
+# These concern one record; after any other error the next records would fare no better.
+_OF_ONE_RECORD = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_RECORD,
+    KafkaError._UNKNOWN_PARTITION,
+}
+
+
+class Deliveries:
+    """Counts the records that Kafka confirmed, and remembers why the first of the others failed."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.failed = 0
+        self.hopeless = False
+        """Whether an error means that further records would fail too."""
+        self._examples: list[str] = []
+
+    def report(self, line: int, error: KafkaError | None, message: Message | None = None) -> None:
+        """The producer's delivery callback for the record of ``line``."""
+        if error is None:
+            self.sent += 1
+        else:
+            self.fail(line, error.str())
+            self.hopeless = self.hopeless or error.code() not in _OF_ONE_RECORD
+
+    def fail(self, line: int, reason: str) -> None:
+        """Count the record of ``line`` as not delivered."""
+        self.failed += 1
+        if len(self._examples) < _EXAMPLES:
+            self._examples.append(f"line {line}: {reason}")
+
+    def error(self, bootstrap: str, topic: str) -> DeliveryError:
+        """What to raise when records failed."""
+        more = self.failed - len(self._examples)
+        which = "; ".join(self._examples) + (f"; and {more:,} more" if more else "")
+        given_up = f"; what follows them was not tried: see whether Kafka at {bootstrap} is up and lets you write" if self.hopeless else ""
+        return DeliveryError(f"{self.failed:,} records were not delivered to topic '{topic}' and {self.sent:,} were ({which}){given_up}")

@@ -1,0 +1,49 @@
+"""What ``hourline replay`` does."""
+
+from collections.abc import Mapping
+
+from hourline.replay.data_file import Format
+from hourline.replay.interrupt import interruptible
+from hourline.replay.pacing import choose_pace
+from hourline.replay.producer import Compression
+from hourline.replay.progress_bar import progress_bar
+from hourline.replay.reading import open_recording
+from hourline.replay.sending import Delivered, replay
+
+
+def replay_file(
+    name: str,
+    *,
+    bootstrap: str,
+    topic: str,
+    client_options: Mapping[str, str],
+    format: Format | None = None,
+    order_by: str | None = None,
+    rate: float | None = None,
+    speed: float | None = None,
+    key: str | None = None,
+    partition: str | int | None = None,
+    compression: Compression = "lz4",
+    null_text: str | None = None,
+) -> Delivered:
+    """Send the records of the file ``name`` to ``topic``, with a progress bar on stderr; to be called in the main thread, for Ctrl-C.
+
+    ``rate`` is in events a second; ``speed`` is how many times faster than the times in the ``order_by`` column; without either it goes as
+    fast as it can. For the file, see ``open_recording``; for the delivery and its errors, ``replay``.
+    """
+    pace = choose_pace(rate, speed, order_by)
+    with (
+        open_recording(name, format=format, order_by=order_by, key=key, partition=partition, null_text=null_text) as recording,
+        progress_bar(topic, recording.total) as on_progress,
+        interruptible() as stopped,
+    ):
+        return replay(
+            recording.records,
+            bootstrap=bootstrap,
+            topic=topic,
+            client_options=client_options,
+            pace=pace,
+            compression=compression,
+            stopped=stopped,
+            on_progress=on_progress,
+        )

@@ -1,0 +1,127 @@
+"""Sending records to a topic: each of them once, or saying which ones not."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from confluent_kafka import KafkaException, Producer
+
+from hourline.errors import UsageError
+from hourline.replay.deliveries import Deliveries
+from hourline.replay.pacing import Pace, wait_until
+from hourline.replay.producer import Compression, connect
+from hourline.replay.record import Record, moment_of
+
+_RECORDS_PER_POLL = 1000
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a replay is."""
+
+    sent: int
+    """Records that Kafka has confirmed."""
+    moment: int | None
+    """The time, in the order column, of the record handed over last: microseconds since 1970 in UTC."""
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """How a replay ended in which nothing failed."""
+
+    sent: int
+    """Records that Kafka has confirmed."""
+    interrupted: bool
+    """Whether it was stopped before its last record."""
+
+
+def replay(
+    records: Iterable[Record],
+    *,
+    bootstrap: str,
+    topic: str,
+    client_options: Mapping[str, str],
+    pace: Pace | None = None,
+    compression: Compression = "lz4",
+    stopped: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[Progress], object] = lambda progress: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Delivered:
+    """Send ``records`` to ``topic``, within a partition in their order, at their ``pace`` or as fast as it goes, and wait until Kafka has
+    confirmed them.
+
+    Record timestamps are left alone: with event times in them, Kafka's retention would delete what is old. ``stopped`` is asked before each
+    record; once it says so, what is under way is still delivered. ``clock`` gives seconds; only differences count.
+
+    Raises BrokerError when Kafka cannot be reached or has no such topic, and DeliveryError when a record was not confirmed: one that Kafka
+    refuses for itself (too large, say) does not end the replay, one that could not be delivered within 30 s does. Raises what ``records``
+    and ``pace`` raise, with the number sent until then, when it is a UsageError.
+    """
+    sending = _Sending(connect(bootstrap, topic, client_options, compression), topic, on_progress)
+    try:
+        interrupted = sending.send(records, pace, stopped, clock)
+    except UsageError as error:
+        sending.finish()
+        raise UsageError(f"{error}; {sending.deliveries.sent:,} records were sent before that") from None
+    sending.finish()
+    if sending.deliveries.failed:
+        raise sending.deliveries.error(bootstrap, topic)
+    return Delivered(sending.deliveries.sent, interrupted)
+
+
+class _Sending:
+    def __init__(self, producer: Producer, topic: str, on_progress: Callable[[Progress], object]) -> None:
+        self.deliveries = Deliveries()
+        self._producer = producer
+        self._topic = topic
+        self._on_progress = on_progress
+        self._moment: int | None = None
+
+    def send(self, records: Iterable[Record], pace: Pace | None, stopped: Callable[[], bool], clock: Callable[[], float]) -> bool:
+        """Hand the records over; returns whether it was stopped before the last one."""
+        start = clock()
+
+        def over() -> bool:
+            return self.deliveries.hopeless or stopped()
+
+        for number, record in enumerate(records):
+            if pace is not None:
+                wait_until(start + pace(record), clock, self._serve, over)
+            if over():
+                return True
+            self._hand_over(record)
+            if record.rank is not None:
+                self._moment = moment_of(record.rank)
+            if number % _RECORDS_PER_POLL == 0:
+                self._serve(0)
+        return False
+
+    def finish(self) -> None:
+        """Wait until each record handed over is confirmed or failed, which the producer's time limit bounds."""
+        if self.deliveries.hopeless:
+            self._producer.purge()
+        while self._producer.flush(_POLL_SECONDS):
+            self._serve(0)
+        self._serve(0)
+
+    def _hand_over(self, record: Record) -> None:
+        if record.partition is None:
+            self.deliveries.fail(record.line, "it does not name its partition, a whole number from 0")
+            return
+        confirm = partial(self.deliveries.report, record.line)
+        while not self.deliveries.hopeless:
+            try:
+                self._producer.produce(self._topic, record.payload, record.key, record.partition, confirm)
+            except BufferError:  # the producer holds as much as it may; it goes on as records are confirmed
+                self._serve(_POLL_SECONDS)
+            except KafkaException as error:
+                self.deliveries.report(record.line, error.args[0])
+                return
+            else:
+                return
+
+    def _serve(self, seconds: float) -> None:
+        self._producer.poll(seconds)
+        self._on_progress(Progress(self.deliveries.sent, self._moment))

@@ -1,0 +1,136 @@
+"""Delta tables as this project writes them: created from a declaration, committed on the expected version or not at all.
+
+delta-rs commits, in this process; a handle knows the version it stands on, and ``max_commit_retries=0`` makes a commit fail when somebody else has
+committed since. That is what fences a writer that lost its lease without knowing it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+
+from hourline.errors import ConflictError, TableError
+
+# Files of this size are not compacted again: what is rewritten each time stays bounded.
+_FILE_BYTES = 32 * 1024 * 1024
+
+STREAMED = {"delta.checkpointInterval": "200", "delta.logRetentionDuration": "interval 2 hours"}
+"""For tables with a commit about every second, read at their newest versions: few checkpoints, and a log that does not grow for ever."""
+
+PUBLISHED = {"delta.enableExpiredLogCleanup": "false"}
+"""For tables read at a version that coverage pins: by itself, Delta's log cleanup would make an older version unreadable in time."""
+
+
+def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
+    """Whether a Delta table lies at ``uri``."""
+    return bool(DeltaTable.is_deltatable(uri, dict(storage_options)))
+
+
+def open_table(uri: str, storage_options: Mapping[str, str], version: int | None = None) -> DeltaTable:
+    """The table at ``uri``, at ``version`` or its newest. Raises TableError when it, or that version, is not there."""
+    try:
+        table = DeltaTable(uri, version=version, storage_options=dict(storage_options))
+    except TableNotFoundError:
+        raise TableError(f"there is no table at {uri}; `hourline speed` creates it") from None
+    except Exception as error:
+        raise TableError(f"the table at {uri} cannot be read{_at(version)}: {_first_line(error)}") from error
+    if version is not None and table.version() != version:
+        raise TableError(f"the table at {uri} was to be read{_at(version)}, but that version is incomplete; the last good one is {table.version()}")
+    return table
+
+
+def open_or_create(uri: str, storage_options: Mapping[str, str], schema: pa.Schema, configuration: Mapping[str, str], description: str) -> DeltaTable:
+    """The table at ``uri``; created empty if it is not there, with ``schema``, ``configuration`` (STREAMED or PUBLISHED) and
+    ``description``, which catalogues show.
+
+    Columns that ``schema`` has and the table lacks are added, null in older rows. Raises TableError when a column's type differs.
+    """
+    if not exists(uri, storage_options):
+        return DeltaTable.create(uri, schema, description=description, configuration=configuration, storage_options=dict(storage_options))
+    table = open_table(uri, storage_options)
+    there = {column.name: column for column in pa.schema(table.schema().to_arrow())}
+    for column in schema:
+        if column.name in there and there[column.name].type != column.type:
+            raise TableError(
+                f"column '{column.name}' of the table at {uri} is {there[column.name].type}, and now declared as {column.type}; "
+                "give the field another name, or keep its type"
+            )
+    if any(column.name not in there for column in schema):
+        write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge", commit_properties=_commit({}))
+    return table
+
+
+def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], writer: str | None = None, sequence: int = 0) -> None:
+    """Append ``rows``; with ``writer``, the commit also records ``sequence`` as the writer's newest (an application transaction).
+
+    Raises ConflictError when the table has a commit that this handle has not seen.
+    """
+    transactions = [Transaction(writer, sequence)] if writer else None
+    try:
+        write_deltalake(table, rows, mode="append", commit_properties=_commit(metadata, transactions))
+    except CommitFailedError:
+        raise _conflict(table) from None
+
+
+def overwrite(table: DeltaTable, rows: pa.Table, predicate: str | None, metadata: Mapping[str, Any]) -> None:
+    """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. Raises ConflictError as ``append`` does."""
+    try:
+        write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=_commit(metadata))
+    except CommitFailedError:
+        raise _conflict(table) from None
+
+
+def delete(table: DeltaTable, predicate: str, metadata: Mapping[str, Any]) -> None:
+    """Delete the rows that satisfy ``predicate``. Raises ConflictError as ``append`` does."""
+    try:
+        table.delete(predicate, commit_properties=_commit(metadata))
+    except CommitFailedError:
+        raise _conflict(table) from None
+
+
+def compact(table: DeltaTable) -> None:
+    """Merge small files into larger ones; rows stay as they are. Raises ConflictError as ``append`` does."""
+    try:
+        table.optimize.compact(target_size=_FILE_BYTES, commit_properties=_commit({"compacted": "small files"}))
+    except CommitFailedError:
+        raise _conflict(table) from None
+
+
+def vacuum(table: DeltaTable, kept_hours: int) -> None:
+    """Delete files that no version of the last ``kept_hours`` needs, and the log before them. Raises ConflictError as ``append`` does."""
+    try:
+        table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, commit_properties=_commit({"vacuumed": f"{kept_hours} h"}))
+    except CommitFailedError:
+        raise _conflict(table) from None
+
+
+def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> None:
+    """Make the table's newest version equal to ``version``. Raises ConflictError as ``append`` does."""
+    try:
+        table.restore(version, commit_properties=_commit(metadata))
+    except CommitFailedError:
+        raise _conflict(table) from None
+
+
+def _commit(metadata: Mapping[str, Any], transactions: list[Transaction] | None = None) -> CommitProperties:
+    return CommitProperties(
+        custom_metadata={f"hourline.{key}": str(value) for key, value in metadata.items()},
+        max_commit_retries=0,
+        app_transactions=transactions,
+    )
+
+
+def _conflict(table: DeltaTable) -> ConflictError:
+    return ConflictError(
+        f"another process has written to the table at {table.table_uri} since version {table.version()}; this one stops and changes nothing"
+    )
+
+
+def _at(version: int | None) -> str:
+    return "" if version is None else f" at version {version}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,120 @@
+"""The one builder of Spark sessions."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from hourline.declarations import Project
+from hourline.errors import SetupError
+from infra.jars import fetch_jars
+from infra.java import find_java
+
+# Both layers evaluate the declared expressions under exactly these rules, or their numbers would differ.
+_SEMANTICS = {
+    "spark.sql.session.timeZone": "UTC",
+    # A bad cast or a division by zero in a declared expression gives null; in ANSI mode one such record would stop the stream.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
+}
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # The state of a Delta table's log is rebuilt in 50 tasks by default: seconds on one machine, for logs of a few hundred lines.
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+_ON_THIS_MACHINE = {
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    # Whatever the machine's name resolves to, no other one needs to reach the driver.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def spark_session(project: Project, name: str, extra: dict[str, str] | None = None) -> SparkSession:
+    """The Spark session of this process, made on the project's settings; ``spark.config`` there overrides the defaults, not the semantics.
+
+    Raises SetupError when Java or the jars cannot be had.
+    """
+    settings = project.settings.spark
+    find_java()  # Spark follows the same order in looking for it, but has no clear words when there is none
+    for name_of_log in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # PySpark logs each of its errors with a stack trace, beside raising it.
+        PySparkLogger.getLogger(name_of_log).disabled = True
+    # Workers would otherwise run whatever python3 is first on the path.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    jars = ",".join(str(jar) for jar in fetch_jars("spark"))
+    logs = project.workspace / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    log4j = logs / "log4j2-spark.properties"
+    log4j.write_text(_LOG4J)
+    builder = SparkSession.builder.appName(f"hourline-{name}").master(settings.master)
+    config = {
+        **_DEFAULTS,
+        **(_ON_THIS_MACHINE if settings.master.startswith("local") else {}),
+        "spark.jars": jars,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:+UseSerialGC",
+        "spark.local.dir": str(project.workspace / "spark"),
+        "spark.sql.warehouse.dir": str(project.workspace / "spark" / "warehouse"),
+        **(extra or {}),
+        **settings.config,
+        **_SEMANTICS,
+    }
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    log = logs / f"spark-{name}.log"
+    try:
+        with _output_to(log), _undisturbed():
+            return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise SetupError(f"Spark did not start on {settings.master}: {str(error).strip().partition(chr(10))[0]} (its log is {log})") from error
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block: in the middle of its start, it would leave Java running, with nobody to end it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Processes started in the block write to ``log``: what the JVM has to say is for its log, not for the terminal of who asked for a number."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with log.open("ab") as file:
+        try:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            yield
+        finally:
+            for number, copy in zip((1, 2), kept, strict=True):
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""

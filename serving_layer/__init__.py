@@ -1,0 +1,5 @@
+"""The serving layer: merged results through DuckDB; needs neither pyspark nor Java."""
+
+from serving_layer.connection import Connection, connect
+
+__all__ = ["Connection", "connect"]

@@ -1,0 +1,91 @@
+"""What people query: DuckDB with one view per metric, merged from both layers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import duckdb
+
+from hourline.database import attach
+from hourline.database import connect as open_duckdb
+from hourline.declarations import Project, load_project
+from hourline.errors import UsageError
+from hourline.hours import Clock, wall_clock
+from hourline.snapshot import Snapshot, take_snapshot
+from serving_layer.mistakes import explain
+from serving_layer.sketches import install_sketch_functions
+from serving_layer.views import create_views
+
+
+class Connection:
+    """A DuckDB connection on the merged results of one project, at one consistent snapshot of all its tables.
+
+    Views: one per metric (``hour`` TIMESTAMPTZ in UTC, the dimensions, the finished measures, ``state``), ``<metric>_states`` (the same with
+    mergeable states, for roll-ups), ``hours``, and the records themselves: ``events_<source>`` and ``rejected_<source>``. The snapshot is
+    taken when the connection is opened, and again by ``refresh``.
+    """
+
+    def __init__(self, project: Project, clock: Clock = wall_clock) -> None:
+        self.project = project
+        self._clock = clock
+        self._open()
+
+    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """The result of one SELECT, as a DuckDB relation (``.fetchall()``, ``.df()``, ``.to_arrow_table()``…).
+
+        Raises UsageError when the query is not one SELECT, or names what is not there.
+        """
+        with self.explaining(query):
+            statements = self._duckdb.extract_statements(query)
+            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
+            return self._duckdb.sql(query)
+
+    def copy(self, query: str, path: str, options: str) -> None:
+        """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. Raises UsageError as ``sql`` does."""
+        result = self.sql(query)  # noqa: F841 (DuckDB finds it by its name)
+        quoted = path.replace("'", "''")
+        with self.explaining(query):
+            self._duckdb.execute(f"COPY (FROM result) TO '{quoted}' ({options})")
+
+    @contextmanager
+    def explaining(self, query: str) -> Iterator[None]:
+        """Within the block, DuckDB's errors on ``query`` become a UsageError of one sentence. Fetching computes: wrap that too."""
+        try:
+            yield
+        except duckdb.Error as error:
+            raise UsageError(explain(error, query, self.project, self.snapshot)) from None
+
+    def refresh(self) -> None:
+        """Read from now on at the newest snapshot."""
+        self._duckdb.close()
+        self._open()
+
+    def close(self) -> None:
+        """Release the tables."""
+        self._duckdb.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        self.snapshot: Snapshot = take_snapshot(self.project)
+        self._duckdb = open_duckdb()
+        attach(self._duckdb, self.project, self.snapshot, self._clock())
+        install_sketch_functions(self._duckdb)
+        create_views(self._duckdb, self.project, self.snapshot)
+
+
+def connect(project: str | Path | Project, workspace: str | Path | None = None) -> Connection:
+    """Open a project (its folder, or a Project) for queries; needs neither Spark nor Java.
+
+    ``workspace`` is where its tables lie, if not where the settings say. Raises DeclarationError, TableError.
+    """
+    if isinstance(project, Project):
+        return Connection(project)
+    return Connection(load_project(Path(project), workspace=Path(workspace) if workspace else None))

@@ -1,0 +1,54 @@
+"""Results of a query: as rows for a table on the terminal, or written in a format that programs read."""
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hourline.errors import UsageError
+from serving_layer.connection import Connection
+
+# Moments as ISO text in UTC, the zone of every connection.
+_MOMENTS = "TIMESTAMPFORMAT '%Y-%m-%dT%H:%M:%S.%fZ'"
+_COPY_OPTIONS = {
+    "csv": f"FORMAT csv, HEADER, {_MOMENTS}",
+    "json": f"FORMAT json, ARRAY true, {_MOMENTS}",
+    "jsonl": f"FORMAT json, {_MOMENTS}",
+    "parquet": "FORMAT parquet",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """All rows of a result."""
+
+    columns: list[str]
+    numbers: list[str]
+    """The columns that hold numbers."""
+    rows: list[tuple[object, ...]]
+
+
+def fetch(connection: Connection, query: str) -> Result:
+    """All rows of ``query``; moments are aware and in UTC. Raises UsageError."""
+    with connection.explaining(query):
+        result = connection.sql(query)
+        result.execute()  # which Ctrl-C can interrupt
+        table = result.to_arrow_table()
+    kinds = {field.name: str(field.type) for field in table.schema}
+    numbers = [name for name, kind in kinds.items() if kind.startswith(("int", "uint", "float", "double", "decimal"))]
+    return Result(table.column_names, numbers, list(zip(*(column.to_pylist() for column in table.columns), strict=True)))
+
+
+def write(connection: Connection, query: str, form: str, target: Path | None) -> None:
+    """Write the result of ``query`` as csv, json (one array), jsonl or parquet to ``target``, or to standard output. Raises UsageError."""
+    if target and not target.absolute().parent.is_dir():
+        raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
+    # DuckDB writes files only: opening /dev/stdout anew would truncate what standard output is appended to.
+    with TemporaryDirectory() as folder:
+        path = target or Path(folder) / "result"
+        connection.copy(query, str(path), _COPY_OPTIONS[form])
+        if target is None:
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.flush()

@@ -1,0 +1,89 @@
+"""What `hourline status` shows: how far each source has come, and the state of its last hours."""
+
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from hourline.declarations import Project, Source
+from hourline.errors import BrokerError
+from hourline.lease import lease_holder
+from serving_layer.connection import Connection
+
+
+class SourceStatus(BaseModel):
+    """One source; counts are since the beginning, ``clock`` is its highest accepted event time (UTC)."""
+
+    source: str
+    sequence: int
+    records: int
+    accepted: int
+    rejected: int
+    duplicates: int
+    tombstones: int
+    late: int
+    lag: int | None
+    """Records in Kafka that no finished micro-batch has read; None: Kafka cannot be reached."""
+    clock: datetime | None
+
+
+class HourStatus(BaseModel):
+    """One hour of one source, in the weakest state of its metrics (None: it has no metric)."""
+
+    hour: datetime
+    source: str
+    state: str | None
+    events: int
+    late: int
+    settled: bool
+
+
+class ProjectStatus(BaseModel):
+    """The whole report."""
+
+    project: str
+    speed: str
+    sources: list[SourceStatus]
+    hours: list[HourStatus]
+
+
+def project_status(project: Project, last: int) -> ProjectStatus:
+    """The status of ``project`` with the ``last`` hours of each source."""
+    pid = lease_holder(project.workspace, "speed")
+    speed = f"the speed layer runs (process {pid})" if pid else "the speed layer is not running; `hourline up` starts it"
+    with Connection(project) as connection:
+        sources = [_source(connection, source) for source in project.sources.values() if source.name in connection.snapshot.progress]
+        rows = connection.sql(
+            "SELECT hour, name AS source, state, events, late, settled FROM hours WHERE kind = 'source' "
+            f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
+        )
+        hours = [HourStatus(**row) for row in rows.to_arrow_table().to_pylist()]
+    return ProjectStatus(project=project.name, speed=speed, sources=sources, hours=hours)
+
+
+def _source(connection: Connection, source: Source) -> SourceStatus:
+    known = connection.snapshot.progress[source.name]
+    columns = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in ("records", "accepted", "rejected", "duplicates", "tombstones"))
+    sums = connection.sql(
+        f"SELECT {columns}, coalesce(sum(list_sum(list_transform(hours, lambda h: h.late))), 0)::BIGINT AS late, max(clock) AS clock "
+        f"FROM hourline.progress_{source.name} WHERE sequence <= {known.sequence}"
+    )
+    (row,) = sums.to_arrow_table().to_pylist()
+    return SourceStatus(source=source.name, sequence=known.sequence, lag=_lag(connection, source), **row)
+
+
+def _lag(connection: Connection, source: Source) -> int | None:
+    try:
+        from infra.kafka import reachable_kafka
+        from infra.topics import topic_offsets
+    except ImportError:  # the serving side alone comes without a Kafka client
+        return None
+    read = connection.sql(
+        f"SELECT o.partition AS partition, max(o.last) + 1 AS next FROM hourline.progress_{source.name} p, UNNEST(p.offsets) AS read(o) "
+        f"WHERE p.topic_id = (SELECT last(topic_id ORDER BY sequence) FROM hourline.progress_{source.name}) GROUP BY ALL"
+    )
+    following: dict[int, int] = dict(read.fetchall())
+    try:
+        available = topic_offsets(reachable_kafka(connection.project), source.topic, connection.project.settings.kafka.options)
+    except BrokerError:
+        return None
+    return sum(latest - max(following.get(partition, 0), earliest) for partition, (earliest, latest) in available.items())

@@ -1,0 +1,79 @@
+"""A source's Kafka topic as a Spark stream, from the offsets where the last finished micro-batch ended."""
+
+import json
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline.declarations import Source
+from hourline.errors import BrokerError, SetupError
+
+# librdkafka's names of PEM files, and what the Java client calls their content.
+_PEM_FILES = {
+    "ssl.ca.location": "ssl.truststore.certificates",
+    "ssl.certificate.location": "ssl.keystore.certificate.chain",
+    "ssl.key.location": "ssl.keystore.key",
+}
+
+
+def read_topic(spark: SparkSession, source: Source, bootstrap: str, options: dict[str, str], start: dict[int, int], most: int) -> DataFrame:
+    """The records of ``source``'s topic, committed ones only, from ``start`` on; at most ``most`` a micro-batch.
+
+    Columns: key, value, topic, partition, offset, and ``arrived``, when their micro-batch was planned (UTC), which Spark keeps in its offset log.
+    """
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", source.topic)
+        .option("startingOffsets", json.dumps({source.topic: {str(partition): offset for partition, offset in start.items()}}))
+        .option("maxOffsetsPerTrigger", most)
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", "50")
+    )
+    for key, value in java_client_options(options).items():
+        reader = reader.option(f"kafka.{key}", value)
+    records = reader.load().select("key", "value", "topic", "partition", "offset")
+    return records.withColumn("arrived", F.current_timestamp())
+
+
+def starting_offsets(source: Source, available: dict[int, tuple[int, int]], read: dict[int, int]) -> dict[int, int]:
+    """Where to begin in each partition: after what was read, else at the earliest.
+
+    ``available`` gives each partition's earliest and latest offset. Raises BrokerError when Kafka no longer holds what comes next, or holds
+    less than what was read: to go on would lose records without a word.
+    """
+    for partition, offset in read.items():
+        earliest, latest = available.get(partition, (0, 0))
+        if offset < earliest:
+            raise BrokerError(
+                f"topic '{source.topic}' partition {partition}: offsets {offset} to {earliest - 1} were deleted by Kafka's retention "
+                "before they were read; restore them, or raise the topic's retention.ms"
+            )
+        if offset > latest:
+            raise BrokerError(
+                f"topic '{source.topic}' partition {partition}: read up to offset {offset - 1}, but Kafka's last one is {latest - 1}; "
+                "is this another Kafka than before, or has it lost data?"
+            )
+    return {partition: read.get(partition, earliest) for partition, (earliest, _) in available.items()}
+
+
+def java_client_options(options: dict[str, str]) -> dict[str, str]:
+    """Kafka client options, by librdkafka's names, as the Java client wants them."""
+    java = {key: value for key, value in options.items() if key not in ("sasl.username", "sasl.password", *_PEM_FILES)}
+    for key in _PEM_FILES.keys() & options.keys():
+        java[_PEM_FILES[key]] = _content(key, options[key])
+        java[f"{'ssl.truststore' if key == 'ssl.ca.location' else 'ssl.keystore'}.type"] = "PEM"
+    if "sasl.username" in options:
+        module = "scram.ScramLoginModule" if java.get("sasl.mechanism", "").startswith("SCRAM") else "plain.PlainLoginModule"
+        name, word = (options.get(key, "").replace("\\", "\\\\").replace('"', '\\"') for key in ("sasl.username", "sasl.password"))
+        java["sasl.jaas.config"] = f'org.apache.kafka.common.security.{module} required username="{name}" password="{word}";'
+    return java
+
+
+def _content(option: str, file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"kafka option {option}: '{file}' cannot be read as a PEM file ({error})") from error

@@ -1,0 +1,175 @@
+"""One micro-batch: archive, aggregate, and finish by committing progress."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline.declarations import Project
+from hourline.hours import HOUR, Clock
+from hourline.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
+from hourline.tiling import Tiling, counted, with_derived
+from speed_layer.known_ids import KnownIds
+from speed_layer.ledger import Ledger
+from speed_layer.upkeep import MICRO_BATCHES, keep_up
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a finished micro-batch did, for people to watch."""
+
+    source: str
+    sequence: int
+    records: int
+    accepted: int
+    rejected: int
+    duplicates: int
+    late: int
+    seconds: float
+
+
+class MicroBatch:
+    """The function that Spark calls with each micro-batch of one source (``foreachBatch``), as the door has judged it."""
+
+    def __init__(
+        self,
+        project: Project,
+        ledger: Ledger,
+        known_ids: KnownIds,
+        topic_id: str,
+        clock: Clock,
+        on_finished: Callable[[Finished], None],
+    ) -> None:
+        self.project = project
+        self.ledger = ledger
+        self.known_ids = known_ids
+        self.source = ledger.source
+        self.topic_id = topic_id
+        self.wall = clock
+        self.on_finished = on_finished
+        self.running = threading.Lock()
+        """Held while a micro-batch is under way; who wants to stop between two of them takes it."""
+        self.stopped = False
+        self.finished = 0
+        self.error: Exception | None = None
+
+    def __call__(self, judged: DataFrame, batch: int) -> None:
+        with self.running:
+            if self.stopped:
+                return
+            try:
+                self._process(judged, self.ledger.first_sequence + batch)
+                self._keep_up()
+            except Exception as error:
+                # Spark wraps what is raised here in a trace of its own; who waits for the query wants the error itself.
+                self.error = error
+                raise
+
+    def _keep_up(self) -> None:
+        self.finished += 1
+        if self.finished % MICRO_BATCHES == 0:
+            keep_up(self.project, self.ledger)
+
+    def _process(self, judged: DataFrame, sequence: int) -> None:
+        started = self.wall()
+        judged = judged.persist()
+        try:
+            rows = judged.toArrow()  # also fills the cache that the metrics read
+            if rows.num_rows == 0:
+                return  # nothing but transaction markers
+            rows = self._mark_duplicates(rows)
+            accepted = self._without_duplicates(judged.where("outcome = 'accepted'"), rows)
+            events = counted(with_derived(accepted, self.source), self.source)
+            with ThreadPoolExecutor(max_workers=len(self.ledger.tilings) + 1) as pool:
+                tiles = [pool.submit(self._tiles, tiling, events, sequence) for tiling in self.ledger.tilings]
+                archive = pool.submit(self._archive, rows, sequence)
+                _raise_first([archive, *tiles])
+        finally:
+            judged.unpersist()
+        self._finish(rows, sequence, started)
+
+    def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
+        """The rows with ``duplicate`` (boolean) instead of the hash that tells it."""
+        duplicate = self.known_ids.duplicates(rows)
+        return rows.append_column("duplicate", pa.array(duplicate))
+
+    @staticmethod
+    def _without_duplicates(events: DataFrame, rows: pa.Table) -> DataFrame:
+        found = rows.filter(rows["duplicate"]).select(["partition", "offset"])
+        if found.num_rows == 0:
+            return events
+        return events.join(F.broadcast(events.sparkSession.createDataFrame(found)), ["partition", "offset"], "left_anti")
+
+    def _tiles(self, tiling: Tiling, events: DataFrame, sequence: int) -> None:
+        tiles = tiling.tiles(events).toArrow()
+        if tiles.num_rows:
+            name = tiling.metric.name
+            self.ledger.append(self.ledger.provisional[name], self.ledger.provisional_schemas[name], tiles, sequence)
+
+    def _archive(self, rows: pa.Table, sequence: int) -> None:
+        identified = rows.append_column("topic_id", pa.array([self.topic_id] * rows.num_rows, pa.string()))
+        for outcome, table, schema in (
+            ("accepted", self.ledger.events, self.ledger.events_schema),
+            ("rejected", self.ledger.rejected, REJECTED_SCHEMA),
+        ):
+            chosen = identified.filter(pc.equal(rows["outcome"], outcome))
+            if chosen.num_rows:
+                self.ledger.append(table, schema, chosen, sequence)
+
+    def _finish(self, rows: pa.Table, sequence: int, started: datetime) -> None:
+        """The last commit, which makes the micro-batch count."""
+        outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(rows["outcome"]).to_pylist()}
+        duplicates = pc.sum(rows["duplicate"]).as_py()
+        accepted = rows.filter(pc.and_(pc.equal(rows["outcome"], "accepted"), pc.invert(rows["duplicate"])))
+        arrived = pc.max(rows["arrived"]).as_py()
+        before = self.ledger.clock if self.source.clock == "event_time" else arrived
+        hours = self._hours(accepted, before)
+        moments = [moment for moment in (self.ledger.clock, pc.max(accepted["event_time"]).as_py()) if moment]
+        self.ledger.clock = max(moments, default=None)
+        offsets = rows.group_by("partition").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        finished = self.wall()
+        row = {
+            "sequence": sequence,
+            "topic_id": self.topic_id,
+            "topic": self.source.topic,
+            "offsets": [{"partition": o["partition"], "first": o["offset_min"], "last": o["offset_max"]} for o in offsets],
+            "records": rows.num_rows,
+            "accepted": accepted.num_rows,
+            "rejected": outcomes.get("rejected", 0),
+            "duplicates": duplicates,
+            "tombstones": outcomes.get("tombstone", 0),
+            "hours": hours,
+            "metrics": self.ledger.metrics_row(),
+            "clock": self.ledger.clock,
+            "started": started,
+            "finished": finished,
+        }
+        self.ledger.append(self.ledger.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], PROGRESS_SCHEMA).drop_columns("sequence"), sequence)
+        self.known_ids.remember(accepted, self.ledger.clock)
+        late = sum(hour["late"] for hour in hours)
+        seconds = (finished - started).total_seconds()
+        self.on_finished(Finished(self.source.name, sequence, rows.num_rows, row["accepted"], row["rejected"], duplicates, late, seconds))
+
+    def _hours(self, accepted: pa.Table, clock: datetime | None) -> list[dict[str, Any]]:
+        """Accepted events per hour, and how many of them came after their hour had settled by ``clock``, the source's before this micro-batch."""
+        counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour").to_pylist()
+        return [
+            {
+                "hour": entry["hour"],
+                "events": entry["offset_count"],
+                "late": entry["offset_count"] if clock and entry["hour"] + HOUR + self.source.settle <= clock else 0,
+            }
+            for entry in counts
+        ]
+
+
+def _raise_first(futures: list[Future[None]]) -> None:
+    for future in futures:
+        future.result()

@@ -1,0 +1,139 @@
+"""The speed layer's process: one Structured Streaming query per source, until it is told to stop or the topics are drained."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from hourline.check import refuse_unresolved
+from hourline.declarations import Project, Source
+from hourline.errors import BrokerError, HourlineError
+from hourline.hours import Clock, wall_clock
+from hourline.layout import Layout
+from hourline.tiling import counted, empty_events, event_time_type, explain, nullable, resolve, with_derived
+from infra.spark import spark_session
+from infra.topics import ensure_topic, topic_offsets
+from speed_layer.door import admit
+from speed_layer.kafka_stream import read_topic, starting_offsets
+from speed_layer.known_ids import KnownIds, archived_id_hashes, with_id_hash
+from speed_layer.ledger import open_ledger
+from speed_layer.micro_batch import Finished, MicroBatch
+
+# A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it gives.
+_STREAMING = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "1",
+    "spark.sql.streaming.stopTimeout": "20s",
+}
+
+
+def run(
+    project: Project,
+    bootstrap: str,
+    *,
+    drain: bool = False,
+    stop: threading.Event | None = None,
+    clock: Clock = wall_clock,
+    kafka_alive: Callable[[], bool] = lambda: True,
+    on_ready: Callable[[], None] = lambda: None,
+    on_finished: Callable[[Finished], None] = lambda finished: None,
+) -> None:
+    """Run the speed layer of ``project`` on the Kafka at ``bootstrap``.
+
+    Returns when ``stop`` is set (the micro-batches under way are finished first) or, with ``drain``, when all that was in the topics at the
+    start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the micro-batches; no number depends on it.
+    Raises DeclarationError before anything is written, ConflictError when another process writes to the tables, BrokerError, TableError,
+    and HourlineError when Spark's Java process dies. The caller holds the lease "speed".
+    """
+    stop = stop or threading.Event()
+    spark = spark_session(project, "speed", _STREAMING)
+    try:
+        refuse_unresolved(spark, project)
+        checkpoints = project.workspace / "checkpoints"
+        shutil.rmtree(checkpoints, ignore_errors=True)  # each start makes its own, see ledger.py
+        for source in project.sources.values():
+            _warm_up(spark, project, source, clock)
+        streams = [_start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished) for source in project.sources.values()]
+        on_ready()
+        _wait(streams, stop, kafka_alive)
+    except (Py4JError, ConnectionError) as error:
+        log = project.workspace / "logs" / "spark-speed.log"
+        raise HourlineError(f"Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped (its log is {log})") from error
+    finally:
+        with suppress(Py4JError, ConnectionError):  # it is gone already
+            spark.stop()
+
+
+def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
+    """Run all that a micro-batch runs on one record that is rejected: Spark compiles it now, or the first events would wait for seconds."""
+    columns = "key binary, value binary, topic string, partition int, offset bigint, arrived timestamp"
+    record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock())], columns)
+    judged = with_id_hash(admit(record, source, event_time_type(spark, source)), source).persist()
+    judged.toArrow()
+    events = counted(with_derived(judged.where("outcome = 'accepted'"), source), source)
+    for metric in project.metrics_of(source.name):
+        resolve(spark, source, metric).tiles(events).toArrow()
+    judged.unpersist()
+
+
+def _start(
+    spark: SparkSession,
+    project: Project,
+    source: Source,
+    bootstrap: str,
+    checkpoints: Path,
+    drain: bool,
+    clock: Clock,
+    on_finished: Callable[[Finished], None],
+) -> tuple[MicroBatch, StreamingQuery]:
+    options = dict(project.settings.kafka.options)
+    topic_id = ensure_topic(bootstrap, source.topic, source.partitions, options)
+    tilings = [resolve(spark, source, metric) for metric in project.metrics_of(source.name)]
+    fields = nullable(to_arrow_schema(empty_events(spark, source).drop("event_time", "hour").schema, timezone="UTC"))
+    ledger = open_ledger(Layout.of(project), source, fields, tilings, topic_id)
+    known_ids = KnownIds(source.id_horizon)
+    if source.id and ledger.clock:
+        events = Layout.of(project).events(source)
+        known_ids.remember(archived_id_hashes(spark, source, events, ledger.events.version(), ledger.clock - source.id_horizon), ledger.clock)
+    batch = MicroBatch(project, ledger, known_ids, topic_id, clock, on_finished)
+    start = starting_offsets(source, topic_offsets(bootstrap, source.topic, options), ledger.next_offsets)
+    settings = project.settings.speed
+    stream = read_topic(spark, source, bootstrap, options, start, settings.max_records_per_batch)
+    # Judged in the stream, not in each micro-batch: so Spark resolves all these expressions once.
+    judged = with_id_hash(admit(stream, source, event_time_type(spark, source)), source)
+    writer = judged.writeStream.queryName(source.name).foreachBatch(batch).option("checkpointLocation", (checkpoints / source.name).as_uri())
+    writer = writer.trigger(availableNow=True) if drain else writer.trigger(processingTime=f"{settings.trigger.total_seconds()} seconds")
+    return batch, writer.start()
+
+
+def _wait(streams: list[tuple[MicroBatch, StreamingQuery]], stop: threading.Event, kafka_alive: Callable[[], bool]) -> None:
+    """Until all queries have ended by themselves, one has failed, or ``stop`` is set."""
+    while any(query.isActive for _, query in streams) and not stop.wait(0.1):
+        if any(not query.isActive and query.exception() for _, query in streams):
+            break
+        if not kafka_alive():
+            # Spark would ask it for minutes before it gave up.
+            raise BrokerError("the embedded Kafka has ended by itself; nothing is lost, `hourline up` starts it again (its log is logs/broker.log)")
+    for batch, query in streams:
+        with batch.running:
+            batch.stopped = True
+        query.stop()
+    for batch, query in streams:
+        if batch.error:
+            raise batch.error if isinstance(batch.error, HourlineError) else _failure(query, batch.error)
+        if error := query.exception():
+            raise _failure(query, error)
+
+
+def _failure(query: StreamingQuery, error: Exception) -> HourlineError:
+    text = explain(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
+    return HourlineError(f"the stream of source '{query.name}' stopped: {text}; nothing is lost, `hourline speed` goes on where it stopped")

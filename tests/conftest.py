@@ -1,0 +1,33 @@
+"""What several test files share: one Kafka for all tests on the real stack, and one finished project to read from."""
+
+from collections.abc import Iterator
+
+import parcels
+import pytest
+from hypothesis import settings
+from stack_project import StackProject
+
+from infra.broker import Broker
+
+# A busy machine is no failure.
+settings.register_profile("hourline", deadline=None)
+settings.load_profile("hourline")
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Kafka that runs as long as the tests do."""
+    with Broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def finished_project(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
+    """A project with hours of every state, to be read or copied, not to be changed."""
+    project = parcels.make(tmp_path_factory.mktemp("finished"), kafka, topic="finished")
+    project.send("scans", parcels.scans(project.random, 400, first_hour=0, hours=5))
+    project.drain()
+    project.recompute()
+    project.send("scans", parcels.scans(project.random, 50, first_hour=1, hours=1))
+    project.drain()
+    return project

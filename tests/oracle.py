@@ -1,0 +1,201 @@
+"""What the answers must be: naive Python over the records that were sent.
+
+Shares nothing with the product, not even how an hour is found. What it takes from the product are facts alone: which sequence each record got, and
+up to which sequence each hour was recomputed.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Body = dict[str, Any]
+Hour = datetime
+Key = tuple[Any, ...]
+"""The hour, then the dimensions."""
+
+_WEAKEST_FIRST = ["provisional", "revised", "final"]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One record as Kafka has it. ``body`` is None for what must not be accepted."""
+
+    partition: int
+    offset: int
+    body: Body | None
+    tombstone: bool = False
+
+
+@dataclass(frozen=True)
+class MetricRule:
+    """A metric in Python: dimensions and measures (kind, argument) as functions of an event."""
+
+    measures: Mapping[str, tuple[str, Callable[[Body], Any]]]
+    dimensions: Mapping[str, Callable[[Body], Any]] = field(default_factory=dict)
+    where: Callable[[Body], Any] = lambda body: True
+
+
+@dataclass(frozen=True)
+class SourceRule:
+    """A source in Python. ``time`` gives an event's time in UTC; ``where`` and ``id`` as declared; None counts as not true, and as no id."""
+
+    time: Callable[[Body], datetime]
+    metrics: Mapping[str, MetricRule]
+    where: Callable[[Body], Any] = lambda body: True
+    id: Callable[[Body], Any] = lambda body: None
+    settle: timedelta = timedelta(hours=1)
+    id_horizon: timedelta = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Event:
+    """An accepted record with the sequence that it was read in."""
+
+    sequence: int
+    partition: int
+    offset: int
+    time: datetime
+    hour: Hour
+    body: Body
+    duplicate: bool = False
+    """Recognised at once, as another event of the same id and hour within the horizon."""
+
+
+def accepted(rule: SourceRule, sent: Iterable[Sent], sequences: Mapping[tuple[int, int], int]) -> list[Event]:
+    """The accepted records in the order in which they count. ``sequences`` is by partition and offset."""
+    events = []
+    for record in sent:
+        if record.body is not None:
+            time = rule.time(record.body)
+            hour = datetime(time.year, time.month, time.day, time.hour, tzinfo=UTC)
+            events.append(Event(sequences[record.partition, record.offset], record.partition, record.offset, time, hour, record.body))
+    return _marked(rule, sorted(events, key=lambda event: (event.sequence, event.partition, event.offset)))
+
+
+def _marked(rule: SourceRule, events: list[Event]) -> list[Event]:
+    """The events, duplicates marked; after each sequence, hours further behind the clock than the horizon are forgotten."""
+    known: dict[Hour, set[Any]] = {}
+    marked: list[Event] = []
+    clock = datetime.min.replace(tzinfo=UTC)
+    for sequence in sorted({event.sequence for event in events}):
+        for event in (event for event in events if event.sequence == sequence):
+            identity = rule.id(event.body)
+            duplicate = identity is not None and identity in known.get(event.hour, set())
+            marked.append(replace(event, duplicate=duplicate))
+            if not duplicate:
+                clock = max(clock, event.time)
+                known.setdefault(event.hour, set()).add(identity)
+        known = {hour: ids for hour, ids in known.items() if clock - hour <= rule.id_horizon}
+    return marked
+
+
+def counted(rule: SourceRule, metric: str, events: list[Event], cuts: Mapping[tuple[str, Hour], int]) -> Iterator[Event]:
+    """The events that one metric counts: below the cut of its hour the first of each id, above it those not recognised as duplicates."""
+    seen = set()
+    for event in events:
+        if event.sequence > cuts.get((metric, event.hour), -1):
+            if event.duplicate:
+                continue
+        elif (identity := rule.id(event.body)) is not None:
+            if (event.hour, identity) in seen:
+                continue
+            seen.add((event.hour, identity))
+        if rule.where(event.body) and rule.metrics[metric].where(event.body):
+            yield event
+
+
+def answer(rule: SourceRule, metric: str, events: list[Event], cuts: Mapping[tuple[str, Hour], int]) -> dict[Key, dict[str, Any]]:
+    """All rows of one metric."""
+    metric_rule = rule.metrics[metric]
+    groups: dict[Key, list[Body]] = {}
+    for event in counted(rule, metric, events, cuts):
+        key = (event.hour, *(hashable(dimension(event.body)) for dimension in metric_rule.dimensions.values()))
+        groups.setdefault(key, []).append(event.body)
+    return {
+        key: {name: value(kind, [argument(body) for body in bodies]) for name, (kind, argument) in metric_rule.measures.items()}
+        for key, bodies in groups.items()
+    }
+
+
+def states(rule: SourceRule, metric: str, events: list[Event], cuts: Mapping[tuple[str, Hour], int]) -> dict[Hour, str]:
+    """The state of every hour in which the source has events."""
+    found = {event.hour: "final" if (metric, event.hour) in cuts else "provisional" for event in events}
+    for event in counted(rule, metric, events, cuts):
+        if event.sequence > cuts.get((metric, event.hour), event.sequence):
+            found[event.hour] = "revised"
+    return found
+
+
+def weakest(of_metrics: Iterable[str]) -> str:
+    """The state of a source's hour, from those of its metrics."""
+    return min(of_metrics, key=_WEAKEST_FIRST.index)
+
+
+def late_events(rule: SourceRule, events: list[Event]) -> dict[Hour, int]:
+    """By hour, the events that came when their hour had settled by the source's clock, the highest event time of earlier sequences."""
+    late = dict.fromkeys((event.hour for event in events), 0)
+    clocks: dict[int, datetime | None] = {}
+    highest: datetime | None = None
+    for event in events:
+        before = clocks.setdefault(event.sequence, highest)
+        late[event.hour] += before is not None and event.hour + timedelta(hours=1) + rule.settle <= before
+        highest = max(highest or event.time, event.time)
+    return late
+
+
+def settled_hours(rule: SourceRule, events: list[Event], clock: datetime | None = None) -> set[Hour]:
+    """The settled hours; ``clock`` is the wall's, None: the highest event time."""
+    now = clock or max((event.time for event in events if not event.duplicate), default=datetime.min.replace(tzinfo=UTC))
+    return {event.hour for event in events if event.hour + timedelta(hours=1) + rule.settle <= now}
+
+
+def compare(found: list[dict[str, Any]], rule: MetricRule, expected: Mapping[Key, Mapping[str, Any]]) -> int:
+    """Assert that the rows are exactly the expected ones; returns how many cells were compared."""
+    by_key = {(row["hour"], *(hashable(row[name]) for name in rule.dimensions)): row for row in found}
+    assert len(by_key) == len(found), "a group has several rows"
+    assert by_key.keys() == expected.keys(), (
+        f"missing {sorted_some(expected.keys() - by_key.keys())}, extra {sorted_some(by_key.keys() - expected.keys())}"
+    )
+    wrong = [
+        f"{key} {name}: got {by_key[key][name]!r}, want {want!r}"
+        for key, values in expected.items()
+        for name, want in values.items()
+        if not same(by_key[key][name], want, rule.measures[name][0])
+    ]
+    assert not wrong, f"{len(wrong)} cells are wrong, such as {wrong[:5]}"
+    return len(expected) * len(rule.measures)
+
+
+def same(got: Any, want: Any, kind: str) -> bool:
+    """Equal; sums of doubles, and means, within 1e-9."""
+    if want is not None and got is not None and (kind == "mean" or (kind == "sum" and isinstance(want, float))):
+        return math.isclose(got, want, rel_tol=1e-9)
+    return bool(got == want and (got is None) == (want is None))
+
+
+def hashable(value: Any) -> Any:
+    """A dimension's value as part of a key."""
+    if isinstance(value, dict):
+        return tuple((name, hashable(item)) for name, item in value.items())
+    return tuple(map(hashable, value)) if isinstance(value, list) else value
+
+
+def sorted_some(keys: Iterable[Key]) -> list[Key]:
+    return sorted(keys, key=repr)[:5]
+
+
+def value(kind: str, values: list[Any]) -> Any:
+    """A measure over all of its argument's values at once."""
+    known = [value for value in values if value is not None]
+    match kind:
+        case "count":
+            return len(values)
+        case "distinct":
+            return len(set(known))
+        case "sum" | "mean":
+            total = math.fsum(known) if known and isinstance(known[0], float) else sum(known)
+            return None if not known else total if kind == "sum" else float(total) / len(known)
+        case _:
+            return {"min": min, "max": max}[kind](known, default=None)

@@ -1,0 +1,100 @@
+"""`hourline speed` as a process of its own: watched, killed without warning, and known with all its children."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from stack_project import StackProject
+
+PATIENCE = 120.0
+
+
+class SpeedProcess:
+    """Runs from construction until it ends, is killed, or the block is left."""
+
+    def __init__(self, project: StackProject, *options: str) -> None:
+        command = [sys.executable, "-m", "hourline", "speed", "--project", str(project.root), *options]
+        environment = {**os.environ, "KAFKA": project.kafka}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        self.lines: list[str] = []
+        self.family: list[int] = []
+        """What it has started, once it is ready."""
+        self._arrived: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def wait_until_ready(self) -> None:
+        """Until it reads from Kafka."""
+        self.wait_for("ready")
+        self.family = descendants(self.process.pid)
+        assert self.family, "it should have a JVM by now"
+
+    def wait_for(self, text: str) -> None:
+        """Until a line of its output contains ``text``."""
+        while (line := self._arrived.get(timeout=PATIENCE)) is not None:
+            if text in line:
+                return
+        raise AssertionError(f"ended without saying '{text}': {self.lines}")
+
+    def wait(self) -> int:
+        """Until it ends by itself; returns its exit status."""
+        return self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        """kill -9 at once, and wait until nothing that it started is left."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        wait_until(lambda: not alive(self.family), f"{self.family} outlive their parent {self.process.pid}")
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.lines.append(line)
+            self._arrived.put(line)
+        self._arrived.put(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
+    """Look every few milliseconds whether ``condition`` holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.005)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that ``pid`` has started, and those that they have."""
+    found, waiting = [], [pid]
+    parents = _processes()
+    while waiting:
+        parent = waiting.pop()
+        children = [child for child, its_parent in parents.items() if its_parent == parent]
+        found += children
+        waiting += children
+    return found
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those of ``pids`` that still run."""
+    return sorted(_processes().keys() & set(pids))
+
+
+def _processes() -> dict[int, int]:
+    """By process id, the parent's; without those that have ended and only wait to be noticed."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in listed.splitlines()]
+    return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}

@@ -1,0 +1,174 @@
+"""A project in a temporary folder on the real broker and Spark: send records, run the layers, and compare every answer with the oracle."""
+
+import json
+import random
+import shutil
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import oracle
+from confluent_kafka import Message, Producer
+from deltalake import DeltaTable
+from oracle import Event, Sent, SourceRule
+
+import serving_layer
+from batch_layer.plan import Wanted, plan
+from batch_layer.recompute import Recomputed, recompute
+from hourline.declarations import load_project
+from infra.topics import ensure_topic
+from speed_layer.micro_batch import Finished
+from speed_layer.run import run
+
+
+def write_project(root: Path, files: Mapping[str, str]) -> Path:
+    """Write the files of a project; texts may be indented as the code around them."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return root
+
+
+@dataclass
+class StackProject:
+    """One project, what was sent to it, and what was recomputed. ``rules`` are its sources in Python, for the oracle."""
+
+    root: Path
+    kafka: str
+    rules: Mapping[str, SourceRule]
+    sent: dict[str, list[Sent]] = field(default_factory=dict)
+    cuts: dict[tuple[str, datetime], int] = field(default_factory=dict)
+    """By metric and hour, the sequence up to which it was recomputed."""
+
+    def __post_init__(self) -> None:
+        self.project = load_project(self.root, {"KAFKA": self.kafka})
+        self.producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5, "log_level": 0})
+        self.random = random.Random(self.project.name)  # noqa: S311 (the same numbers each time)
+        for source in self.project.sources.values():
+            ensure_topic(self.kafka, source.topic, source.partitions, {})
+            self.sent[source.name] = []
+
+    def copy(self, folder: Path) -> "StackProject":
+        """The same project in another folder, tables and all; it reads the same topics."""
+        copied = StackProject(Path(shutil.copytree(self.root, folder / "copy")), self.kafka, self.rules)
+        copied.sent = {source: list(records) for source, records in self.sent.items()}
+        copied.cuts = dict(self.cuts)
+        return copied
+
+    def send(self, source: str, bodies: Iterable[dict[str, Any]]) -> None:
+        """Send events that must be accepted, each to a random partition."""
+        for body in bodies:
+            self._produce(source, json.dumps(body, ensure_ascii=False).encode(), body)
+        self.flush()
+
+    def send_refused(self, source: str, values: Iterable[bytes | None]) -> None:
+        """Send records that must be rejected, or, for None, tombstones."""
+        for value in values:
+            self._produce(source, value, None)
+        self.flush()
+
+    def flush(self) -> None:
+        """Wait until Kafka has all that was sent."""
+        assert self.producer.flush(30) == 0
+
+    def drain(self) -> list[Finished]:
+        """Run the speed layer until all that was sent has been processed."""
+        finished: list[Finished] = []
+        run(self.project, self.kafka, drain=True, on_finished=finished.append)
+        return finished
+
+    def recompute(self, wanted: list[Wanted] | None = None) -> list[Recomputed]:
+        """Recompute ``wanted``, or what the plan says."""
+        chosen = plan(self.project) if wanted is None else wanted
+        done = recompute(self.project, chosen)
+        self.recomputed(chosen, {item.source: self.last_sequence(item.source) for item in chosen})
+        return done
+
+    def recomputed(self, wanted: list[Wanted], cuts: Mapping[str, int]) -> None:
+        """Note that ``wanted`` now count up to the cuts of their sources."""
+        self.cuts |= {(item.metric, item.hour): cuts[item.source] for item in wanted}
+
+    def check(self) -> int:
+        """Once all is processed: compare the accounting and all answers with the oracle; returns how many cells that were."""
+        for source in self.rules:
+            self.check_accounting(source)
+        return self.check_answers()
+
+    def check_answers(self) -> int:
+        """Compare every row of every metric, and every hour's state and counts; returns how many cells that were."""
+        cells = 0
+        with serving_layer.connect(self.project) as connection:
+            hours = connection.sql("FROM hours").to_arrow_table().to_pylist()
+            for source, rule in self.rules.items():
+                events = self.events(source)
+                of_metrics = {}
+                for metric, metric_rule in rule.metrics.items():
+                    rows = connection.sql(f"FROM {metric}").to_arrow_table().to_pylist()
+                    cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, self.cuts))
+                    of_metrics[metric] = oracle.states(rule, metric, events, self.cuts)
+                    assert [row for row in rows if row["state"] != of_metrics[metric][row["hour"]]] == []
+                    assert {row["hour"]: row["state"] for row in hours if (row["kind"], row["name"]) == ("metric", metric)} == of_metrics[metric]
+                first = [event for event in events if not event.duplicate]
+                mine = {row["hour"]: row for row in hours if (row["kind"], row["name"]) == ("source", source)}
+                assert {hour: row["events"] for hour, row in mine.items()} == {e.hour: sum(o.hour == e.hour for o in first) for e in first}
+                assert {hour: row["state"] for hour, row in mine.items()} == {
+                    hour: oracle.weakest(states[hour] for states in of_metrics.values()) for hour in mine
+                }
+                if self.project.sources[source].clock == "event_time":
+                    assert {hour: row["late"] for hour, row in mine.items()} == oracle.late_events(rule, first)
+                    assert {hour for hour, row in mine.items() if row["settled"]} == oracle.settled_hours(rule, events)
+                cells += 3 * len(mine)
+        return cells
+
+    def check_accounting(self, source: str) -> None:
+        """Every record was read once: as accepted (and archived), rejected (and kept) or tombstone, at the sequence whose offsets hold it."""
+        sent = self.sent[source]
+        progress = self.table("progress", source)
+        assert sorted(self.sequences(source)) == sorted((record.partition, record.offset) for record in sent)
+        assert sum(row["last"] - row["first"] + 1 for batch in progress for row in batch["offsets"]) == len(sent)
+        assert sum(row["records"] for row in progress) == len(sent)
+        assert all(row["records"] == row["accepted"] + row["rejected"] + row["duplicates"] + row["tombstones"] for row in progress)
+        assert sum(row["tombstones"] for row in progress) == sum(record.tombstone for record in sent)
+        duplicates = {(event.partition, event.offset) for event in self.events(source) if event.duplicate}
+        assert sum(row["accepted"] for row in progress) == sum(record.body is not None for record in sent) - len(duplicates)
+        assert {(row["partition"], row["offset"]) for row in self.table("events", source) if row["duplicate"]} == duplicates
+        for table, belongs in (("events", True), ("rejected", False)):
+            kept = [(row["topic_id"], row["partition"], row["offset"]) for row in self.table(table, source)]
+            want = [(r.partition, r.offset) for r in sent if not r.tombstone and (r.body is not None) == belongs]
+            assert sorted(kept) == sorted((progress[0]["topic_id"], *address) for address in want), f"{table}: {len(kept)} kept, {len(want)} sent"
+
+    def events(self, source: str) -> list[Event]:
+        """The accepted events as the oracle sees them."""
+        return oracle.accepted(self.rules[source], self.sent[source], self.sequences(source))
+
+    def sequences(self, source: str) -> dict[tuple[int, int], int]:
+        """By partition and offset, the sequence that read it, according to progress."""
+        return {
+            (read["partition"], offset): row["sequence"]
+            for row in self.table("progress", source)
+            for read in row["offsets"]
+            for offset in range(read["first"], read["last"] + 1)
+        }
+
+    def last_sequence(self, source: str) -> int:
+        return max((int(row["sequence"]) for row in self.table("progress", source)), default=0)
+
+    def table(self, kind: str, name: str) -> list[dict[str, Any]]:
+        """All rows of one Delta table."""
+        return list(DeltaTable(f"{self.project.tables}/{kind}/{name}").to_pyarrow_table().to_pylist())
+
+    def _produce(self, source: str, value: bytes | None, body: dict[str, Any] | None) -> None:
+        def delivered(error: object, message: Message) -> None:
+            assert error is None, error
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            self.sent[source].append(Sent(partition, offset, body, value is None))
+
+        declared = self.project.sources[source]
+        self.producer.produce(declared.topic, value, partition=self.random.randrange(declared.partitions), on_delivery=delivered)
+        self.producer.poll(0)
