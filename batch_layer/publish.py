@@ -36,12 +36,17 @@ class Publication:
         self._layout = Layout.of(project)
         options = self._layout.storage_options
         self._coverage = tables.open_or_create(
-            self._layout.coverage, options, COVERAGE_SCHEMA, tables.PUBLISHED, "which version of final counts, and up to which cut"
+            self._layout.coverage, options, "coverage", COVERAGE_SCHEMA, tables.PUBLISHED, "which version of final counts, and up to which cut"
         )
         self._covered: pa.Table = self._coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)
         self._final = {
             tiling.metric.name: tables.open_or_create(
-                self._layout.final(tiling.source, tiling.metric), options, tiling.schema, tables.PUBLISHED, f"final tiles of {tiling.metric.name}"
+                self._layout.final(tiling.source, tiling.metric),
+                options,
+                "final",
+                tiling.schema,
+                tables.PUBLISHED,
+                f"final tiles of {tiling.metric.name}",
             )
             for tiling in tilings
         }
@@ -49,7 +54,9 @@ class Publication:
     def stage(self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int) -> Staged:
         """Keep what was recomputed in ``staged/<metric>``, for the audit and for inspection; no reader of results sees it."""
         uri = self._layout.staged(tiling.source, tiling.metric)
-        table = tables.open_or_create(uri, self._layout.storage_options, tiling.schema, tables.STREAMED, f"staged tiles of {tiling.metric.name}")
+        table = tables.open_or_create(
+            uri, self._layout.storage_options, "staged", tiling.schema, tables.STREAMED, f"staged tiles of {tiling.metric.name}"
+        )
         tables.overwrite(table, rows, None, {"cut": cut})
         return Staged(tiling, rows, hours, cut)
 

@@ -4,13 +4,15 @@ delta-rs commits, in this process; a handle knows the version it stands on, and 
 committed since. That is what fences a writer that lost its lease without knowing it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
+from hourline import failpoints
 from hourline.errors import ConflictError, TableError
 
 # Files of this size are not compacted again: what is rewritten each time stays bounded.
@@ -41,14 +43,19 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
     return table
 
 
-def open_or_create(uri: str, storage_options: Mapping[str, str], schema: pa.Schema, configuration: Mapping[str, str], description: str) -> DeltaTable:
-    """The table at ``uri``; created empty if it is not there, with ``schema``, ``configuration`` (STREAMED or PUBLISHED) and
-    ``description``, which catalogues show.
+def open_or_create(
+    uri: str, storage_options: Mapping[str, str], kind: str, schema: pa.Schema, configuration: Mapping[str, str], description: str
+) -> DeltaTable:
+    """The table at ``uri``; created empty if it is not there, with ``schema``, ``configuration`` (STREAMED or PUBLISHED), its ``kind`` (events,
+    final…) as its name, and ``description``; catalogues show both.
 
     Columns that ``schema`` has and the table lacks are added, null in older rows. Raises TableError when a column's type differs.
     """
     if not exists(uri, storage_options):
-        return DeltaTable.create(uri, schema, description=description, configuration=configuration, storage_options=dict(storage_options))
+        failpoints.reached(f"before create {kind}")
+        table = DeltaTable.create(uri, schema, name=kind, description=description, configuration=configuration, storage_options=dict(storage_options))
+        failpoints.reached(f"after create {kind}")
+        return table
     table = open_table(uri, storage_options)
     there = {column.name: column for column in pa.schema(table.schema().to_arrow())}
     for column in schema:
@@ -58,7 +65,8 @@ def open_or_create(uri: str, storage_options: Mapping[str, str], schema: pa.Sche
                 "give the field another name, or keep its type"
             )
     if any(column.name not in there for column in schema):
-        write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge", commit_properties=_commit({}))
+        with _step("widen", table):
+            write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge", commit_properties=_commit({}))
     return table
 
 
@@ -68,50 +76,52 @@ def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], write
     Raises ConflictError when the table has a commit that this handle has not seen.
     """
     transactions = [Transaction(writer, sequence)] if writer else None
-    try:
+    with _step("append", table):
         write_deltalake(table, rows, mode="append", commit_properties=_commit(metadata, transactions))
-    except CommitFailedError:
-        raise _conflict(table) from None
 
 
 def overwrite(table: DeltaTable, rows: pa.Table, predicate: str | None, metadata: Mapping[str, Any]) -> None:
     """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. Raises ConflictError as ``append`` does."""
-    try:
+    with _step("overwrite", table):
         write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=_commit(metadata))
-    except CommitFailedError:
-        raise _conflict(table) from None
 
 
 def delete(table: DeltaTable, predicate: str, metadata: Mapping[str, Any]) -> None:
     """Delete the rows that satisfy ``predicate``. Raises ConflictError as ``append`` does."""
-    try:
+    with _step("delete", table):
         table.delete(predicate, commit_properties=_commit(metadata))
-    except CommitFailedError:
-        raise _conflict(table) from None
 
 
 def compact(table: DeltaTable) -> None:
     """Merge small files into larger ones; rows stay as they are. Raises ConflictError as ``append`` does."""
-    try:
+    with _step("compact", table):
         table.optimize.compact(target_size=_FILE_BYTES, commit_properties=_commit({"compacted": "small files"}))
-    except CommitFailedError:
-        raise _conflict(table) from None
 
 
 def vacuum(table: DeltaTable, kept_hours: int) -> None:
     """Delete files that no version of the last ``kept_hours`` needs, and the log before them. Raises ConflictError as ``append`` does."""
-    try:
+    with _step("vacuum", table):
         table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, commit_properties=_commit({"vacuumed": f"{kept_hours} h"}))
-    except CommitFailedError:
-        raise _conflict(table) from None
 
 
 def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> None:
     """Make the table's newest version equal to ``version``. Raises ConflictError as ``append`` does."""
-    try:
+    with _step("restore", table):
         table.restore(version, commit_properties=_commit(metadata))
+
+
+@contextmanager
+def _step(name: str, table: DeltaTable) -> Iterator[None]:
+    """One durable step: a commit to ``table`` within the block, with a failpoint on either side."""
+    place = f"{name} {table.metadata().name}"
+    failpoints.reached(f"before {place}")
+    try:
+        yield
     except CommitFailedError:
-        raise _conflict(table) from None
+        raise ConflictError(
+            f"another process has written to the table at {table.table_uri} since version {table.version()}; this one stops and changes nothing"
+        ) from None
+    failpoints.reached(f"after {place}")
 
 
 def _commit(metadata: Mapping[str, Any], transactions: list[Transaction] | None = None) -> CommitProperties:
@@ -119,12 +129,6 @@ def _commit(metadata: Mapping[str, Any], transactions: list[Transaction] | None 
         custom_metadata={f"hourline.{key}": str(value) for key, value in metadata.items()},
         max_commit_retries=0,
         app_transactions=transactions,
-    )
-
-
-def _conflict(table: DeltaTable) -> ConflictError:
-    return ConflictError(
-        f"another process has written to the table at {table.table_uri} since version {table.version()}; this one stops and changes nothing"
     )
 
 

@@ -62,13 +62,18 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
     events_schema = pa.schema([*pa.schema(EVENT_COLUMNS), *fields])
     schemas = {tiling.metric.name: pa.schema([pa.field("sequence", pa.int64()), *tiling.schema]) for tiling in tilings}
     options = layout.storage_options
-    events = tables.open_or_create(layout.events(source), options, events_schema, tables.STREAMED, f"accepted events of {source.name}")
-    rejected = tables.open_or_create(layout.rejected(source), options, REJECTED_SCHEMA, tables.STREAMED, f"rejected records of {source.name}")
-    progress = tables.open_or_create(layout.progress(source), options, PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}")
+    events = tables.open_or_create(layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}")
+    rejected = tables.open_or_create(
+        layout.rejected(source), options, "rejected", REJECTED_SCHEMA, tables.STREAMED, f"rejected records of {source.name}"
+    )
+    progress = tables.open_or_create(
+        layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
+    )
     provisional = {
         tiling.metric.name: tables.open_or_create(
             layout.provisional(source, tiling.metric),
             options,
+            "provisional",
             schemas[tiling.metric.name],
             tables.STREAMED,
             f"provisional tiles of {tiling.metric.name}",
