@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from hourline import tables
 from hourline.declarations import Project, declaration_hash
 from hourline.layout import COVERAGE_SCHEMA, Layout, sql_timestamp
-from hourline.snapshot import pinned_versions
+from hourline.snapshot import pinned_version
 from hourline.tiling import Tiling
 
 
@@ -24,6 +24,8 @@ class Staged:
     """All hours that were recomputed, also those without rows."""
     cut: int
     """The sequence up to which events were counted."""
+    takes_over: bool = False
+    """Whether nothing is missing any more of a changed declaration, so that it is the one that is served from this publication on."""
 
 
 class Publication:
@@ -51,14 +53,14 @@ class Publication:
             for tiling in tilings
         }
 
-    def stage(self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int) -> Staged:
+    def stage(self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int, takes_over: bool = False) -> Staged:
         """Keep what was recomputed in ``staged/<metric>``, for the audit and for inspection; no reader of results sees it."""
         uri = self._layout.staged(tiling.source, tiling.metric)
         table = tables.open_or_create(
             uri, self._layout.storage_options, "staged", tiling.schema, tables.STREAMED, f"staged tiles of {tiling.metric.name}"
         )
         tables.overwrite(table, rows, None, {"cut": cut})
-        return Staged(tiling, rows, hours, cut)
+        return Staged(tiling, rows, hours, cut, takes_over)
 
     def publish(self, staged: list[Staged], moment: datetime) -> None:
         """Overwrite the staged hours in final, then commit coverage: before that commit no reader sees any of it, after it all.
@@ -73,8 +75,7 @@ class Publication:
         metric = staged.tiling.metric.name
         declaration = declaration_hash(staged.tiling.source, staged.tiling.metric)
         table: DeltaTable = self._final[metric]
-        own = self._covered.filter(pc.and_(pc.equal(self._covered["metric"], metric), pc.equal(self._covered["declaration"], declaration)))
-        published = pinned_versions(own).get(metric, 0)  # version 0 is the empty table, as it was created
+        published = pinned_version(self._covered, staged.tiling.metric, declaration) or 0  # version 0 is the empty table, as it was created
         if table.version() != published:
             # An earlier run got no further than this table. Built upon, its rows would be published with a cut that is not theirs.
             tables.restore(table, published, {"restored": published})
@@ -87,16 +88,22 @@ class Publication:
             "version": table.version(),
             "published": moment,
         }
-        return pa.Table.from_pylist([{**row, "hour": hour} for hour in staged.hours], COVERAGE_SCHEMA)
+        hours = [*staged.hours, None] if staged.takes_over else staged.hours
+        return pa.Table.from_pylist([{**row, "hour": hour} for hour in hours], COVERAGE_SCHEMA)
 
     def _commit_coverage(self, fresh: pa.Table) -> None:
-        """Replace the rows of the same metric, declaration and hour. Delta replaces by predicate: whatever else it meets is carried over."""
+        """Replace the rows of the same metric, declaration and hour; who takes over, also the row by which another declaration did.
+
+        Delta replaces by predicate: whatever else it meets is carried over.
+        """
+        hours = pc.unique(fresh["hour"].drop_null())
+        met = self._covered.filter(pc.or_(pc.is_in(self._covered["hour"], hours), pc.is_null(self._covered["hour"])))
         key = ["metric", "declaration", "hour"]
-        hours = pc.unique(fresh["hour"])
-        met = self._covered.filter(pc.is_in(self._covered["hour"], hours))
-        carried = met.join(fresh.select(key), key, join_type="left anti").select(COVERAGE_SCHEMA.names)
-        rows = pa.concat_tables([carried, fresh]).sort_by([(name, "ascending") for name in key])
-        tables.overwrite(self._coverage, rows, _among("hour", hours.to_pylist()), {"hours": len(hours)})
+        carried = met.filter(pc.is_valid(met["hour"])).join(fresh.select(key), key, join_type="left anti").select(COVERAGE_SCHEMA.names)
+        taking_over = fresh.filter(pc.is_null(fresh["hour"]))["metric"]
+        others = met.filter(pc.and_(pc.is_null(met["hour"]), pc.invert(pc.is_in(met["metric"], taking_over))))
+        rows = pa.concat_tables([carried, others, fresh]).sort_by([(name, "ascending") for name in key])
+        tables.overwrite(self._coverage, rows, f"{_among('hour', hours.to_pylist())} OR hour IS NULL", {"hours": len(hours)})
 
 
 def _among(column: str, hours: list[datetime]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+import duckdb
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -12,12 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from batch_layer.plan import Wanted
 from batch_layer.publish import Publication, Staged
 from hourline.check import refuse_unresolved
+from hourline.database import open_database
 from hourline.declarations import Project, Source
 from hourline.errors import HourlineError
 from hourline.hours import HOUR, Clock, wall_clock
 from hourline.layout import Layout, sql_timestamp
 from hourline.lease import lease
-from hourline.snapshot import SPEED_WRITER
 from hourline.tables import open_table
 from hourline.tiling import Tiling, counted, explain, resolve, with_derived
 from infra.spark import spark_session
@@ -71,38 +72,47 @@ def _run(spark: SparkSession, project: Project, job: list[Wanted], clock: Clock)
     metrics = sorted({item.metric for item in job})
     tilings = [resolve(spark, project.sources[project.metrics[name].source], project.metrics[name]) for name in metrics]
     publication = Publication(project, tilings)
+    # Progress before events: all that the cut speaks of was archived before progress was committed.
+    with open_database(project, clock) as (database, snapshot):
+        uncovered = hours_to_cover(database)
+    cuts = {name: snapshot.progress[name].sequence for name in sorted({item.source for item in job})}
     staged: list[Staged] = []
-    cuts: dict[str, int] = {}
     counted_events = 0
-    for name in sorted({item.source for item in job}):
+    for name, cut in cuts.items():
         source = project.sources[name]
         hours = sorted({item.hour for item in job if item.source == name})
-        cuts[name], events = _events(spark, project, source, hours)
-        events = events.persist()
+        events = _events(spark, project, source, hours, cut).persist()
         try:
             counted_events += events.count()
             for tiling in tilings:
                 if tiling.source is source:
                     own = sorted(item.hour for item in job if item.metric == tiling.metric.name)
-                    staged.append(publication.stage(tiling, _tiles(tiling, events, own), own, cuts[name]))
+                    takes_over = tiling.name in uncovered and uncovered[tiling.name] <= set(own)
+                    staged.append(publication.stage(tiling, _tiles(tiling, events, own), own, cut, takes_over))
         finally:
             events.unpersist()
     publication.publish(staged, clock())
     return Recomputed(sorted({item.hour for item in job}), metrics, counted_events, cuts)
 
 
-def _events(spark: SparkSession, project: Project, source: Source, hours: list[datetime]) -> tuple[int, DataFrame]:
-    """The cut, and the events of ``hours`` that count up to it; derived fields included, of each id in an hour the first one."""
+def hours_to_cover(database: duckdb.DuckDBPyConnection) -> dict[str, set[datetime]]:
+    """Of each declaration that is not served yet, the hours that no recompute has covered: once there are none, it takes over."""
+    rows = database.execute(
+        "SELECT metric || '_' || declaration, list(hour) FILTER (state = 'missing') FROM hourline.metric_hours WHERE NOT served GROUP BY ALL"
+    ).fetchall()
+    return {name: set(hours or []) for name, hours in rows}
+
+
+def _events(spark: SparkSession, project: Project, source: Source, hours: list[datetime], cut: int) -> DataFrame:
+    """The events of ``hours`` that count up to ``cut``; derived fields included, of each id in an hour the first one."""
     layout = Layout.of(project)
-    # Progress before events: all that the cut speaks of was archived before progress was committed.
-    cut = open_table(layout.progress(source), layout.storage_options).transaction_version(SPEED_WRITER) or 0
     version = open_table(layout.events(source), layout.storage_options).version()
     events = spark.read.format("delta").option("versionAsOf", version).load(layout.events(source))
     first, last = _timestamps([hours[0], hours[-1] + HOUR])
     # The bounds let Delta skip files by their statistics; a long IN list alone would not.
     events = events.where((F.col("hour") >= first) & (F.col("hour") < last) & F.col("hour").isin(*_timestamps(hours)) & (F.col("sequence") <= cut))
     events = with_derived(events, source)
-    return cut, counted(_first_of_each_id(events, source), source)
+    return counted(_first_of_each_id(events, source), source)
 
 
 def _first_of_each_id(events: DataFrame, source: Source) -> DataFrame:

@@ -11,15 +11,15 @@ from pathlib import Path
 import duckdb
 import duckdb_extension_delta
 
-from hourline.declarations import Metric, Project
+from hourline.declarations import Project
 from hourline.hour_states import metric_hours_sql, source_hours_sql
 from hourline.hours import Clock, wall_clock
 from hourline.layout import Layout
 from hourline.snapshot import Snapshot, take_snapshot
 
 _NO_HOURS = """
-    SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::TIMESTAMPTZ AS hour, NULL::VARCHAR AS state, NULL::BIGINT AS events,
-           NULL::BIGINT AS late, NULL::BIGINT AS cut, NULL::BOOLEAN AS settled
+    SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served, NULL::TIMESTAMPTZ AS hour,
+           NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late, NULL::BIGINT AS cut, NULL::BOOLEAN AS settled
     WHERE false"""
 
 
@@ -48,10 +48,10 @@ def connect() -> duckdb.DuckDBPyConnection:
 def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, now: datetime) -> None:
     """Attach the snapshot's tables and make the views below in schema ``hourline``; ``now`` (UTC) settles hours that go by wall time.
 
-    - ``progress_<source>``, ``provisional_<metric>``, ``final_<metric>`` (where pinned), ``coverage``: the tables
+    - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned), ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``: the newest rows, also beyond the snapshot's progress
     - ``source_hours_<source>``: hour, events, late, clock, settled
-    - ``metric_hours``: source, metric, hour, state, events, late, cut, settled
+    - ``metric_hours``: source, metric, declaration, served, hour, state, events, late, cut, settled
     """
     layout = Layout.of(project)
     connection.execute("CREATE SCHEMA hourline")
@@ -64,18 +64,12 @@ def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Sn
             _attach(connection, f"events_{source.name}", layout.events(source))
             _attach(connection, f"rejected_{source.name}", layout.rejected(source))
     parts = [_NO_HOURS]
-    for metric in readable(project, snapshot):
-        source = project.sources[metric.source]
-        _attach(connection, f"provisional_{metric.name}", layout.provisional(source, metric), snapshot.provisional[metric.name])
-        if metric.name in snapshot.final:
-            _attach(connection, f"final_{metric.name}", layout.final(source, metric), snapshot.final[metric.name])
-        parts.append(metric_hours_sql(source, metric, snapshot.progress[source.name].sequence))
+    for tables in snapshot.metrics:
+        _attach(connection, f"provisional_{tables.name}", layout.provisional(tables.source, tables.metric), tables.provisional)
+        if tables.final is not None:
+            _attach(connection, f"final_{tables.name}", layout.final(tables.source, tables.metric), tables.final)
+        parts.append(metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence))
     connection.execute(f"CREATE VIEW hourline.metric_hours AS {' UNION ALL '.join(f'({part})' for part in parts)}")
-
-
-def readable(project: Project, snapshot: Snapshot) -> list[Metric]:
-    """The metrics that have tables to read: those that a speed layer has started with."""
-    return [metric for metric in project.metrics.values() if metric.name in snapshot.provisional and metric.source in snapshot.progress]
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, uri: str, version: int | None = None) -> None:

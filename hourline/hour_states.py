@@ -10,8 +10,9 @@ An hour is here when its source has accepted an event in it. It is settled when 
 
 from datetime import datetime
 
-from hourline.declarations import Metric, Source, declaration_hash
+from hourline.declarations import Source
 from hourline.layout import sql_timestamp
+from hourline.snapshot import MetricTables
 
 WEAKEST_FIRST = ("missing", "blocked", "stale", "provisional", "revised", "final")
 
@@ -36,26 +37,28 @@ def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
         GROUP BY hour"""
 
 
-def metric_hours_sql(source: Source, metric: Metric, sequence: int) -> str:
-    """A query: source, metric, hour, state, events, late, cut (null: not covered), settled — of one metric up to ``sequence``.
+def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
+    """A query: source, metric, declaration, served, hour, state, events, late, cut (null: not covered), settled — of one declaration of a metric.
 
-    Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``, ``hourline.provisional_<metric>`` and ``hourline.coverage``.
+    Up to ``sequence``. Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``, ``hourline.provisional_<metric>_<declaration>`` and
+    ``hourline.coverage``.
     """
+    source, metric = tables.source, tables.metric
     progress = f"hourline.progress_{source.name}"
-    declaration = declaration_hash(source, metric)
+    own = f"metric = '{metric.name}' AND declaration = '{tables.declaration}'"
     return f"""
         WITH born AS (
             -- The sequence from which on this metric's provisional rows are whole; progress says it with each micro-batch.
-            SELECT coalesce(max(m.born) FILTER (m.metric = '{metric.name}' AND m.declaration = '{declaration}'), {sequence} + 1) AS born
+            SELECT coalesce(max(m.born) FILTER (m.metric = '{metric.name}' AND m.declaration = '{tables.declaration}'), {sequence} + 1) AS born
             FROM {progress}, UNNEST(metrics) AS known(m) WHERE sequence = {sequence}
         ), unseen AS (
             SELECT arrival.hour AS hour, max(sequence) AS last
             FROM {progress}, UNNEST(hours) AS arrivals(arrival) WHERE sequence < (SELECT born FROM born) GROUP BY ALL
         ), above AS (
-            SELECT hour, max(sequence) AS last FROM hourline.provisional_{metric.name} WHERE sequence <= {sequence} GROUP BY hour
+            SELECT hour, max(sequence) AS last FROM hourline.provisional_{tables.name} WHERE sequence <= {sequence} GROUP BY hour
         )
         SELECT
-            '{source.name}' AS source, '{metric.name}' AS metric, h.hour,
+            '{source.name}' AS source, '{metric.name}' AS metric, '{tables.declaration}' AS declaration, {tables.served} AS served, h.hour,
             CASE
                 WHEN unseen.last > coalesce(cut, -1) THEN 'missing'
                 WHEN cut IS NULL THEN 'provisional'
@@ -64,6 +67,6 @@ def metric_hours_sql(source: Source, metric: Metric, sequence: int) -> str:
             END AS state,
             h.events, h.late, c.cut, h.settled
         FROM hourline.source_hours_{source.name} h
-        LEFT JOIN (SELECT hour, cut FROM hourline.coverage WHERE metric = '{metric.name}') c USING (hour)
+        LEFT JOIN (SELECT hour, cut FROM hourline.coverage WHERE {own}) c USING (hour)
         LEFT JOIN unseen USING (hour)
         LEFT JOIN above USING (hour)"""

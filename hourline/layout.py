@@ -53,12 +53,15 @@ PROGRESS_SCHEMA = pa.schema(
     }
 )
 
+DECLARATION = "hourline.declaration"
+"""The property of a provisional table that keeps its metric's declaration, so that it can be read after the YAML has changed."""
+
 COVERAGE_SCHEMA = pa.schema(
     {
         "metric": pa.string(),
         "declaration": pa.string(),
         "source": pa.string(),
-        "hour": TIMESTAMP,
+        "hour": TIMESTAMP,  # null in the one row that says: this declaration has taken over the metric's name
         "cut": pa.int64(),
         "version": pa.int64(),  # of the final table; the highest one of a metric is the one that counts, for all its hours
         "published": TIMESTAMP,
@@ -87,7 +90,10 @@ class Layout:
         return f"{self.root}/progress/{source.name}"
 
     def provisional(self, source: Source, metric: Metric) -> str:
-        return f"{self.root}/provisional/{metric.name}/{declaration_hash(source, metric)}"
+        return self.provisional_of(metric, declaration_hash(source, metric))
+
+    def provisional_of(self, metric: Metric, declaration: str) -> str:
+        return f"{self.root}/provisional/{metric.name}/{declaration}"
 
     def staged(self, source: Source, metric: Metric) -> str:
         return f"{self.root}/staged/{metric.name}/{declaration_hash(source, metric)}"

@@ -4,15 +4,18 @@ Progress first, then provisional, then coverage; again from the start if coverag
 coverage pins, never its newest. Read in another order, an event could be counted twice or not at all.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
-from hourline.declarations import Project, declaration_hash
+from hourline.declarations import Metric, Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError
-from hourline.layout import COVERAGE_SCHEMA, Layout
+from hourline.layout import COVERAGE_SCHEMA, DECLARATION, Layout
 from hourline.tables import exists, open_table
 
 SPEED_WRITER = "hourline-speed"
@@ -28,65 +31,135 @@ class SourceProgress:
 
 
 @dataclass(frozen=True)
+class MetricTables:
+    """The tables of one declaration of a metric; a changed metric has two of them until the new one takes over."""
+
+    source: Source
+    metric: Metric
+    provisional: int
+    """The version of its provisional table."""
+    final: int | None = None
+    """The version of its final table that coverage pins; None: nothing was published."""
+    served: bool = True
+    """Whether answers come from this declaration."""
+
+    @cached_property
+    def declaration(self) -> str:
+        """The hash of the declaration."""
+        return declaration_hash(self.source, self.metric)
+
+    @property
+    def name(self) -> str:
+        """The metric's name and the declaration, as in the names of tables."""
+        return f"{self.metric.name}_{self.declaration}"
+
+
+@dataclass(frozen=True)
 class Snapshot:
-    """The versions that belong together. A source, provisional or final that is not in its mapping has no table, or no pinned version, yet."""
+    """The versions that belong together. A source or metric that is not here has no tables yet."""
 
     progress: Mapping[str, SourceProgress]
     """By source."""
-    provisional: Mapping[str, int]
-    """By metric: the version of its provisional table."""
-    final: Mapping[str, int]
-    """By metric: the version of its final table that coverage pins."""
+    metrics: list[MetricTables]
+    """The metrics as they are declared now and, of those that have changed, what the speed layer still writes until the new one takes over."""
     coverage: pa.Table
-    """The rows of coverage (COVERAGE_SCHEMA) of the metrics as they are declared now."""
+    """The rows of coverage (COVERAGE_SCHEMA) of these."""
+
+    @property
+    def served(self) -> list[MetricTables]:
+        """The one declaration of each metric that answers come from."""
+        return [tables for tables in self.metrics if tables.served]
 
 
 def take_snapshot(project: Project) -> Snapshot:
     """The newest consistent snapshot of the project's tables. Raises TableError when it cannot be read."""
     for _ in range(100):  # a publication between the first and the last step is rare; a hundred in a row mean damage
         snapshot = _take(project)
-        cuts = _highest(snapshot.coverage, "source", "cut")
-        if all(source in snapshot.progress and cut <= snapshot.progress[source].sequence for source, cut in cuts.items()):
+        cuts = _highest(snapshot.coverage, ["source"], "cut")
+        if all(source in snapshot.progress and cut <= snapshot.progress[source].sequence for (source,), cut in cuts.items()):
             return snapshot
-    beyond = ", ".join(sorted(cuts))
+    beyond = ", ".join(sorted(source for (source,) in cuts))
     raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
 
 
-def read_coverage(project: Project) -> tuple[int | None, pa.Table]:
-    """Coverage's version (None: nothing was ever published) and its rows (COVERAGE_SCHEMA) of the metrics as they are declared now."""
+def read_coverage(project: Project) -> pa.Table:
+    """All rows of coverage (COVERAGE_SCHEMA); none, if nothing was ever published."""
     layout = Layout.of(project)
     if not exists(layout.coverage, layout.storage_options):
-        return None, COVERAGE_SCHEMA.empty_table()
-    table = open_table(layout.coverage, layout.storage_options)
-    rows = table.to_pyarrow_table().cast(COVERAGE_SCHEMA)
-    declared = pc.binary_join_element_wise(rows["metric"], rows["declaration"], "/")
-    return table.version(), rows.filter(pc.is_in(declared, pa.array(_declared(project), pa.string())))
+        return COVERAGE_SCHEMA.empty_table()
+    return open_table(layout.coverage, layout.storage_options).to_pyarrow_table().cast(COVERAGE_SCHEMA)
 
 
-def pinned_versions(coverage: pa.Table) -> dict[str, int]:
-    """By metric, the version of its final table that counts: the highest one that a row of coverage names."""
-    return _highest(coverage, "metric", "version")
+def pinned_version(coverage: pa.Table, metric: Metric, declaration: str) -> int | None:
+    """The version of the declaration's final table that counts: the highest one that a row of coverage names."""
+    return _highest(coverage, ["metric", "declaration"], "version").get((metric.name, declaration))
+
+
+def has_taken_over(coverage: pa.Table, metric: Metric, declaration: str, born: int) -> bool:
+    """Whether coverage says that this declaration, whose provisional rows are whole from sequence ``born`` on, was covered for all before that."""
+    own = pc.and_(pc.equal(coverage["metric"], metric.name), pc.equal(coverage["declaration"], declaration))
+    cut = pc.max(coverage.filter(pc.and_(own, pc.is_null(coverage["hour"])))["cut"]).as_py()
+    return cut is not None and cut >= born - 1
+
+
+def last_row(progress: DeltaTable) -> Mapping[str, Any]:
+    """The row of the last finished micro-batch; empty before the first."""
+    sequence = progress.transaction_version(SPEED_WRITER)
+    rows = progress.to_pyarrow_table(filters=[("sequence", "=", sequence)]).to_pylist() if sequence else []
+    return rows[0] if rows else {}
 
 
 def _take(project: Project) -> Snapshot:
     layout = Layout.of(project)
-    options = layout.storage_options
-    progress, provisional = {}, {}
-    for source in project.sources.values():
-        if exists(uri := layout.progress(source), options):
-            table = open_table(uri, options)
-            progress[source.name] = SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0)
-    for metric in project.metrics.values():
-        if exists(uri := layout.provisional(project.sources[metric.source], metric), options):
-            provisional[metric.name] = open_table(uri, options).version()
-    coverage = read_coverage(project)[1]
-    return Snapshot(progress, provisional, pinned_versions(coverage), coverage)
+    opened = {
+        source.name: open_table(uri, layout.storage_options)
+        for source in project.sources.values()
+        if exists(uri := layout.progress(source), layout.storage_options)
+    }
+    progress = {name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0) for name, table in opened.items()}
+    written = {name: last_row(table).get("metrics", []) for name, table in opened.items()}
+    found = [
+        _with_tables(project, metric, {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name})
+        for metric in project.metrics.values()
+        if metric.source in opened
+    ]
+    coverage = read_coverage(project)
+    metrics: list[MetricTables] = []
+    for declarations in found:
+        served = ""
+        for tables, born in declarations:
+            whole = has_taken_over(coverage, tables.metric, tables.declaration, progress[tables.source.name].sequence + 1 if born is None else born)
+            served = tables.declaration if whole else served or tables.declaration
+        metrics += [
+            replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
+            for tables, _ in declarations
+        ]
+    return Snapshot(progress, metrics, _of(coverage, metrics))
 
 
-def _declared(project: Project) -> list[str]:
-    return [f"{metric.name}/{declaration_hash(project.sources[metric.source], metric)}" for metric in project.metrics.values()]
+def _with_tables(project: Project, metric: Metric, written: Mapping[str, int]) -> list[tuple[MetricTables, int | None]]:
+    """The declarations of a metric that have tables, the older before the newer, each with the sequence from which on it is written, if it is.
+
+    ``written`` are those that the speed layer writes, by its last micro-batch.
+    """
+    layout, source = Layout.of(project), project.sources[metric.source]
+    found: list[tuple[MetricTables, int | None]] = []
+    current = declaration_hash(source, metric)
+    for declaration in [*written, *({current} - written.keys())]:
+        uri = layout.provisional_of(metric, declaration)
+        if not exists(uri, layout.storage_options):
+            continue  # declared, but the speed layer has not started since
+        table = open_table(uri, layout.storage_options)
+        declared = (source, metric) if declaration == current else from_stored(table.metadata().configuration[DECLARATION], source)
+        found.append((MetricTables(*declared, table.version()), written.get(declaration)))
+    return found
 
 
-def _highest(rows: pa.Table, key: str, value: str) -> dict[str, int]:
-    highest = rows.group_by(key).aggregate([(value, "max")])
-    return dict(zip(highest[key].to_pylist(), highest[f"{value}_max"].to_pylist(), strict=True))
+def _of(coverage: pa.Table, metrics: Iterable[MetricTables]) -> pa.Table:
+    names = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
+    return coverage.filter(pc.is_in(names, pa.array([tables.name for tables in metrics], pa.string())))
+
+
+def _highest(rows: pa.Table, keys: list[str], value: str) -> dict[tuple[str, ...], int]:
+    highest = rows.group_by(keys).aggregate([(value, "max")])
+    return {tuple(row[key] for key in keys): row[f"{value}_max"] for row in highest.to_pylist()}

@@ -46,14 +46,22 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
 def open_or_create(
     uri: str, storage_options: Mapping[str, str], kind: str, schema: pa.Schema, configuration: Mapping[str, str], description: str
 ) -> DeltaTable:
-    """The table at ``uri``; created empty if it is not there, with ``schema``, ``configuration`` (STREAMED or PUBLISHED), its ``kind`` (events,
-    final…) as its name, and ``description``; catalogues show both.
+    """The table at ``uri``; created empty if it is not there, with ``schema``, ``configuration`` (STREAMED or PUBLISHED, and properties
+    of our own), its ``kind`` (events, final…) as its name, and ``description``; catalogues show both.
 
     Columns that ``schema`` has and the table lacks are added, null in older rows. Raises TableError when a column's type differs.
     """
     if not exists(uri, storage_options):
         failpoints.reached(f"before create {kind}")
-        table = DeltaTable.create(uri, schema, name=kind, description=description, configuration=configuration, storage_options=dict(storage_options))
+        table = DeltaTable.create(
+            uri,
+            schema,
+            name=kind,
+            description=description,
+            configuration=configuration,
+            storage_options=dict(storage_options),
+            raise_if_key_not_exists=False,  # properties of our own
+        )
         failpoints.reached(f"after create {kind}")
         return table
     table = open_table(uri, storage_options)

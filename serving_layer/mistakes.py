@@ -4,7 +4,6 @@ import re
 
 import duckdb
 
-from hourline.database import readable
 from hourline.declarations import Project
 from hourline.errors import did_you_mean
 from hourline.snapshot import Snapshot
@@ -14,14 +13,14 @@ def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapsho
     """What is wrong with ``query``."""
     text = str(error)
     if table := re.search(r"Table with name (\S+) does not exist", text):
-        there = {metric.name for metric in readable(project, snapshot)}
+        there = {tables.metric.name for tables in snapshot.served}
         if table[1] in project.metrics and table[1] not in there:
             return f"metric '{table[1]}' has no tables yet; `hourline speed` (or `hourline up`) makes them when it starts"
         records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")]
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, 'hours', *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
         # DuckDB offers the nearest few; who looks for a measure wants to see them all.
-        named = [metric for metric in readable(project, snapshot) if re.search(rf"\b{metric.name}\b", query)]
+        named = [tables.metric for tables in snapshot.served if re.search(rf"\b{tables.metric.name}\b", query)]
         candidates = {name for metric in named for name in ("hour", *metric.dimensions, *metric.measures, "state")}
         candidates |= set(re.findall(r"[\"']([^\"']+)[\"']", column[2]))
         return f"there is no column '{column[1]}'{did_you_mean(column[1], candidates)}"

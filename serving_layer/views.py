@@ -2,7 +2,6 @@
 
 import duckdb
 
-from hourline.database import readable
 from hourline.declarations import Project
 from hourline.hour_states import WEAKEST_FIRST
 from hourline.measures import quoted
@@ -12,11 +11,11 @@ from hourline.snapshot import Snapshot
 
 def create_views(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot) -> None:
     """Create ``<metric>``, ``<metric>_states``, ``events_<source>``, ``rejected_<source>`` and ``hours``; the snapshot is attached already."""
-    for metric in readable(project, snapshot):
-        described = connection.execute(f"DESCRIBE hourline.provisional_{metric.name}").fetchall()
+    for tables in snapshot.served:
+        metric = tables.metric
+        described = connection.execute(f"DESCRIBE hourline.provisional_{tables.name}").fetchall()
         stored = {name: kind for name, kind, *_ in described}
-        sequence = snapshot.progress[metric.source].sequence
-        states = merged_states_sql(metric, stored, sequence, metric.name in snapshot.final)
+        states = merged_states_sql(tables, stored, snapshot.progress[metric.source].sequence)
         connection.execute(f"CREATE VIEW {metric.name}_states AS {states}")
         connection.execute(f"CREATE VIEW {quoted(metric.name)} AS {finished_sql(metric, f'{metric.name}_states')}")
     for name, known in snapshot.progress.items():
@@ -29,12 +28,13 @@ def _hours_sql(project: Project, snapshot: Snapshot) -> str:
     """kind ('source' or 'metric'), name, hour, state, events, late, settled; a source is in the weakest state of its metrics."""
     order = ", ".join(f"'{state}'" for state in WEAKEST_FIRST)
     weakest = f"([{order}])[min(list_position([{order}], state))]"
-    parts = ["SELECT 'metric' AS kind, metric AS name, hour, state, events, late, settled FROM hourline.metric_hours"]
+    parts = ["SELECT 'metric' AS kind, metric AS name, hour, state, events, late, settled FROM hourline.metric_hours WHERE served"]
     for source in project.sources.values():
         if source.name in snapshot.progress:
             # A source without metrics has no state of its own: nothing is computed of it.
             parts.append(
                 f"SELECT 'source', '{source.name}', h.hour, s.state, h.events, h.late, h.settled FROM hourline.source_hours_{source.name} h "
-                f"LEFT JOIN (SELECT hour, {weakest} AS state FROM hourline.metric_hours WHERE source = '{source.name}' GROUP BY hour) s USING (hour)"
+                f"LEFT JOIN (SELECT hour, {weakest} AS state FROM hourline.metric_hours "
+                f"WHERE served AND source = '{source.name}' GROUP BY hour) s USING (hour)"
             )
     return " UNION ALL ".join(parts)

@@ -5,18 +5,17 @@ progress) are deleted, reading goes on at progress's offsets, and the new sequen
 replayed, and a lost, old or foreign checkpoint cannot matter.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import pairwise
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from hourline import tables
-from hourline.declarations import Source, declaration_hash
-from hourline.layout import EVENT_COLUMNS, PROGRESS_SCHEMA, REJECTED_SCHEMA, Layout
-from hourline.snapshot import SPEED_WRITER
+from hourline.declarations import Source, to_stored
+from hourline.layout import DECLARATION, EVENT_COLUMNS, PROGRESS_SCHEMA, REJECTED_SCHEMA, Layout
+from hourline.snapshot import SPEED_WRITER, last_row
 from hourline.tiling import Tiling
 
 
@@ -30,7 +29,7 @@ class Ledger:
     rejected: DeltaTable
     progress: DeltaTable
     provisional: dict[str, DeltaTable]
-    """By metric."""
+    """By tiling."""
     events_schema: pa.Schema
     provisional_schemas: dict[str, pa.Schema]
     first_sequence: int
@@ -40,12 +39,20 @@ class Ledger:
     next_offsets: dict[int, int]
     """By partition of ``topic_id``, the offset to go on at; a partition that is not here was never read."""
     born: dict[str, int]
-    """By metric, the sequence from which on its provisional rows are whole."""
+    """By tiling, the sequence from which on its provisional rows are whole."""
 
     def metrics_row(self) -> list[dict[str, object]]:
         """What progress says of the metrics: which ones a micro-batch wrote, and from which sequence on they are whole."""
-        metrics = [tiling.metric for tiling in self.tilings]
-        return [{"metric": m.name, "declaration": declaration_hash(self.source, m), "born": self.born[m.name]} for m in metrics]
+        return [{"metric": t.metric.name, "declaration": t.declaration, "born": self.born[t.name]} for t in self.tilings]
+
+    def changing(self) -> list[tuple[Tiling, Tiling]]:
+        """The metrics that have changed: the declaration that is served, and the newer one that takes over once it is covered."""
+        return [(older, newer) for older, newer in pairwise(self.tilings) if older.metric.name == newer.metric.name]
+
+    def stop_writing(self, older: Tiling) -> None:
+        """Write no more tiles of ``older``, since a newer declaration has taken over."""
+        self.tilings.remove(older)
+        del self.provisional[older.name]
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another process writes there."""
@@ -56,11 +63,12 @@ class Ledger:
 def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list[Tiling], topic_id: str) -> Ledger:
     """Open (or create) the tables of ``source``, and clear away what an unfinished micro-batch left.
 
+    A metric that has changed has two tilings until the new one takes over, the older one before the newer.
     ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration, ConflictError when another
     process writes to it.
     """
     events_schema = pa.schema([*pa.schema(EVENT_COLUMNS), *fields])
-    schemas = {tiling.metric.name: pa.schema([pa.field("sequence", pa.int64()), *tiling.schema]) for tiling in tilings}
+    schemas = {tiling.name: pa.schema([pa.field("sequence", pa.int64()), *tiling.schema]) for tiling in tilings}
     options = layout.storage_options
     events = tables.open_or_create(layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}")
     rejected = tables.open_or_create(
@@ -70,12 +78,12 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
         layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
     )
     provisional = {
-        tiling.metric.name: tables.open_or_create(
-            layout.provisional(source, tiling.metric),
+        tiling.name: tables.open_or_create(
+            layout.provisional(tiling.source, tiling.metric),
             options,
             "provisional",
-            schemas[tiling.metric.name],
-            tables.STREAMED,
+            schemas[tiling.name],
+            {**tables.STREAMED, DECLARATION: to_stored(tiling.source, tiling.metric)},
             f"provisional tiles of {tiling.metric.name}",
         )
         for tiling in tilings
@@ -86,17 +94,11 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
     for table in (events, rejected, *provisional.values()):
         if (table.transaction_version(SPEED_WRITER) or 0) > finished:
             tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
-    last = _row(progress, finished)
-    known = {(metric["metric"], metric["declaration"]): metric["born"] for metric in last.get("metrics", [])}
-    born = {t.metric.name: known.get((t.metric.name, declaration_hash(source, t.metric)), first) for t in tilings}
+    last = last_row(progress)
+    known = {f"{metric['metric']}_{metric['declaration']}": metric["born"] for metric in last.get("metrics", [])}
+    born = {tiling.name: known.get(tiling.name, finished + 1) for tiling in tilings}
     offsets = _next_offsets(progress, topic_id)
     return Ledger(source, tilings, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), offsets, born)
-
-
-def _row(progress: DeltaTable, sequence: int) -> Mapping[str, Any]:
-    """The row of one finished micro-batch; empty for sequence 0."""
-    rows = progress.to_pyarrow_table(filters=[("sequence", "=", sequence)]).to_pylist() if sequence else []
-    return rows[0] if rows else {}
 
 
 def _next_offsets(progress: DeltaTable, topic_id: str) -> dict[int, int]:

@@ -86,9 +86,11 @@ class MicroBatch:
                 return  # nothing but transaction markers
             rows = self._mark_duplicates(rows)
             accepted = self._without_duplicates(judged.where("outcome = 'accepted'"), rows)
-            events = counted(with_derived(accepted, self.source), self.source)
+            # A declaration that is being replaced has its source's derived fields and condition with it.
+            sources = {id(tiling.source): tiling.source for tiling in self.ledger.tilings}
+            events = {key: counted(with_derived(accepted, source), source) for key, source in sources.items()}
             with ThreadPoolExecutor(max_workers=len(self.ledger.tilings) + 1) as pool:
-                tiles = [pool.submit(self._tiles, tiling, events, sequence) for tiling in self.ledger.tilings]
+                tiles = [pool.submit(self._tiles, tiling, events[id(tiling.source)], sequence) for tiling in self.ledger.tilings]
                 archive = pool.submit(self._archive, rows, sequence)
                 _raise_first([archive, *tiles])
         finally:
@@ -110,8 +112,7 @@ class MicroBatch:
     def _tiles(self, tiling: Tiling, events: DataFrame, sequence: int) -> None:
         tiles = tiling.tiles(events).toArrow()
         if tiles.num_rows:
-            name = tiling.metric.name
-            self.ledger.append(self.ledger.provisional[name], self.ledger.provisional_schemas[name], tiles, sequence)
+            self.ledger.append(self.ledger.provisional[tiling.name], self.ledger.provisional_schemas[tiling.name], tiles, sequence)
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
         identified = rows.append_column("topic_id", pa.array([self.topic_id] * rows.num_rows, pa.string()))

@@ -13,11 +13,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hourline.check import refuse_unresolved
-from hourline.declarations import Project, Source
+from hourline.declarations import Project, Source, declaration_hash
 from hourline.errors import BrokerError, HourlineError
 from hourline.hours import Clock, wall_clock
 from hourline.layout import Layout
-from hourline.tiling import counted, empty_events, event_time_type, explain, nullable, resolve, with_derived
+from hourline.snapshot import MetricTables, take_snapshot
+from hourline.tiling import Tiling, counted, empty_events, event_time_type, explain, nullable, resolve, with_derived
 from infra.spark import spark_session
 from infra.topics import ensure_topic, topic_offsets
 from speed_layer.door import admit
@@ -97,7 +98,7 @@ def _start(
 ) -> tuple[MicroBatch, StreamingQuery]:
     options = dict(project.settings.kafka.options)
     topic_id = ensure_topic(bootstrap, source.topic, source.partitions, options)
-    tilings = [resolve(spark, source, metric) for metric in project.metrics_of(source.name)]
+    tilings = _tilings(spark, project, source)
     fields = nullable(to_arrow_schema(empty_events(spark, source).drop("event_time", "hour").schema, timezone="UTC"))
     ledger = open_ledger(Layout.of(project), source, fields, tilings, topic_id)
     known_ids = KnownIds(source.id_horizon)
@@ -113,6 +114,27 @@ def _start(
     writer = judged.writeStream.queryName(source.name).foreachBatch(batch).option("checkpointLocation", (checkpoints / source.name).as_uri())
     writer = writer.trigger(availableNow=True) if drain else writer.trigger(processingTime=f"{settings.trigger.total_seconds()} seconds")
     return batch, writer.start()
+
+
+def _tilings(spark: SparkSession, project: Project, source: Source) -> list[Tiling]:
+    """What is computed of ``source``: its metrics and, before one that has changed, the declaration that is served until the new one takes over."""
+    served = {tables.metric.name: tables for tables in take_snapshot(project).served}
+    tilings: list[Tiling] = []
+    for metric in project.metrics_of(source.name):
+        current = resolve(spark, source, metric)
+        older = served.get(metric.name)
+        if older and older.declaration != current.declaration and (followed := _followed(spark, source, older)):
+            tilings.append(followed)
+        tilings.append(current)
+    return tilings
+
+
+def _followed(spark: SparkSession, source: Source, older: MetricTables) -> Tiling | None:
+    """The older declaration over events as they come in now; None where they no longer have what it counts, or are identified otherwise."""
+    over = source.model_copy(update={"derived": older.source.derived, "where": older.source.where})
+    if declaration_hash(over, older.metric) != older.declaration:
+        return None
+    return resolve(spark, over, older.metric)
 
 
 def _wait(streams: list[tuple[MicroBatch, StreamingQuery]], stop: threading.Event, kafka_alive: Callable[[], bool]) -> None:

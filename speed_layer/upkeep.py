@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from hourline import tables
 from hourline.declarations import Project
 from hourline.layout import sql_timestamp
-from hourline.snapshot import read_coverage
+from hourline.snapshot import has_taken_over, read_coverage
 from speed_layer.ledger import Ledger
 
 MICRO_BATCHES = 200
@@ -24,9 +24,13 @@ KEPT_HOURS = 2
 
 def keep_up(project: Project, ledger: Ledger, kept_hours: int = KEPT_HOURS) -> None:
     """Prune, compact and vacuum the tables of one source. Raises ConflictError when another process writes to them."""
-    coverage = read_coverage(project)[1]
-    for metric, table in ledger.provisional.items():
-        prune(table, coverage.filter(pc.equal(coverage["metric"], metric)))
+    coverage = read_coverage(project)
+    for older, newer in ledger.changing():
+        if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):
+            ledger.stop_writing(older)
+    for name, table in ledger.provisional.items():
+        covered = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
+        prune(table, coverage.filter(pc.equal(covered, name)))
     for table in (ledger.events, ledger.rejected, ledger.progress, *ledger.provisional.values()):
         tables.compact(table)
         tables.vacuum(table, kept_hours)

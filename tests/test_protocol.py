@@ -3,6 +3,7 @@
 A Hypothesis state machine drives the product's own commits (ledger, publication, snapshot, merge); the oracle counts plain Python lists.
 """
 
+import random
 import tempfile
 from collections import Counter
 from contextlib import suppress
@@ -17,9 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import serving_layer
 from batch_layer.publish import Publication, Staged
+from batch_layer.recompute import hours_to_cover
+from hourline.database import open_database
 from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline.errors import ConflictError
 from hourline.layout import PROGRESS_SCHEMA, TIMESTAMP, Layout
+from hourline.snapshot import take_snapshot
 from hourline.tiling import Tiling
 from speed_layer.ledger import open_ledger
 from speed_layer.upkeep import keep_up
@@ -27,11 +31,24 @@ from speed_layer.upkeep import keep_up
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 HOURS = [BASE + timedelta(hours=n) for n in range(4)]
 SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
-METRICS = [Metric(name=name, source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}) for name in ("totals", "copies")]
+FACTORS = [1, 2, 3]
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
 FIELDS = pa.schema({"n": pa.int64()})
 hours = st.sampled_from(range(len(HOURS)))
 batches = st.lists(hours, min_size=1, max_size=4)
+
+
+def metric(name: str, factor: int) -> Metric:
+    """A metric that counts each event ``factor`` times; another factor is another declaration."""
+    return Metric(name=name, source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument=f"n * {factor}")})
+
+
+def tiling(of: Metric) -> Tiling:
+    return Tiling(SOURCE, of, {"n": "sum(n)"}, TILE_SCHEMA)
+
+
+def factor(of: Metric) -> int:
+    return int((of.measures["n"].argument or "")[4:])
 
 
 class CrashError(Exception):
@@ -42,11 +59,8 @@ class Protocol(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.project = Project(
-            root=Path(self.folder.name), settings=Settings(), sources={"clicks": SOURCE}, metrics={metric.name: metric for metric in METRICS}
-        )
+        self.declare([metric("totals", 1)])
         self.layout = Layout.of(self.project)
-        self.tilings: list[Tiling] = []
         self.finished: list[tuple[int, int]] = []  # (sequence, hour) of every event of a finished micro-batch
         self.asleep: list[tuple[Publication, list[Staged]]] = []
         self.offset = 0
@@ -54,42 +68,61 @@ class Protocol(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.folder.cleanup()
 
+    def declare(self, metrics: list[Metric]) -> None:
+        root = Path(self.folder.name)
+        self.project = Project(root=root, settings=Settings(), sources={"clicks": SOURCE}, metrics={metric.name: metric for metric in metrics})
+
     @initialize()
     def first_start(self) -> None:
-        self.tilings = [Tiling(SOURCE, METRICS[0], {"n": "sum(n)"}, TILE_SCHEMA)]
         self.restart()
 
     @rule()
     def restart(self) -> None:
         """As after any death of the speed layer: nothing but the tables is left."""
-        self.ledger = open_ledger(self.layout, SOURCE, FIELDS, self.tilings, "topic-id")
+        tilings = []
+        older = [t.metric for t in take_snapshot(self.project).served if t.metric not in self.project.metrics.values()]
+        for declared in self.project.metrics.values():
+            tilings += [tiling(item) for item in older if item.name == declared.name]
+            tilings.append(tiling(declared))
+        self.ledger = open_ledger(self.layout, SOURCE, FIELDS, tilings, "topic-id")
         self.sequence = self.ledger.first_sequence
         assert self.ledger.next_offsets.get(0, 0) == self.offset
 
     @rule()
     def new_metric(self) -> None:
-        if len(self.tilings) == 1:
-            self.tilings = [*self.tilings, Tiling(SOURCE, METRICS[1], {"n": "sum(n)"}, TILE_SCHEMA)]
+        if "copies" not in self.project.metrics:
+            self.declare([*self.project.metrics.values(), metric("copies", 1)])
             self.restart()
 
     @rule()
     def metric_taken_away(self) -> None:
-        if len(self.tilings) == 2:
-            self.tilings = self.tilings[:1]
+        if "copies" in self.project.metrics:
+            self.declare([self.project.metrics["totals"]])
             self.restart()
 
-    @rule(batch=batches, order=st.permutations(["events", "totals", "copies"]), crash_after=st.none() | st.integers(0, 2))
-    def micro_batch(self, batch: list[int], order: list[str], crash_after: int | None) -> None:
-        sequence = self.sequence
-        for step, name in enumerate(order):
-            if name == "events":
-                self.ledger.append(self.ledger.events, self.ledger.events_schema, self._events(batch), sequence)
-            elif name in self.ledger.provisional:
-                self.ledger.append(self.ledger.provisional[name], self.ledger.provisional_schemas[name], tiles(batch), sequence)
+    @rule(by=st.sampled_from(FACTORS), restarted=st.booleans())
+    def metric_changes(self, by: int, restarted: bool) -> None:
+        """The declaration that was served goes on being served until the new one is covered."""
+        if by != factor(self.project.metrics["totals"]):
+            self.declare([metric("totals", by), *(other for other in self.project.metrics.values() if other.name != "totals")])
             self.reads_are_exact()
-            if crash_after == step:
+            if restarted:
                 self.restart()
-                assert self.sequence > sequence or set(order[: step + 1]).isdisjoint(["events", *self.ledger.provisional])
+
+    @rule(batch=batches, shuffled=st.randoms(use_true_random=False), crash_after=st.none() | st.integers(0, 3))
+    def micro_batch(self, batch: list[int], shuffled: random.Random, crash_after: int | None) -> None:
+        sequence, ledger = self.sequence, self.ledger
+        steps: list[Tiling | None] = [None, *ledger.tilings]  # None: the archive
+        shuffled.shuffle(steps)
+        for number, step in enumerate(steps):
+            if step is None:
+                ledger.append(ledger.events, ledger.events_schema, self._events(batch), sequence)
+            else:
+                ledger.append(ledger.provisional[step.name], ledger.provisional_schemas[step.name], tiles(batch, factor(step.metric)), sequence)
+            self.reads_are_exact()
+            if crash_after == number:
+                self.restart()
+                assert self.sequence > sequence
                 return
         self._commit_progress(batch, sequence)
         self.finished += [(sequence, hour) for hour in batch]
@@ -103,10 +136,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(chosen=st.sets(hours, min_size=1), ends=st.sampled_from(["published", "published", "killed before coverage", "asleep"]))
     def recompute(self, chosen: set[int], ends: str) -> None:
-        publication = Publication(self.project, self.tilings)
-        cut = max((sequence for sequence, _ in self.finished), default=0)
-        counted = tiles([hour for _, hour in self.finished if hour in chosen])
-        staged = [publication.stage(tiling, counted, [HOURS[hour] for hour in sorted(chosen)], cut) for tiling in self.tilings]
+        publication, staged = self._staged(chosen)
         if ends == "published":
             publication.publish(staged, BASE)
         elif ends == "killed before coverage":
@@ -114,6 +144,27 @@ class Protocol(RuleBasedStateMachine):
                 publication.publish(staged, BASE)
         else:
             self.asleep.append((publication, staged))
+
+    @rule()
+    def everything_recomputed(self) -> None:
+        """Then whatever is declared has taken over."""
+        self.restart()
+        publication, staged = self._staged(set(range(len(HOURS))))
+        publication.publish(staged, BASE)
+        assert [tables.metric for tables in take_snapshot(self.project).served] == list(self.project.metrics.values())
+        assert {state for _, state in self._states()} <= {"final"}
+
+    def _staged(self, chosen: set[int]) -> tuple[Publication, list[Staged]]:
+        tilings = [tiling(declared) for declared in self.project.metrics.values()]
+        publication = Publication(self.project, tilings)
+        with open_database(self.project) as (database, snapshot):
+            uncovered = hours_to_cover(database)
+        cut = snapshot.progress["clicks"].sequence
+        hours = [HOURS[hour] for hour in sorted(chosen)]
+        counted = [hour for sequence, hour in self.finished if hour in chosen and sequence <= cut]
+        return publication, [
+            publication.stage(one, tiles(counted, factor(one.metric)), hours, cut, uncovered.get(one.name, {None}) <= set(hours)) for one in tilings
+        ]
 
     @rule()
     def zombie_wakes(self) -> None:
@@ -125,23 +176,23 @@ class Protocol(RuleBasedStateMachine):
 
     @invariant()
     def reads_are_exact(self) -> None:
+        everything = Counter(HOURS[hour] for _, hour in self.finished)
+        if not everything:
+            return
+        states = self._states()
+        assert ("totals", "missing") not in states, "it was there from the first event on"
         with serving_layer.connect(self.project) as connection:
-            known = {tiling.metric.name for tiling in self.tilings}
-            states = {
-                (name, hour): state for name, hour, state in connection.sql("SELECT name, hour, state FROM hours WHERE kind = 'metric'").fetchall()
-            }
-            everything = Counter(HOURS[hour] for _, hour in self.finished)
-            for metric in METRICS:
-                if metric.name not in {name for name, _ in states} and metric.name not in known:
-                    continue
-                got = dict(connection.sql(f"SELECT hour, n FROM {metric.name}").fetchall()) if self._has_table(metric.name) else {}
-                missing = {hour for (name, hour), state in states.items() if name == metric.name and state == "missing"}
-                assert got == {hour: count for hour, count in everything.items() if hour not in missing}, metric.name
-                if metric.name == "totals":
-                    assert not missing  # it was there from the first event on
+            totals = dict(connection.sql("FROM totals SELECT hour, n").fetchall())
+            # All hours by one declaration, whichever is served.
+            assert totals in [{hour: by * count for hour, count in everything.items()} for by in FACTORS]
+            if any(tables.metric.name == "copies" for tables in connection.snapshot.served):
+                missing = {hour for (hour,) in connection.sql("SELECT hour FROM hours WHERE name = 'copies' AND state = 'missing'").fetchall()}
+                copies = dict(connection.sql("FROM copies SELECT hour, n").fetchall())
+                assert copies == {hour: count for hour, count in everything.items() if hour not in missing}
 
-    def _has_table(self, metric: str) -> bool:
-        return Path(self.layout.provisional(SOURCE, self.project.metrics[metric])).exists()
+    def _states(self) -> set[tuple[str, str]]:
+        with serving_layer.connect(self.project) as connection:
+            return set(connection.sql("SELECT name, state FROM hours WHERE kind = 'metric'").fetchall())
 
     def _events(self, batch: list[int]) -> pa.Table:
         moments = pa.array([HOURS[hour] for hour in batch], TIMESTAMP)
@@ -183,9 +234,9 @@ class Protocol(RuleBasedStateMachine):
         self.ledger.append(self.ledger.progress, PROGRESS_SCHEMA, rows, sequence)
 
 
-def tiles(batch: list[int]) -> pa.Table:
+def tiles(batch: list[int], by: int) -> pa.Table:
     counts = Counter(batch)
-    return pa.Table.from_pylist([{"hour": HOURS[hour], "n": count} for hour, count in counts.items()], TILE_SCHEMA)
+    return pa.Table.from_pylist([{"hour": HOURS[hour], "n": by * count} for hour, count in counts.items()], TILE_SCHEMA)
 
 
 TestProtocol = Protocol.TestCase

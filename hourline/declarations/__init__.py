@@ -10,6 +10,7 @@ from hourline.declarations.project import Project
 from hourline.declarations.schema import json_schema
 from hourline.declarations.settings import BatchSettings, KafkaSettings, Settings, SparkSettings, SpeedSettings
 from hourline.declarations.source import Source
+from hourline.declarations.stored import from_stored, to_stored
 
 __all__ = [
     "BatchSettings",
@@ -25,6 +26,8 @@ __all__ = [
     "SparkSettings",
     "SpeedSettings",
     "declaration_hash",
+    "from_stored",
     "json_schema",
     "load_project",
+    "to_stored",
 ]
