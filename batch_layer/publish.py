@@ -1,17 +1,21 @@
 """Stage a recompute's rows; then publish: overwrite final hour by hour, and commit coverage once for all metrics."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from batch_layer.drift import HourDrift
 from hourline import tables
-from hourline.declarations import Project, declaration_hash
-from hourline.layout import COVERAGE_SCHEMA, Layout, sql_timestamp
+from hourline.declarations import Project
+from hourline.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, Layout, sql_timestamp
 from hourline.snapshot import pinned_version
 from hourline.tiling import Tiling
+
+_DRIFT_FILES = 50
+"""Each publication adds a file; so many are merged into one."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Staged:
     """All hours that were recomputed, also those without rows."""
     cut: int
     """The sequence up to which events were counted."""
+    drift: list[HourDrift] = field(default_factory=list)
+    """By how much the hours change, and why."""
     takes_over: bool = False
     """Whether nothing is missing any more of a changed declaration, so that it is the one that is served from this publication on."""
 
@@ -41,6 +47,9 @@ class Publication:
             self._layout.coverage, options, "coverage", COVERAGE_SCHEMA, tables.PUBLISHED, "which version of final counts, and up to which cut"
         )
         self._covered: pa.Table = self._coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)
+        self._drift = tables.open_or_create(
+            self._layout.drift, options, "drift", DRIFT_SCHEMA, tables.PUBLISHED, "by how much each recomputed hour changed, and why"
+        )
         self._final = {
             tiling.metric.name: tables.open_or_create(
                 self._layout.final(tiling.source, tiling.metric),
@@ -53,27 +62,53 @@ class Publication:
             for tiling in tilings
         }
 
-    def stage(self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int, takes_over: bool = False) -> Staged:
+    def stage(
+        self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int, drift: list[HourDrift] | None = None, takes_over: bool = False
+    ) -> Staged:
         """Keep what was recomputed in ``staged/<metric>``, for the audit and for inspection; no reader of results sees it."""
         uri = self._layout.staged(tiling.source, tiling.metric)
         table = tables.open_or_create(
             uri, self._layout.storage_options, "staged", tiling.schema, tables.STREAMED, f"staged tiles of {tiling.metric.name}"
         )
         tables.overwrite(table, rows, None, {"cut": cut})
-        return Staged(tiling, rows, hours, cut, takes_over)
+        return Staged(tiling, rows, hours, cut, drift or [], takes_over)
 
     def publish(self, staged: list[Staged], moment: datetime) -> None:
         """Overwrite the staged hours in final, then commit coverage: before that commit no reader sees any of it, after it all.
 
         ``moment`` (UTC) dates it. Raises ConflictError; readers keep what they had.
         """
+        self._keep_drift(staged, moment)
         fresh = [self._overwrite_final(item, moment) for item in staged]
         self._commit_coverage(pa.concat_tables(fresh))
+
+    def _keep_drift(self, staged: list[Staged], moment: datetime) -> None:
+        """Append the drift under the version of coverage that will publish it; what an earlier run left under it was never published."""
+        publication = self._coverage.version() + 1
+        if self._drift.to_pyarrow_table(columns=["publication"], filters=[("publication", ">=", publication)]).num_rows:
+            tables.delete(self._drift, f"publication >= {publication}", {"unpublished": publication})
+        rows = [
+            {
+                "publication": publication,
+                "published": moment,
+                "source": item.tiling.source.name,
+                "metric": item.tiling.metric.name,
+                "declaration": item.tiling.declaration,
+                "cut": item.cut,
+                **asdict(entry),
+            }
+            for item in staged
+            for entry in item.drift
+        ]
+        if rows:
+            tables.append(self._drift, pa.Table.from_pylist(rows, DRIFT_SCHEMA), {"publication": publication})
+        if len(self._drift.file_uris()) > _DRIFT_FILES:
+            tables.compact(self._drift)
 
     def _overwrite_final(self, staged: Staged, moment: datetime) -> pa.Table:
         """Overwrite one metric's hours, on top of the version that counts; returns its new rows of coverage."""
         metric = staged.tiling.metric.name
-        declaration = declaration_hash(staged.tiling.source, staged.tiling.metric)
+        declaration = staged.tiling.declaration
         table: DeltaTable = self._final[metric]
         published = pinned_version(self._covered, staged.tiling.metric, declaration) or 0  # version 0 is the empty table, as it was created
         if table.version() != published:

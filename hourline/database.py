@@ -12,10 +12,11 @@ import duckdb
 import duckdb_extension_delta
 
 from hourline.declarations import Project
-from hourline.hour_states import metric_hours_sql, source_hours_sql
+from hourline.hour_states import late_sql, metric_hours_sql, source_hours_sql
 from hourline.hours import Clock, wall_clock
-from hourline.layout import Layout
+from hourline.layout import DRIFT_SCHEMA, Layout
 from hourline.snapshot import Snapshot, take_snapshot
+from hourline.tables import exists
 
 _NO_HOURS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served, NULL::TIMESTAMPTZ AS hour,
@@ -51,6 +52,8 @@ def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Sn
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned), ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``: the newest rows, also beyond the snapshot's progress
     - ``source_hours_<source>``: hour, events, late, clock, settled
+    - ``late_<source>``: hour, sequence, events, arrived, clock
+    - ``drift``: what was kept of each publication (DRIFT_SCHEMA)
     - ``metric_hours``: source, metric, declaration, served, hour, state, events, late, cut, settled
     """
     layout = Layout.of(project)
@@ -61,8 +64,16 @@ def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Sn
         if known := snapshot.progress.get(source.name):
             _attach(connection, f"progress_{source.name}", layout.progress(source), known.version)
             connection.execute(f"CREATE VIEW hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}")
+            connection.execute(f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}")
             _attach(connection, f"events_{source.name}", layout.events(source))
             _attach(connection, f"rejected_{source.name}", layout.rejected(source))
+    if exists(layout.drift, layout.storage_options):
+        # Its rows are only ever added to; those of a publication that did not come about have a number that none has reached.
+        _attach(connection, "all_drift", layout.drift)
+        connection.execute(f"CREATE VIEW hourline.drift AS FROM hourline.all_drift WHERE publication <= {snapshot.publication}")
+    else:
+        connection.register("_drift", DRIFT_SCHEMA.empty_table())
+        connection.execute("CREATE VIEW hourline.drift AS FROM _drift")
     parts = [_NO_HOURS]
     for tables in snapshot.metrics:
         _attach(connection, f"provisional_{tables.name}", layout.provisional(tables.source, tables.metric), tables.provisional)

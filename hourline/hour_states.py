@@ -37,6 +37,19 @@ def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
         GROUP BY hour"""
 
 
+def late_sql(source: Source, sequence: int) -> str:
+    """A query: hour, sequence, events, arrived, clock — each micro-batch up to ``sequence`` that brought events of an hour that had settled already.
+
+    ``arrived`` is when the micro-batch began, ``clock`` what the source's clock said then (UTC). Reads ``hourline.progress_<source>``.
+    """
+    clock = "started" if source.clock == "wall" else "lag(clock IGNORE NULLS) OVER (ORDER BY sequence)"
+    return f"""
+        SELECT arrival.hour AS hour, sequence, arrival.late AS events, started AS arrived, clock
+        FROM (SELECT sequence, hours, started, {clock} AS clock FROM hourline.progress_{source.name} WHERE sequence <= {sequence}),
+             UNNEST(hours) AS arrivals(arrival)
+        WHERE arrival.late > 0"""
+
+
 def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
     """A query: source, metric, declaration, served, hour, state, events, late, cut (null: not covered), settled — of one declaration of a metric.
 

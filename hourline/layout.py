@@ -7,6 +7,7 @@
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
     <tables>/coverage                            which version of final counts, and the cut of each covered hour
+    <tables>/drift                               by how much each recomputed hour changed, and why
 
 ``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers, hence other tables.
 All timestamps are microseconds in UTC; every column is nullable, since writers differ in what they take for NOT NULL.
@@ -69,6 +70,25 @@ COVERAGE_SCHEMA = pa.schema(
 )
 
 
+DRIFT_SCHEMA = pa.schema(
+    {
+        "publication": pa.int64(),  # the version of coverage that published it; beyond the newest one it never was
+        "published": TIMESTAMP,
+        "source": pa.string(),
+        "metric": pa.string(),
+        "declaration": pa.string(),
+        "hour": TIMESTAMP,
+        "cut": pa.int64(),
+        "measure": pa.string(),
+        # over all dimensions together; null where the measure is no number
+        "settled": pa.float64(),
+        "provisional": pa.float64(),
+        "final": pa.float64(),
+        "causes": pa.list_(pa.struct({"cause": pa.string(), "amount": pa.float64(), "cells": pa.int64()})),
+    }
+)
+
+
 @dataclass(frozen=True)
 class Layout:
     """The addresses of a project's tables, below one root: a folder, or a URI such as ``s3://bucket/prefix``."""
@@ -104,6 +124,10 @@ class Layout:
     @property
     def coverage(self) -> str:
         return f"{self.root}/coverage"
+
+    @property
+    def drift(self) -> str:
+        return f"{self.root}/drift"
 
 
 def sql_timestamp(moment: datetime) -> str:

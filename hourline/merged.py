@@ -3,41 +3,63 @@
 merged(h) = final(h), if h is covered   ⊕   provisional(h) where cut(h) < sequence ≤ s
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import duckdb
 
 from hourline.declarations import Metric
 from hourline.measures import finished, merges, quoted
 from hourline.snapshot import MetricTables
 
 
-def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int) -> str:
-    """A query: hour, the dimensions, merged state columns, state. ``stored`` gives the type of each stored column, ``sequence`` the progress read at.
+def stored_types(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> dict[str, str]:
+    """The DuckDB type of each column of the provisional table, as attached by database.py."""
+    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE hourline.provisional_{tables.name}").fetchall()}
+
+
+def counted_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int) -> str:
+    """A query: hour, the dimensions, state columns, state, sequence (null: final) — every row of both layers that counts at progress ``sequence``.
 
     Reads the provisional and final tables of one declaration, as attached by database.py, and ``hourline.metric_hours``. Hours that are missing are
     left out: an answer for them would be a part of the truth.
     """
     metric = tables.metric
-    aggregates: dict[str, str] = {}
-    for name, measure in metric.measures.items():
-        aggregates |= merges(name, measure, stored)
-    columns = ", ".join(["t.hour", *(f"t.{quoted(name)}" for name in [*metric.dimensions, *aggregates])])
+    columns = ", ".join(f"t.{quoted(name)}" for name in ["hour", *metric.dimensions, *_aggregates(metric, stored)])
     parts = [
-        f"SELECT {columns}, h.state FROM hourline.provisional_{tables.name} t JOIN hours h USING (hour) "
+        f"SELECT {columns}, h.state, t.sequence FROM hourline.provisional_{tables.name} t JOIN hours h USING (hour) "
         f"WHERE t.sequence <= {sequence} AND t.sequence > coalesce(h.cut, -1)"
     ]
     if tables.final is not None:
-        parts.append(f"SELECT {columns}, h.state FROM hourline.final_{tables.name} t JOIN hours h USING (hour) WHERE h.cut IS NOT NULL")
-    keys = ", ".join(["hour", *map(quoted, metric.dimensions)])
-    merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in aggregates.items())
+        parts.append(f"SELECT {columns}, h.state, NULL FROM hourline.final_{tables.name} t JOIN hours h USING (hour) WHERE h.cut IS NOT NULL")
     return f"""
         WITH hours AS (SELECT hour, cut, state FROM hourline.metric_hours
             WHERE metric = '{metric.name}' AND declaration = '{tables.declaration}' AND state <> 'missing')
-        SELECT {keys}, {merged}, any_value(state) AS state
-        FROM ({" UNION ALL ".join(parts)})
-        GROUP BY {keys}"""
+        {" UNION ALL ".join(parts)}"""
+
+
+def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int) -> str:
+    """A query: hour, the dimensions, merged state columns, state. ``stored`` as ``stored_types`` gives it, ``sequence`` is the progress read at."""
+    keys = ", ".join(["hour", *map(quoted, tables.metric.dimensions)])
+    merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in _aggregates(tables.metric, stored).items())
+    return f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({counted_states_sql(tables, stored, sequence)}) GROUP BY {keys}"
 
 
 def finished_sql(metric: Metric, states: str) -> str:
     """A query over the view ``states``: hour, the dimensions, the finished measures, state."""
     values = [f"{finished(name, measure)} AS {quoted(name)}" for name, measure in metric.measures.items()]
     return f"SELECT {', '.join(['hour', *map(quoted, metric.dimensions), *values, 'state'])} FROM {states}"
+
+
+def values_sql(metric: Metric, stored: Mapping[str, str], states: str, dimensions: Iterable[str]) -> str:
+    """A query over the rows of the query or table ``states``: hour, ``dimensions`` (some of the metric's), and the finished measures."""
+    keys = ", ".join(["hour", *map(quoted, dimensions)])
+    merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in _aggregates(metric, stored).items())
+    values = ", ".join(f"{finished(name, measure)} AS {quoted(name)}" for name, measure in metric.measures.items())
+    return f"SELECT {keys}, {values} FROM (SELECT {keys}, {merged} FROM ({states}) GROUP BY {keys})"
+
+
+def _aggregates(metric: Metric, stored: Mapping[str, str]) -> dict[str, str]:
+    aggregates: dict[str, str] = {}
+    for name, measure in metric.measures.items():
+        aggregates |= merges(name, measure, stored)
+    return aggregates

@@ -64,6 +64,8 @@ class Snapshot:
     """The metrics as they are declared now and, of those that have changed, what the speed layer still writes until the new one takes over."""
     coverage: pa.Table
     """The rows of coverage (COVERAGE_SCHEMA) of these."""
+    publication: int
+    """The version of coverage: the number of the last publication; -1 before the first."""
 
     @property
     def served(self) -> list[MetricTables]:
@@ -82,12 +84,13 @@ def take_snapshot(project: Project) -> Snapshot:
     raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
 
 
-def read_coverage(project: Project) -> pa.Table:
-    """All rows of coverage (COVERAGE_SCHEMA); none, if nothing was ever published."""
+def read_coverage(project: Project) -> tuple[int, pa.Table]:
+    """Coverage's version, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was ever published."""
     layout = Layout.of(project)
     if not exists(layout.coverage, layout.storage_options):
-        return COVERAGE_SCHEMA.empty_table()
-    return open_table(layout.coverage, layout.storage_options).to_pyarrow_table().cast(COVERAGE_SCHEMA)
+        return -1, COVERAGE_SCHEMA.empty_table()
+    table = open_table(layout.coverage, layout.storage_options)
+    return table.version(), table.to_pyarrow_table().cast(COVERAGE_SCHEMA)
 
 
 def pinned_version(coverage: pa.Table, metric: Metric, declaration: str) -> int | None:
@@ -123,7 +126,7 @@ def _take(project: Project) -> Snapshot:
         for metric in project.metrics.values()
         if metric.source in opened
     ]
-    coverage = read_coverage(project)
+    publication, coverage = read_coverage(project)
     metrics: list[MetricTables] = []
     for declarations in found:
         served = ""
@@ -134,7 +137,7 @@ def _take(project: Project) -> Snapshot:
             replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
             for tables, _ in declarations
         ]
-    return Snapshot(progress, metrics, _of(coverage, metrics))
+    return Snapshot(progress, metrics, _of(coverage, metrics), publication)
 
 
 def _with_tables(project: Project, metric: Metric, written: Mapping[str, int]) -> list[tuple[MetricTables, int | None]]:

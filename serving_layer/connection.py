@@ -13,9 +13,9 @@ from hourline.database import connect as open_duckdb
 from hourline.declarations import Project, load_project
 from hourline.errors import UsageError
 from hourline.hours import Clock, wall_clock
+from hourline.sketches import install_sketch_functions
 from hourline.snapshot import Snapshot, take_snapshot
 from serving_layer.mistakes import explain
-from serving_layer.sketches import install_sketch_functions
 from serving_layer.views import create_views
 
 
@@ -23,8 +23,9 @@ class Connection:
     """A DuckDB connection on the merged results of one project, at one consistent snapshot of all its tables.
 
     Views: one per metric (``hour`` TIMESTAMPTZ in UTC, the dimensions, the finished measures, ``state``), ``<metric>_states`` (the same with
-    mergeable states, for roll-ups), ``hours``, and the records themselves: ``events_<source>`` and ``rejected_<source>``. The snapshot is
-    taken when the connection is opened, and again by ``refresh``.
+    mergeable states, for roll-ups), ``hours``, the records themselves: ``events_<source>`` and ``rejected_<source>``; ``late_events``, and ``drift``:
+    by how much each recomputed hour changed, one row per measure and cause. The snapshot is taken when the connection is opened, and again by
+    ``refresh``.
     """
 
     def __init__(self, project: Project, clock: Clock = wall_clock) -> None:
@@ -57,6 +58,11 @@ class Connection:
             yield
         except duckdb.Error as error:
             raise UsageError(explain(error, query, self.project, self.snapshot)) from None
+
+    @property
+    def database(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection itself, for reports of the serving layer's own."""
+        return self._duckdb
 
     def refresh(self) -> None:
         """Read from now on at the newest snapshot."""

@@ -5,23 +5,42 @@ import duckdb
 from hourline.declarations import Project
 from hourline.hour_states import WEAKEST_FIRST
 from hourline.measures import quoted
-from hourline.merged import finished_sql, merged_states_sql
+from hourline.merged import finished_sql, merged_states_sql, stored_types
 from hourline.snapshot import Snapshot
+
+_DRIFT = """
+    SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells, settled, provisional, final, cut, published
+    FROM hourline.drift LEFT JOIN UNNEST(causes) AS known(c) ON true"""
+
+_NO_LATE_EVENTS = """
+    SELECT NULL::VARCHAR AS source, NULL::TIMESTAMPTZ AS hour, NULL::TIMESTAMPTZ AS event_time, NULL::INTERVAL AS late_by,
+           NULL::TIMESTAMPTZ AS arrived, NULL::BIGINT AS sequence, NULL::VARCHAR AS topic, NULL::INTEGER AS partition, NULL::BIGINT AS "offset"
+    WHERE false"""
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot) -> None:
-    """Create ``<metric>``, ``<metric>_states``, ``events_<source>``, ``rejected_<source>`` and ``hours``; the snapshot is attached already."""
+    """Create the views that ``Connection`` describes; the snapshot is attached already."""
     for tables in snapshot.served:
         metric = tables.metric
-        described = connection.execute(f"DESCRIBE hourline.provisional_{tables.name}").fetchall()
-        stored = {name: kind for name, kind, *_ in described}
-        states = merged_states_sql(tables, stored, snapshot.progress[metric.source].sequence)
+        states = merged_states_sql(tables, stored_types(connection, tables), snapshot.progress[metric.source].sequence)
         connection.execute(f"CREATE VIEW {metric.name}_states AS {states}")
         connection.execute(f"CREATE VIEW {quoted(metric.name)} AS {finished_sql(metric, f'{metric.name}_states')}")
     for name, known in snapshot.progress.items():
         for view in (f"events_{name}", f"rejected_{name}"):
             connection.execute(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
     connection.execute(f"CREATE VIEW hours AS {_hours_sql(project, snapshot)}")
+    connection.execute(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
+    connection.execute(f"CREATE VIEW drift AS {_DRIFT}")
+
+
+def _late_events_sql(snapshot: Snapshot) -> str:
+    """Every event that came when its hour had settled; late_by is how far it was behind its source's clock."""
+    parts = [
+        f"""SELECT '{source}', e.hour, e.event_time, l.clock - e.event_time, l.arrived, e.sequence, e.topic, e.partition, e."offset"
+            FROM hourline.events_{source} e JOIN hourline.late_{source} l ON l.hour = e.hour AND l.sequence = e.sequence WHERE NOT e.duplicate"""
+        for source in snapshot.progress
+    ]
+    return " UNION ALL ".join([_NO_LATE_EVENTS, *parts])
 
 
 def _hours_sql(project: Project, snapshot: Snapshot) -> str:

@@ -24,7 +24,7 @@ KEPT_HOURS = 2
 
 def keep_up(project: Project, ledger: Ledger, kept_hours: int = KEPT_HOURS) -> None:
     """Prune, compact and vacuum the tables of one source. Raises ConflictError when another process writes to them."""
-    coverage = read_coverage(project)
+    coverage = read_coverage(project)[1]
     for older, newer in ledger.changing():
         if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):
             ledger.stop_writing(older)

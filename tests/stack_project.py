@@ -1,6 +1,7 @@
 """A project in a temporary folder on the real broker and Spark: send records, run the layers, and compare every answer with the oracle."""
 
 import json
+import math
 import random
 import shutil
 import textwrap
@@ -16,8 +17,9 @@ from deltalake import DeltaTable
 from oracle import Event, Sent, SourceRule
 
 import serving_layer
+from batch_layer.job import Recomputed
 from batch_layer.plan import Wanted, plan
-from batch_layer.recompute import Recomputed, recompute
+from batch_layer.recompute import recompute
 from hourline.declarations import load_project
 from infra.topics import ensure_topic
 from speed_layer.micro_batch import Finished
@@ -122,7 +124,17 @@ class StackProject:
                     assert {hour: row["late"] for hour, row in mine.items()} == oracle.late_events(rule, first)
                     assert {hour for hour, row in mine.items() if row["settled"]} == oracle.settled_hours(rule, events)
                 cells += 3 * len(mine)
+            self.check_drift(connection)
         return cells
+
+    def check_drift(self, connection: serving_layer.Connection) -> None:
+        """No number ever changed without a known cause, and the amounts add up."""
+        assert connection.sql("FROM drift WHERE cause = 'unexplained'").fetchall() == []
+        for *where, settled, final, amount in connection.sql(
+            "SELECT published, hour, metric, measure, settled, final, sum(amount) FROM drift "
+            "WHERE settled IS NOT NULL AND final IS NOT NULL GROUP BY ALL"
+        ).fetchall():
+            assert math.isclose(settled + (amount or 0), final, rel_tol=1e-9, abs_tol=1e-6), (*where, settled, amount, final)
 
     def check_accounting(self, source: str) -> None:
         """Every record was read once: as accepted (and archived), rejected (and kept) or tombstone, at the sequence whose offsets hold it."""

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline.database import connect
 from hourline.declarations import EventTime, Field, Measure, Project, Settings, Source
 from hourline.measures import finished, merges, partials
+from hourline.sketches import install_sketch_functions
 from infra.spark import spark_session
-from serving_layer.sketches import install_sketch_functions
 
 pytestmark = pytest.mark.stack
 

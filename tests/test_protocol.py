@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import serving_layer
+from batch_layer.job import hours_to_cover
 from batch_layer.publish import Publication, Staged
-from batch_layer.recompute import hours_to_cover
 from hourline.database import open_database
 from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline.errors import ConflictError
@@ -163,7 +163,8 @@ class Protocol(RuleBasedStateMachine):
         hours = [HOURS[hour] for hour in sorted(chosen)]
         counted = [hour for sequence, hour in self.finished if hour in chosen and sequence <= cut]
         return publication, [
-            publication.stage(one, tiles(counted, factor(one.metric)), hours, cut, uncovered.get(one.name, {None}) <= set(hours)) for one in tilings
+            publication.stage(one, tiles(counted, factor(one.metric)), hours, cut, [], uncovered.get(one.name, {None}) <= set(hours))
+            for one in tilings
         ]
 
     @rule()

@@ -1,0 +1,57 @@
+"""The archived events of some hours, as a recompute counts them, and the tiles that they give."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline.declarations import Project, Source
+from hourline.hours import HOUR
+from hourline.layout import Layout, sql_timestamp
+from hourline.tables import open_table
+from hourline.tiling import Tiling, counted, with_derived
+
+
+class ArchivedEvents:
+    """The events of ``hours`` of one source up to the sequence ``cut``; ``source`` says how they are identified and which ones count."""
+
+    def __init__(self, spark: SparkSession, project: Project, source: Source, hours: list[datetime], cut: int) -> None:
+        layout = Layout.of(project)
+        version = open_table(layout.events(source), layout.storage_options).version()
+        events = spark.read.format("delta").option("versionAsOf", version).load(layout.events(source))
+        first, last = _timestamps([hours[0], hours[-1] + HOUR])
+        # The bounds let Delta skip files by their statistics; a long IN list alone would not.
+        within = (F.col("hour") >= first) & (F.col("hour") < last) & F.col("hour").isin(*_timestamps(hours))
+        self._source = source
+        self._events = with_derived(events.where(within & (F.col("sequence") <= cut)), source)
+
+    def first_of_each_id(self) -> DataFrame:
+        """Of the events of one id in one hour the first; those without an id cannot be told apart: each of them counts."""
+        if self._source.id is None:
+            return counted(self._events, self._source)
+        return counted(self._numbered().where(F.col("_first")).drop("_first"), self._source)
+
+    def counted_before(self, cuts: Mapping[datetime, int]) -> DataFrame:
+        """The events that had counted: up to the earlier cut of their hour the first of each id, after it those not recognised as duplicates."""
+        covered = [F.when(F.col("hour") == _timestamps([hour])[0], cut) for hour, cut in cuts.items()]
+        before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
+        events = self._numbered() if self._source.id else self._events.withColumn("_first", F.lit(True))
+        return counted(events.where(F.when(F.col("sequence") <= before, F.col("_first")).otherwise(~F.col("duplicate"))).drop("_first"), self._source)
+
+    def _numbered(self) -> DataFrame:
+        identity = F.expr(self._source.id or "null")
+        arrivals = Window.partitionBy("hour", identity).orderBy("sequence", "partition", "offset")
+        return self._events.withColumn("_first", (F.row_number().over(arrivals) == 1) | identity.isNull())
+
+
+def tiles_of(tiling: Tiling, events: DataFrame, hours: list[datetime]) -> pa.Table:
+    """The metric's tiles of ``hours``, sorted as they are to lie in final."""
+    tiles: pa.Table = tiling.tiles(events.where(F.col("hour").isin(*_timestamps(hours)))).toArrow().cast(tiling.schema)
+    sortable = [name for name in tiling.metric.dimensions if not pa.types.is_nested(tiling.schema.field(name).type)]
+    return tiles.sort_by([(name, "ascending") for name in ["hour", *sortable]])
+
+
+def _timestamps(moments: list[datetime]) -> list[Column]:
+    return [F.lit(sql_timestamp(moment)).cast("timestamp") for moment in moments]

@@ -1,0 +1,103 @@
+"""Drift: what people saw of an hour before it was recomputed, against what they see from then on, split by cause.
+
+A value goes through stages, each computed by itself; what changes from one to the next has the cause in brackets:
+
+    settled      what was served without the events that came after the hour had settled   [late]
+    provisional  what was served last: both layers, merged at the cut                      [unexplained]
+    expected     what should have been served: the archived events that had counted        [duplicate]
+    distinct     the archived events, of each id the first                                 [declaration]
+    final        what the recompute gives, by the metric as it is declared now
+
+A change of doubles within 1e-9 is called ``rounding``, whatever the stage. The two stages in the middle cost a pass over the events; they are
+computed for those hours only whose final value is another than the provisional one. ``unexplained`` is a fault: a tile that was lost, altered or
+counted twice.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+
+from hourline.changes import Change, Stage, changes, make_stage, of_late_events, totals, without_late_events
+from hourline.merged import counted_states_sql, stored_types
+from hourline.snapshot import MetricTables
+from hourline.tiling import Tiling
+
+Replay = Callable[[list[datetime]], tuple[pa.Table, pa.Table]]
+"""The tiles of some hours by the declaration that was served: of the events that had counted, and of each id's first one."""
+
+
+@dataclass
+class HourDrift:
+    """One measure of one recomputed hour; values are over all dimensions, None where it is no number or nothing was served."""
+
+    hour: datetime
+    measure: str
+    settled: float | None
+    provisional: float | None
+    final: float | None
+    causes: list[dict[str, object]] = field(default_factory=list)
+    """Each with its name (cause), by how much (amount), and in how many groups (cells)."""
+
+
+class Drift:
+    """Computes drift; ``connection`` has the snapshot attached and the sketch functions, ``served`` is what answers come from at ``sequence``."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, served: MetricTables, sequence: int, replay: Replay) -> None:
+        self._connection, self._served, self._sequence, self._replay = connection, served, sequence, replay
+        self._stored = stored_types(connection, served)
+
+    def of(self, tiling: Tiling, fresh: pa.Table, hours: list[datetime]) -> list[HourDrift]:
+        """The drift of ``hours``, which the tiles ``fresh`` are about to replace."""
+        connection, served = self._connection, self._served
+        known = self._known(hours)
+        connection.register("_hours", pa.table({"hour": pa.array(known, pa.timestamp("us", tz="UTC"))}))
+        counted = counted_states_sql(served, self._stored, self._sequence)
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN _hours USING (hour)")
+        provisional = make_stage(connection, "provisional", served.metric, self._stored, "FROM _counted")
+        settled = provisional
+        if late := connection.execute(f"SELECT 1 FROM ({of_late_events('FROM _counted', served)}) LIMIT 1").fetchone():
+            settled = make_stage(connection, "settled", served.metric, self._stored, without_late_events("FROM _counted", served))
+        final = self._tiles_stage("final", tiling, fresh)
+
+        before, last, after = (totals(connection, stage) for stage in (settled, provisional, final))
+        keys = [(hour, measure) for hour in hours for measure in tiling.metric.measures]
+        found = {key: HourDrift(*key, before.get(key), last.get(key), after.get(key)) for key in keys}
+        if late:
+            _note(found, changes(connection, settled, provisional), "late")
+        differences = [change for change in changes(connection, provisional, final) if change.hour in known]
+        wrong = sorted({change.hour for change in differences if change.beyond_rounding})
+        _note(found, (change for change in differences if change.hour not in wrong), "unexplained")
+        if wrong:
+            self._explain(tiling, provisional, final, wrong, found)
+        return [found[key] for key in sorted(found)]
+
+    def _explain(self, tiling: Tiling, provisional: Stage, final: Stage, hours: list[datetime], found: dict[tuple[datetime, str], HourDrift]) -> None:
+        """Note why the final values of ``hours`` are other than the provisional ones."""
+        counted, first = self._replay(hours)
+        expected = self._tiles_stage("expected", self._served, counted)
+        distinct = self._tiles_stage("distinct", self._served, first)
+        changed = "unexplained" if self._served.declaration == tiling.declaration else "declaration"
+        for before, after, cause in ((provisional, expected, "unexplained"), (expected, distinct, "duplicate"), (distinct, final, changed)):
+            _note(found, (change for change in changes(self._connection, before, after) if change.hour in hours), cause)
+
+    def _tiles_stage(self, name: str, declared: Tiling | MetricTables, tiles: pa.Table) -> Stage:
+        self._connection.register(f"_{name}", tiles)
+        stored = {column: kind for column, kind, *_ in self._connection.execute(f"DESCRIBE _{name}").fetchall()}
+        return make_stage(self._connection, name, declared.metric, stored, f"FROM _{name}")
+
+    def _known(self, hours: list[datetime]) -> list[datetime]:
+        """Those of ``hours`` of which anything was served: those of a new metric were missing."""
+        rows = self._connection.execute(
+            "SELECT hour FROM hourline.metric_hours WHERE served AND metric = ? AND state <> 'missing'", [self._served.metric.name]
+        ).fetchall()
+        return sorted({hour for (hour,) in rows} & set(hours))
+
+
+def _note(found: dict[tuple[datetime, str], HourDrift], what: Iterable[Change], cause: str) -> None:
+    for change in what:
+        name = cause if change.beyond_rounding else "rounding"
+        if entry := found.get((change.hour, change.measure)):
+            entry.causes.append({"cause": name, "amount": change.amount, "cells": change.cells})

@@ -1,0 +1,103 @@
+"""By how much, and in how many cells, an hour's values differ between two stages of one metric: before and after its late events, say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import duckdb
+
+from hourline.declarations import Metric
+from hourline.measures import quoted
+from hourline.merged import values_sql
+from hourline.snapshot import MetricTables
+
+TOLERANCE = 1e-9
+"""Relative: so far sums of doubles may differ by the order of their addition."""
+
+_NUMBERS = ("DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "BIGINT", "INTEGER", "SMALLINT", "TINYINT")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The values of one metric at one stage, as two temporary tables: per hour and dimensions, and per hour."""
+
+    metric: Metric
+    cells: str
+    totals: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """How one measure of one hour changed from one stage to the next; only what changed is told."""
+
+    hour: datetime
+    measure: str
+    amount: float | None
+    """Over all dimensions together; None where the measure is no number, or had no value before."""
+    cells: int
+    """How many groups have another value."""
+    beyond_rounding: bool
+
+
+def make_stage(connection: duckdb.DuckDBPyConnection, name: str, metric: Metric, stored: Mapping[str, str], states: str) -> Stage:
+    """Compute a stage from the state rows that the query ``states`` gives (hour, dimensions, stored columns). Sketch functions are installed."""
+    stage = Stage(metric, f"_cells_{name}", f"_totals_{name}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.cells} AS {values_sql(metric, stored, states, metric.dimensions)}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.totals} AS {values_sql(metric, stored, states, [])}")
+    return stage
+
+
+def of_late_events(counted: str, tables: MetricTables) -> str:
+    """Of the rows of the query ``counted`` (see ``counted_states_sql``) those that late events have brought."""
+    return f"FROM ({counted}) t SEMI JOIN hourline.late_{tables.source.name} l ON l.hour = t.hour AND l.sequence = t.sequence"
+
+
+def without_late_events(counted: str, tables: MetricTables) -> str:
+    """The rows of the query ``counted`` but for those that late events have brought."""
+    return f"FROM ({counted}) t ANTI JOIN hourline.late_{tables.source.name} l ON l.hour = t.hour AND l.sequence = t.sequence"
+
+
+def totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[datetime, str], float | None]:
+    """By hour and measure, the value over all dimensions; None where it is no number."""
+    kinds = _kinds(connection, stage)
+    columns = ", ".join(_as_number(name, kinds) for name in stage.metric.measures)
+    rows = connection.execute(f"SELECT hour, {columns} FROM {stage.totals}").fetchall()
+    return {(hour, name): value for hour, *values in rows for name, value in zip(stage.metric.measures, values, strict=True)}
+
+
+def changes(connection: duckdb.DuckDBPyConnection, before: Stage, after: Stage) -> Iterator[Change]:
+    """What changed of the measures that both stages have."""
+    kinds = _kinds(connection, after)
+    for measure in before.metric.measures.keys() & after.metric.measures.keys():
+        for hour, *values in connection.execute(_changes_sql(before, after, measure, kinds)).fetchall():
+            yield Change(hour, measure, *values)
+
+
+def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str]) -> str:
+    """hour, amount (double), cells (bigint), beyond_rounding (boolean); hours in which nothing changed are left out."""
+    together = list(before.metric.dimensions) == list(after.metric.dimensions)
+    # Other dimensions, other cells: then only the hours can be compared.
+    tables, keys = ((before.cells, after.cells), ["hour", *before.metric.dimensions]) if together else ((before.totals, after.totals), ["hour"])
+    a, b = f"a.{quoted(measure)}", f"b.{quoted(measure)}"
+    same_cell = " AND ".join(f"b.{quoted(key)} IS NOT DISTINCT FROM a.{quoted(key)}" for key in keys)
+    differs = f"({b} IS DISTINCT FROM {a} OR b.hour IS NULL OR a.hour IS NULL)"
+    doubles = kinds[measure] in ("DOUBLE", "FLOAT")
+    close = f"coalesce(abs({a} - {b}) <= {TOLERANCE} * greatest(abs({a}), abs({b})), false)" if doubles else "false"
+    value = _as_number(measure, kinds)
+    from_nothing = after.metric.measures[measure].kind in ("count", "sum", "distinct")
+    amount = "coalesce(a.v, 0) - coalesce(b.v, 0)" if from_nothing and not value.startswith("NULL") else "a.v - b.v"
+    return f"""
+        WITH cells AS (
+            SELECT coalesce(a.hour, b.hour) AS hour, count(*) FILTER ({differs}) AS cells,
+                   coalesce(bool_or({differs} AND NOT {close}), false) AS beyond
+            FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell} GROUP BY ALL HAVING cells > 0
+        ), b AS (SELECT hour, {value} AS v FROM {before.totals}), a AS (SELECT hour, {value} AS v FROM {after.totals})
+        SELECT hour, {amount}, cells, beyond FROM cells LEFT JOIN b USING (hour) LEFT JOIN a USING (hour) ORDER BY hour"""
+
+
+def _kinds(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {stage.cells}").fetchall()}
+
+
+def _as_number(measure: str, kinds: Mapping[str, str]) -> str:
+    return f"{quoted(measure)}::DOUBLE" if kinds[measure].startswith(_NUMBERS) else "NULL::DOUBLE"

@@ -1,0 +1,63 @@
+"""A read that takes its time: whatever is committed between any two of its steps, the answer is exactly what had finished at its progress."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bare_tables import SOURCE, BareTables, expected
+
+import serving_layer
+from hourline import snapshot
+from hourline.tables import open_table
+from speed_layer.upkeep import keep_up
+
+Step = Callable[[BareTables], None]
+
+MEANWHILE: dict[str, list[Step]] = {
+    "a publication": [lambda tables: tables.publish(0, 1, 2)],
+    "a micro-batch and a publication": [lambda tables: tables.micro_batch(4), lambda tables: tables.publish(1, 2, 3)],
+    "two of each, and upkeep": [
+        lambda tables: tables.micro_batch(3),
+        lambda tables: tables.publish(0, 1, 2, 3),
+        lambda tables: keep_up(tables.project, tables.ledger),
+        lambda tables: tables.micro_batch(3),
+        lambda tables: tables.publish(2, 3),
+    ],
+}
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+def test_a_read_is_exact_whatever_is_committed_between_its_steps(meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted = 0
+    while disturbed_at(interrupted, MEANWHILE[meanwhile], tmp_path / str(interrupted), monkeypatch):
+        interrupted += 1
+    assert interrupted > 5, "so many places there are between two steps"
+
+
+def disturbed_at(place: int, steps: list[Step], folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Read, with ``steps`` done at the ``place``-th opening of a table; False when the read has opened fewer."""
+    tables = BareTables(folder, hours=[0, 1, 1, 2, 3, 0, 2, 2, 1, 3, 3, 0, 1, 2, 2, 3, 1, 0, 2, 3])
+    tables.start()
+    tables.micro_batch(5)
+    tables.publish(0, 1)
+    tables.micro_batch(5)
+    opened = 0
+
+    def opening(*arguments: Any, **options: Any) -> Any:
+        nonlocal opened
+        opened += 1
+        if opened == place + 1:
+            for step in steps:
+                step(tables)
+        return open_table(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "open_table", opening)
+        connection = serving_layer.connect(tables.project)
+    with connection:
+        sequence = connection.snapshot.progress["clicks"].sequence
+        progress = open_table(tables.layout.progress(SOURCE), {}).to_pyarrow_table(filters=[("sequence", "<=", sequence)])
+        finished = max(read["last"] + 1 for batch in progress["offsets"].to_pylist() for read in batch)
+        assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected("totals", tables.hours[:finished])
+    return opened > place
