@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hourline.database import open_database
-from hourline.declarations import Project
+from hourline.declarations import Project, declaration_hash
 from hourline.hours import Clock, HourRange, wall_clock
 
 _REASONS = {"provisional": "never covered", "revised": "revised", "missing": "new metric", "final": "asked for"}
@@ -21,6 +21,8 @@ class Wanted:
     """never covered, revised, new metric; or asked for."""
     events: int
     settled: bool
+    version: int | None
+    """The version of final that last published the hour; None: none has."""
 
 
 def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
@@ -33,11 +35,28 @@ def plan_range(project: Project, hours: HourRange, metrics: list[str] | None = N
     return [wanted for wanted in _hours(project, metrics, clock) if wanted.hour in hours]
 
 
+def done_meanwhile(project: Project, planned: list[Wanted], clock: Clock = wall_clock) -> list[Wanted]:
+    """Those of ``planned`` that somebody else has published since they were planned, and that no late event has revised again."""
+    now = {(item.metric, item.hour): item for item in _hours(project, None, clock)}
+    pairs = [(item, now.get((item.metric, item.hour), item)) for item in planned]
+    return [item for item, found in pairs if found.version != item.version and found.reason == _REASONS["final"]]
+
+
 def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wanted]:
-    with open_database(project, clock) as (database, _):
+    with open_database(project, clock) as (database, snapshot):
         rows = database.execute("FROM hourline.metric_hours ORDER BY hour, metric").to_arrow_table().to_pylist()
+    versions = {(row["metric"], row["declaration"], row["hour"]): row["version"] for row in snapshot.coverage.to_pylist()}
+    declarations = {metric.name: declaration_hash(project.sources[metric.source], metric) for metric in project.metrics.values()}
     return [
-        Wanted(row["source"], row["metric"], row["hour"], _REASONS[row["state"]], row["events"], row["settled"])
+        Wanted(
+            row["source"],
+            row["metric"],
+            row["hour"],
+            _REASONS[row["state"]],
+            row["events"],
+            row["settled"],
+            versions.get((row["metric"], declarations[row["metric"]], row["hour"])),
+        )
         for row in rows
         if metrics is None or row["metric"] in metrics
     ]

@@ -9,14 +9,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.plan import Wanted
+from batch_layer.plan import Wanted, done_meanwhile
 from batch_layer.publish import Publication, Staged
 from hourline.check import refuse_unresolved
 from hourline.declarations import Project, Source
 from hourline.errors import HourlineError
 from hourline.hours import HOUR, Clock, wall_clock
 from hourline.layout import Layout, sql_timestamp
-from hourline.lease import lease
+from hourline.lease import turn
 from hourline.snapshot import SPEED_WRITER
 from hourline.tables import open_table
 from hourline.tiling import Tiling, counted, explain, resolve, with_derived
@@ -36,28 +36,43 @@ class Recomputed:
 
 
 def recompute(
-    project: Project, wanted: list[Wanted], clock: Clock = wall_clock, on_published: Callable[[Recomputed], None] = lambda done: None
+    project: Project,
+    wanted: list[Wanted],
+    clock: Clock = wall_clock,
+    *,
+    on_waiting: Callable[[int], None] = lambda process: None,
+    on_left_out: Callable[[list[Wanted]], None] = lambda left_out: None,
+    on_published: Callable[[Recomputed], None] = lambda done: None,
 ) -> list[Recomputed]:
-    """Recompute and publish ``wanted``, as many hours in one job as the settings say; the lease is given up between two jobs.
+    """Recompute and publish ``wanted``, as many hours in one job as the settings say.
 
-    Running it again changes no answer. ``clock`` dates the publication (UTC). Raises DeclarationError, ConflictError (another recompute is
-    under way), TableError; what was published before stays published.
+    The lease is given up between two jobs, to whoever has been waiting for it longest; ``on_waiting`` is told whom this one waits for. What
+    somebody else has published meanwhile is left out, and ``on_left_out`` is told. Running it again changes no answer. ``clock`` dates the
+    publication (UTC). Raises DeclarationError, ConflictError (another process, on another workspace, has published to the same tables
+    meanwhile), TableError; what was published before stays published.
     """
-    if not wanted:
-        return []
-    spark = spark_session(project, "batch")
+    spark: SparkSession | None = None
+    done = []
     try:
-        refuse_unresolved(spark, project)
-        done = []
-        for job in _jobs(wanted, project.settings.batch.hours_per_job):
-            with lease(project.workspace, "batch"):
+        for planned in _jobs(wanted, project.settings.batch.hours_per_job):
+            with turn(project.workspace, "batch", on_waiting):
+                left_out = done_meanwhile(project, planned, clock)
+                if left_out:
+                    on_left_out(left_out)
+                job = [item for item in planned if item not in left_out]
+                if not job:
+                    continue
+                if spark is None:  # not while waiting: there may be nothing left to do for it
+                    spark = spark_session(project, "batch")
+                    refuse_unresolved(spark, project)
                 done.append(_run(spark, project, job, clock))
             on_published(done[-1])
         return done
     except PySparkException as error:
         raise HourlineError(f"Spark could not recompute: {explain(error)}") from error
     finally:
-        spark.stop()
+        if spark is not None:
+            spark.stop()
 
 
 def _jobs(wanted: list[Wanted], most: int) -> Iterator[list[Wanted]]:

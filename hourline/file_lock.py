@@ -3,26 +3,28 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from hourline.errors import ConflictError
 
 _LEFTOVERS_SECONDS = 20.0
+_LOOK_EVERY_SECONDS = 0.05
 
 
 @contextmanager
-def locked(path: Path, doing: str) -> Iterator[int]:
+def locked(path: Path, doing: str, waiting: Callable[[], None] | None = None) -> Iterator[int]:
     """Hold the lock on ``path`` and yield its file descriptor; a child that inherits it holds the lock too, until it is gone.
 
     When the process that took it has died and only such a child still holds it, waits for the child's end.
-    Raises ConflictError, "process 123 " and ``doing``, when a living process holds it.
+    Raises ConflictError, "process 123 " and ``doing``, when a living process holds it; or, with ``waiting``, waits until it is free, and calls that
+    20 times a second meanwhile, which may raise to give up.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        _take(fd, doing)
+        _take(fd, doing, waiting)
         os.truncate(fd, 0)
         os.pwrite(fd, str(os.getpid()).encode(), 0)
         try:
@@ -61,16 +63,18 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _take(fd: int, doing: str) -> None:
+def _take(fd: int, doing: str, waiting: Callable[[], None] | None) -> None:
     deadline = time.monotonic() + _LEFTOVERS_SECONDS
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = _living_owner(fd)
-            if owner is not None or time.monotonic() > deadline:
+            if waiting is not None:
+                waiting()
+            elif owner is not None or time.monotonic() > deadline:
                 raise ConflictError(f"process {owner or 'of unknown id'} {doing}") from None
-            time.sleep(0.05)
+            time.sleep(_LOOK_EVERY_SECONDS)
         else:
             return
 

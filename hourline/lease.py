@@ -4,8 +4,8 @@ A lease is a lock on a file in the workspace, gone the moment its process is, ho
 clear message; what protects the tables from all others is that every commit is made on the expected version or not at all.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -20,10 +20,37 @@ _DOING: dict[LeaseName, str] = {
 
 
 @contextmanager
-def lease(workspace: Path, name: LeaseName) -> Iterator[None]:
-    """Hold a lease within the block. Raises ConflictError, which says who holds it, when another process does."""
-    with locked(_file(workspace, name), _DOING[name].format(workspace=workspace)):
+def lease(workspace: Path, name: LeaseName, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold a lease within the block.
+
+    When another process holds it, raises ConflictError, which says who; or, with ``waiting``, waits for it, and calls that meanwhile, time and
+    again, which may raise to give up.
+    """
+    with locked(_file(workspace, name), _DOING[name].format(workspace=workspace), waiting):
         yield
+
+
+@contextmanager
+def turn(workspace: Path, name: LeaseName, on_wait: Callable[[int], None]) -> Iterator[None]:
+    """Hold a lease within the block; while another process holds it, waits, and tells ``on_wait`` once which process that is.
+
+    Who wants the lease is next in line first, and gives that place up once it has the lease. So one who gives the lease up and wants it again
+    stands behind whoever has been waiting.
+    """
+    told = False
+
+    def waiting() -> None:
+        nonlocal told
+        other = None if told else lease_holder(workspace, name)
+        if other is not None:
+            told = True
+            on_wait(other)
+
+    with ExitStack() as in_line:
+        in_line.enter_context(locked(_file(workspace, f"{name}-next"), "", waiting))
+        with lease(workspace, name, waiting):
+            in_line.close()
+            yield
 
 
 def lease_holder(workspace: Path, name: LeaseName) -> int | None:
@@ -31,5 +58,5 @@ def lease_holder(workspace: Path, name: LeaseName) -> int | None:
     return holder(_file(workspace, name))
 
 
-def _file(workspace: Path, name: LeaseName) -> Path:
+def _file(workspace: Path, name: str) -> Path:
     return workspace / "run" / f"{name}.lock"

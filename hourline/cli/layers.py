@@ -2,8 +2,9 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,7 +99,7 @@ def recompute(
         say("nothing to recompute" + ("" if start is None else ": no source has events in that range"))
         return
     note(f"recomputing {len({item.hour for item in wanted})} hour(s) of {len({item.metric for item in wanted})} metric(s); starting Spark")
-    recompute_hours(declared, wanted, on_published=_report_published)
+    recompute_hours(declared, wanted, on_waiting=_report_waiting, on_left_out=_report_left_out, on_published=_report_published)
 
 
 def _metrics(project: "Project", names: list[str] | None) -> list[str] | None:
@@ -120,10 +121,23 @@ def _report(done: "Finished") -> None:
     say(f"{wall_clock():%H:%M:%S} {done.source} #{done.sequence}: {', '.join(parts)} in {done.seconds:.2f} s")
 
 
+def _report_waiting(process: int) -> None:
+    note(f"waiting for process {process}, which recomputes hours of this project; Ctrl-C gives up")
+
+
+def _report_left_out(left_out: list["Wanted"]) -> None:
+    metrics = ", ".join(sorted({item.metric for item in left_out}))
+    say(f"left out {_hours({item.hour for item in left_out})}, of {metrics}: recomputed by another process meanwhile")
+
+
 def _report_published(done: "Recomputed") -> None:
-    first, last = hour_text(done.hours[0]), hour_text(done.hours[-1])
-    span = first if first == last else f"{first} … {last}"
-    say(f"published {len(done.hours)} hour(s), {span}, of {', '.join(done.metrics)}: {done.events:,} events counted")
+    say(f"published {_hours(done.hours)}, of {', '.join(done.metrics)}: {done.events:,} events counted")
+
+
+def _hours(hours: Iterable[datetime]) -> str:
+    ordered = sorted(hours)
+    first, last = hour_text(ordered[0]), hour_text(ordered[-1])
+    return f"{len(ordered)} hour(s), {first if first == last else f'{first} … {last}'}"
 
 
 @contextmanager
