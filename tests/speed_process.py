@@ -2,15 +2,18 @@
 
 import os
 import queue
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+import parcels
 from stack_project import StackProject
 
 PATIENCE = 120.0
@@ -74,6 +77,25 @@ def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, otherwise
         time.sleep(0.005)
+
+
+@contextmanager
+def records_arriving(project: StackProject) -> Iterator[None]:
+    """Within the block, events arrive in Kafka all the time."""
+    stop = threading.Event()
+
+    def send() -> None:
+        rand = random.Random(3)  # noqa: S311 (the same numbers each time)
+        while not stop.wait(0.1):
+            project.send("scans", parcels.scans(rand, 5, first_hour=0, hours=4))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def descendants(pid: int) -> list[int]:
