@@ -1,0 +1,120 @@
+"""Zombies: processes that were frozen in the middle of a step, while another did their work, and that go on when they wake.
+
+Whatever they do then changes nothing that readers see, and they end with a clear message.
+"""
+
+from pathlib import Path
+
+import pytest
+from bare_tables import BareTables
+from frozen_process import FrozenProcess, bare
+
+from speed_layer.upkeep import keep_up
+
+HOURS = [0, 1, 2, 1, 0, 2, 4, 1, 3, 0, 1, 5, 2, 3, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "before create coverage",
+        "before create final",
+        "before create final 2",
+        "before create staged",
+        "after overwrite staged",
+        "before overwrite final",
+        "before overwrite final 2",
+        "before overwrite coverage",
+    ],
+)
+def test_a_first_publication_that_slept_through_another_changes_nothing(tmp_path: Path, place: str) -> None:
+    tables = BareTables(tmp_path, HOURS)
+    tables.start()
+    tables.micro_batch(6)
+    with FrozenProcess(bare(tmp_path, HOURS, "tables.publish(0, 1)"), place) as zombie:
+        tables.check()
+        tables.publish(1, 2)
+        tables.micro_batch(3)
+        tables.check()
+        status, said = zombie.wake()
+    # One that had not looked at the tables yet has slept through nothing.
+    assert (status, said) == (0, "") if place == "before create coverage" else status == 1 and said.startswith("another process has written to"), said
+    tables.check()
+    tables.publish(0, 1, 2)
+    tables.check()
+
+
+@pytest.mark.parametrize("place", ["before restore final", "after restore final", "before overwrite final", "after overwrite final 2"])
+def test_a_later_publication_that_slept_through_another_changes_nothing(tmp_path: Path, place: str) -> None:
+    tables = BareTables(tmp_path, HOURS)
+    tables.start()
+    tables.micro_batch(6)
+    tables.publish(0, 1)
+    tables.micro_batch(3)
+    # It got no further than final; what it left there has to be restored away.
+    with FrozenProcess(bare(tmp_path, HOURS, "tables.publish(0, 1)"), "before overwrite coverage"):
+        pass
+    with FrozenProcess(bare(tmp_path, HOURS, "tables.publish(0, 1, 2)"), place) as zombie:
+        tables.check()
+        tables.publish(1)
+        tables.micro_batch(3)
+        tables.check()
+        status, said = zombie.wake()
+    assert (status, said.startswith("another process has written to")) == (1, True), said
+    tables.check()
+    tables.publish(0, 1, 2)
+    tables.check()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "before fence progress",
+        "before fence events",
+        "before fence provisional 2",
+        "before append events",
+        "before append provisional",
+        "before append provisional 2",
+        "before append progress",
+        "before append provisional 3",
+    ],
+)
+def test_a_speed_layer_that_slept_while_another_went_on_changes_nothing(tmp_path: Path, place: str) -> None:
+    tables = BareTables(tmp_path, HOURS)
+    tables.start()
+    tables.micro_batch(2)
+    with FrozenProcess(bare(tmp_path, HOURS, "tables.start(); tables.micro_batch(4); tables.micro_batch(4)"), place) as zombie:
+        tables.start()
+        tables.check()
+        # Smaller micro-batches, the first of which has nothing for the metric of odd hours: its table gets no commit but the start's.
+        tables.micro_batch(1)
+        tables.check()
+        status, said = zombie.wake()
+        assert (status, said.startswith("another process has written to")) == (1, True), said
+    tables.check()
+    for size in (1, 1, 5):
+        tables.micro_batch(size)
+        tables.check()
+    tables.publish(0, 1, 2, 3, 4)
+    tables.check()
+
+
+@pytest.mark.parametrize("place", ["before delete provisional", "before compact events", "before vacuum events", "before compact progress"])
+def test_upkeep_that_slept_while_another_went_on_changes_nothing(tmp_path: Path, place: str) -> None:
+    tables = BareTables(tmp_path, HOURS)
+    tables.start()
+    for _ in range(4):
+        tables.micro_batch(2)
+    tables.publish(0, 1)
+    with FrozenProcess(bare(tmp_path, HOURS, "tables.start(); keep_up(tables.project, tables.ledger, kept_hours=0)"), place) as zombie:
+        tables.start()
+        tables.micro_batch(3)
+        tables.publish(0, 1, 2)
+        keep_up(tables.project, tables.ledger)
+        tables.check()
+        status, said = zombie.wake()
+    assert (status, said.startswith("another process has written to")) == (1, True), said
+    tables.check()
+    tables.micro_batch(3)
+    tables.publish(0, 1, 2)
+    tables.check()
