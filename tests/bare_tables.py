@@ -12,7 +12,7 @@ import pyarrow as pa
 import serving_layer
 from batch_layer.publish import Publication
 from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline.layout import PROGRESS_SCHEMA, TIMESTAMP, Layout
+from hourline.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import SPEED_WRITER
 from hourline.tables import open_table
 from hourline.tiling import Tiling
@@ -27,6 +27,7 @@ METRICS = {
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
 TILINGS = [Tiling(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
 _PROGRESS = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
+_REFUSED = pa.schema([column for column in REJECTED_SCHEMA if column.name != "sequence"])
 
 
 def hour(number: int) -> datetime:
@@ -44,14 +45,15 @@ class BareTables:
         self.layout = Layout.of(self.project)
         self.hours = hours
 
-    def start(self) -> None:
-        """Open them for writing, as any start of the speed layer does: nothing but the tables is left."""
-        self.ledger = open_ledger(self.layout, SOURCE, pa.schema({"n": pa.int64()}), TILINGS, "topic-id")
+    def start(self, *new_fields: str) -> None:
+        """Open them for writing, as any start of the speed layer does: nothing but the tables is left. ``new_fields`` are declared since."""
+        fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, pa.string())})
+        self.ledger = open_ledger(self.layout, SOURCE, fields, TILINGS, "topic-id")
         self.sequence = self.ledger.first_sequence
         self.offset = self.ledger.next_offsets.get(0, 0)
 
     def micro_batch(self, size: int) -> None:
-        """Archive, publish as provisional, and finish the next ``size`` events."""
+        """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is rejected."""
         batch = self.hours[self.offset : self.offset + size]
         size = len(batch)
         moments = pa.array([hour(number) for number in batch], TIMESTAMP)
@@ -63,7 +65,11 @@ class BareTables:
         }
         ledger = self.ledger
         columns = pa.table({**addresses, "event_time": moments, "hour": moments, "duplicate": [False] * size, "n": [1] * size})
+        for field in set(ledger.events_schema.names) - {"sequence", *columns.column_names}:
+            columns = columns.append_column(field, pa.nulls(size))
         ledger.append(ledger.events, ledger.events_schema, columns, self.sequence)
+        refused = {"topic_id": "topic-id", "topic": "clicks", "partition": 1, "offset": self.sequence, "reason": "invalid JSON", "value": b"{"}
+        ledger.append(ledger.rejected, REJECTED_SCHEMA, pa.Table.from_pylist([refused], _REFUSED), self.sequence)
         for metric in METRICS:
             if rows := tiles(metric, batch):
                 ledger.append(ledger.provisional[metric], ledger.provisional_schemas[metric], rows, self.sequence)
@@ -95,9 +101,9 @@ class BareTables:
             "topic_id": "topic-id",
             "topic": "clicks",
             "offsets": [{"partition": 0, "first": self.offset, "last": self.offset + len(batch) - 1}],
-            "records": len(batch),
+            "records": len(batch) + 1,
             "accepted": len(batch),
-            "rejected": 0,
+            "rejected": 1,
             "duplicates": 0,
             "tombstones": 0,
             "hours": [{"hour": hour(number), "events": count, "late": 0} for number, count in Counter(batch).items()],

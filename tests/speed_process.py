@@ -22,10 +22,10 @@ PATIENCE = 120.0
 class SpeedProcess:
     """Runs from construction until it ends, is killed, or the block is left."""
 
-    def __init__(self, project: StackProject, *options: str) -> None:
-        command = [sys.executable, "-m", "hourline", "speed", "--project", str(project.root), *options]
+    def __init__(self, project: StackProject, *options: str, command: str = "speed") -> None:
+        arguments = [sys.executable, "-m", "hourline", command, "--project", str(project.root), *options]
         environment = {**os.environ, "KAFKA": project.kafka}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
         self.lines: list[str] = []
         self.family: list[int] = []
         """What it has started, once it is ready."""
