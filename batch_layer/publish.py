@@ -103,7 +103,7 @@ class Publication:
         if rows:
             tables.append(self._drift, pa.Table.from_pylist(rows, DRIFT_SCHEMA), {"publication": publication})
         if len(self._drift.file_uris()) > _DRIFT_FILES:
-            tables.compact(self._drift)
+            tables.compact(self._drift, by="publication")
 
     def _overwrite_final(self, staged: Staged, moment: datetime) -> pa.Table:
         """Overwrite one metric's hours, on top of the version that counts; returns its new rows of coverage."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from hourline.declarations import Project
 from hourline.errors import ConflictError, HourlineError
 from hourline.file_lock import is_alive
-from hourline.lease import lease, lease_holder
+from hourline.lease import LeaseName, lease, lease_holder
 
 START_SECONDS = 120
 STOP_SECONDS = 60
@@ -55,11 +55,16 @@ def announce(ready: Path, kafka: str) -> None:
 
 
 def stop(project: Project) -> bool:
-    """Stop the speed layer, wherever it was started, and wait until it is gone; False if none was running.
+    """Stop the speed layer, wherever it was started, and its standby, and wait until they are gone; False if none was running.
 
-    Raises ConflictError when it does not end.
+    Raises ConflictError when one does not end.
     """
-    pid = lease_holder(project.workspace, "speed")
+    stood_by = _stop(project, "standby")  # first, or it would take over
+    return _stop(project, "speed") or stood_by
+
+
+def _stop(project: Project, name: LeaseName) -> bool:
+    pid = lease_holder(project.workspace, name)
     if pid is None:
         return False
     os.kill(pid, signal.SIGTERM)

@@ -53,7 +53,13 @@ def holder(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this id exists."""
+    """Whether a process of this id runs. One that has ended and that its parent has not noticed yet (on Linux, where that can be told) does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        state = ""
+    if state == "Z":
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -11,10 +11,11 @@ from typing import Literal
 
 from hourline.file_lock import holder, locked
 
-LeaseName = Literal["speed", "batch"]
+LeaseName = Literal["speed", "standby", "batch"]
 
 _DOING: dict[LeaseName, str] = {
     "speed": "runs the speed layer of {workspace}; stop it with `hourline down`, or use another --workspace",
+    "standby": "stands by already for the speed layer of {workspace}; one is enough",
     "batch": "recomputes hours of {workspace}; wait until it is done, or stop it with Ctrl-C",
 }
 

@@ -5,12 +5,13 @@ committed since. That is what fences a writer that lost its lease without knowin
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from hourline import failpoints
 from hourline.errors import ConflictError, TableError
@@ -53,17 +54,18 @@ def open_or_create(
     """
     if not exists(uri, storage_options):
         failpoints.reached(f"before create {kind}")
-        table = DeltaTable.create(
-            uri,
-            schema,
-            name=kind,
-            description=description,
-            configuration=configuration,
-            storage_options=dict(storage_options),
-            raise_if_key_not_exists=False,  # properties of our own
-        )
+        # Another process may have been quicker; then it is opened as it is.
+        with suppress(DeltaError):
+            DeltaTable.create(
+                uri,
+                schema,
+                name=kind,
+                description=description,
+                configuration=configuration,
+                storage_options=dict(storage_options),
+                raise_if_key_not_exists=False,  # properties of our own
+            )
         failpoints.reached(f"after create {kind}")
-        return table
     table = open_table(uri, storage_options)
     there = {column.name: column for column in pa.schema(table.schema().to_arrow())}
     for column in schema:
@@ -76,6 +78,12 @@ def open_or_create(
         with _step("widen", table):
             write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge", commit_properties=_commit({}))
     return table
+
+
+def fence(table: DeltaTable) -> None:
+    """Commit nothing but a version: whoever opened the table before cannot write to it any more. Raises ConflictError as ``append`` does."""
+    with _step("fence", table):
+        write_deltalake(table, pa.schema(table.schema().to_arrow()).empty_table(), mode="append", commit_properties=_commit({"fenced": "a start"}))
 
 
 def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], writer: str | None = None, sequence: int = 0) -> None:
@@ -100,10 +108,17 @@ def delete(table: DeltaTable, predicate: str, metadata: Mapping[str, Any]) -> No
         table.delete(predicate, commit_properties=_commit(metadata))
 
 
-def compact(table: DeltaTable) -> None:
-    """Merge small files into larger ones; rows stay as they are. Raises ConflictError as ``append`` does."""
-    with _step("compact", table):
-        table.optimize.compact(target_size=_FILE_BYTES, commit_properties=_commit({"compacted": "small files"}))
+def compact(table: DeltaTable, by: str = "sequence") -> None:
+    """Merge small files of neighbouring values of the column ``by`` into larger ones; rows stay as they are. Raises ConflictError as ``append`` does.
+
+    Not by delta-rs' own OPTIMIZE: it commits whatever version it stands on, and after another's it doubles the rows.
+    """
+    for first, last in _runs_of_small_files(table, by):
+        rows = table.to_pyarrow_table(filters=[(by, ">=", first), (by, "<=", last)])
+        with _step("compact", table):
+            predicate = f"{by} >= {first} AND {by} <= {last}"
+            properties = _commit({"compacted": f"{first} to {last}"})
+            write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties)
 
 
 def vacuum(table: DeltaTable, kept_hours: int) -> None:
@@ -116,6 +131,18 @@ def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> Non
     """Make the table's newest version equal to ``version``. Raises ConflictError as ``append`` does."""
     with _step("restore", table):
         table.restore(version, commit_properties=_commit(metadata))
+
+
+def _runs_of_small_files(table: DeltaTable, by: str) -> list[tuple[int, int]]:
+    """First and last value of ``by`` of each run of two or more small files, between large ones."""
+    files = pa.table(table.get_add_actions(flatten=True)).select(["size_bytes", f"min.{by}", f"max.{by}"])
+    runs: list[list[tuple[int, int]]] = [[]]
+    for size, first, last in sorted(zip(*files.to_pydict().values(), strict=True), key=itemgetter(1)):
+        if size < _FILE_BYTES:
+            runs[-1].append((first, last))
+        else:
+            runs.append([])
+    return [(run[0][0], max(last for _, last in run)) for run in runs if len(run) > 1]
 
 
 @contextmanager

@@ -50,6 +50,9 @@ def project_status(project: Project, last: int) -> ProjectStatus:
     """The status of ``project`` with the ``last`` hours of each source."""
     pid = lease_holder(project.workspace, "speed")
     speed = f"the speed layer runs (process {pid})" if pid else "the speed layer is not running; `hourline up` starts it"
+    standby = lease_holder(project.workspace, "standby")
+    if standby:
+        speed += f"; process {standby} stands by"
     with Connection(project) as connection:
         sources = [_source(connection, source) for source in project.sources.values() if source.name in connection.snapshot.progress]
         rows = connection.sql(

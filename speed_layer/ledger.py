@@ -88,12 +88,16 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
         )
         for tiling in tilings
     }
+    # Fenced are whoever started before and still lives, frozen or on another machine: off progress first, so that none can finish a micro-batch any
+    # more; then off each other table, or rows of an unfinished one could come to lie under a sequence that this process has finished.
+    tables.fence(progress)
     finished = progress.transaction_version(SPEED_WRITER) or 0
     written = [table.transaction_version(SPEED_WRITER) or 0 for table in (events, rejected, *provisional.values())]
     first = max(finished, *written) + 1
     for table in (events, rejected, *provisional.values()):
         if (table.transaction_version(SPEED_WRITER) or 0) > finished:
             tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
+        tables.fence(table)
     last = last_row(progress)
     known = {f"{metric['metric']}_{metric['declaration']}": metric["born"] for metric in last.get("metrics", [])}
     born = {tiling.name: known.get(tiling.name, finished + 1) for tiling in tilings}

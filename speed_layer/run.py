@@ -1,10 +1,13 @@
-"""The speed layer's process: one Structured Streaming query per source, until it is told to stop or the topics are drained."""
+"""The speed layer's process, in two steps: Spark is warmed up, which touches nothing; then one Structured Streaming query per source runs, until it
+is told to stop or the topics are drained. A standby waits between the two.
+"""
 
 import shutil
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -37,7 +40,29 @@ _STREAMING = {
 }
 
 
+@contextmanager
+def warmed_up(project: Project, clock: Clock = wall_clock) -> Iterator[SparkSession]:
+    """A Spark session, for the length of the block, that has compiled all that a micro-batch of ``project`` runs.
+
+    Neither tables nor checkpoints nor Kafka are touched, so another speed layer may run meanwhile. Raises DeclarationError, SetupError, and
+    HourlineError when Spark's Java process dies within the block.
+    """
+    spark = spark_session(project, "speed", _STREAMING)
+    try:
+        refuse_unresolved(spark, project)
+        for source in project.sources.values():
+            _warm_up(spark, project, source, clock)
+        yield spark
+    except (Py4JError, ConnectionError) as error:
+        log = project.workspace / "logs" / "spark-speed.log"
+        raise HourlineError(f"Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped (its log is {log})") from error
+    finally:
+        with suppress(Py4JError, ConnectionError):  # it is gone already
+            spark.stop()
+
+
 def run(
+    spark: SparkSession,
     project: Project,
     bootstrap: str,
     *,
@@ -48,30 +73,23 @@ def run(
     on_ready: Callable[[], None] = lambda: None,
     on_finished: Callable[[Finished], None] = lambda finished: None,
 ) -> None:
-    """Run the speed layer of ``project`` on the Kafka at ``bootstrap``.
+    """Run the speed layer of ``project`` on the Kafka at ``bootstrap``, with ``spark`` warmed up for it.
 
     Returns when ``stop`` is set (the micro-batches under way are finished first) or, with ``drain``, when all that was in the topics at the
     start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the micro-batches; no number depends on it.
-    Raises DeclarationError before anything is written, ConflictError when another process writes to the tables, BrokerError, TableError,
-    and HourlineError when Spark's Java process dies. The caller holds the lease "speed".
+    Raises ConflictError when another process writes to the tables, BrokerError, TableError. The caller holds the lease "speed".
     """
     stop = stop or threading.Event()
-    spark = spark_session(project, "speed", _STREAMING)
-    try:
-        refuse_unresolved(spark, project)
-        checkpoints = project.workspace / "checkpoints"
-        shutil.rmtree(checkpoints, ignore_errors=True)  # each start makes its own, see ledger.py
+    # Each start makes its own checkpoints, see ledger.py. In a folder of its own: the Java process of one that was killed may live a moment longer.
+    shutil.rmtree(project.workspace / "checkpoints", ignore_errors=True)
+    checkpoints = project.workspace / "checkpoints" / uuid4().hex
+    with ExitStack() as running:
+        streams = []
         for source in project.sources.values():
-            _warm_up(spark, project, source, clock)
-        streams = [_start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished) for source in project.sources.values()]
+            streams.append(_start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished))
+            running.callback(streams[-1][1].stop)
         on_ready()
         _wait(streams, stop, kafka_alive)
-    except (Py4JError, ConnectionError) as error:
-        log = project.workspace / "logs" / "spark-speed.log"
-        raise HourlineError(f"Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped (its log is {log})") from error
-    finally:
-        with suppress(Py4JError, ConnectionError):  # it is gone already
-            spark.stop()
 
 
 def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:

@@ -12,16 +12,22 @@ import pyarrow as pa
 import serving_layer
 from batch_layer.publish import Publication
 from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline.layout import PROGRESS_SCHEMA, TIMESTAMP, Layout
+from hourline.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
+from hourline.snapshot import SPEED_WRITER
+from hourline.tables import open_table
 from hourline.tiling import Tiling
 from speed_layer.ledger import open_ledger
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
-TOTALS = Metric(name="totals", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")})
+METRICS = {
+    "totals": Metric(name="totals", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}),
+    "odd": Metric(name="odd", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}, where="hour(hour) % 2 = 1"),
+}
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
-TILING = Tiling(SOURCE, TOTALS, {"n": "sum(n)"}, TILE_SCHEMA)
+TILINGS = [Tiling(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
 _PROGRESS = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
+_REFUSED = pa.schema([column for column in REJECTED_SCHEMA if column.name != "sequence"])
 
 
 def hour(number: int) -> datetime:
@@ -29,65 +35,75 @@ def hour(number: int) -> datetime:
 
 
 class BareTables:
-    """The tables of one source and one metric in ``folder``, opened for writing as a start of the speed layer does.
+    """The tables of one source in ``folder``, with a metric over all events and one over those in odd hours.
 
     ``hours`` are what the n-th event's hour is; the micro-batches take the events in their order, some at a time.
     """
 
     def __init__(self, folder: Path, hours: list[int]) -> None:
-        self.project = Project(folder, Settings(), {"clicks": SOURCE}, {"totals": TOTALS})
+        self.project = Project(folder, Settings(), {"clicks": SOURCE}, METRICS)
         self.layout = Layout.of(self.project)
         self.hours = hours
-        self.start()
 
-    def start(self) -> None:
-        """As after any death of the speed layer: nothing but the tables is left."""
-        self.ledger = open_ledger(self.layout, SOURCE, pa.schema({"n": pa.int64()}), [TILING], "topic-id")
+    def start(self, *new_fields: str) -> None:
+        """Open them for writing, as any start of the speed layer does: nothing but the tables is left. ``new_fields`` are declared since."""
+        fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, pa.string())})
+        self.ledger = open_ledger(self.layout, SOURCE, fields, TILINGS, "topic-id")
         self.sequence = self.ledger.first_sequence
         self.offset = self.ledger.next_offsets.get(0, 0)
 
     def micro_batch(self, size: int) -> None:
-        """Archive, publish as provisional, and finish the next ``size`` events."""
+        """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is rejected."""
         batch = self.hours[self.offset : self.offset + size]
+        size = len(batch)
         moments = pa.array([hour(number) for number in batch], TIMESTAMP)
         addresses = {
             "topic_id": ["topic-id"] * size,
             "topic": ["clicks"] * size,
             "partition": [0] * size,
-            "offset": range(self.offset, self.offset + size),
+            "offset": list(range(self.offset, self.offset + size)),
         }
-        events = {name: pa.array(values) for name, values in addresses.items()} | {"event_time": moments, "hour": moments}
         ledger = self.ledger
-        columns = pa.table({**events, "duplicate": [False] * size, "n": [1] * size})
+        columns = pa.table({**addresses, "event_time": moments, "hour": moments, "duplicate": [False] * size, "n": [1] * size})
+        for field in set(ledger.events_schema.names) - {"sequence", *columns.column_names}:
+            columns = columns.append_column(field, pa.nulls(size))
         ledger.append(ledger.events, ledger.events_schema, columns, self.sequence)
-        ledger.append(ledger.provisional[TILING.name], ledger.provisional_schemas[TILING.name], tiles(batch), self.sequence)
+        refused = {"topic_id": "topic-id", "topic": "clicks", "partition": 1, "offset": self.sequence, "reason": "invalid JSON", "value": b"{"}
+        ledger.append(ledger.rejected, REJECTED_SCHEMA, pa.Table.from_pylist([refused], _REFUSED), self.sequence)
+        for tiling in TILINGS:
+            if rows := tiles(tiling.metric.name, batch):
+                ledger.append(ledger.provisional[tiling.name], ledger.provisional_schemas[tiling.name], rows, self.sequence)
         ledger.append(ledger.progress, PROGRESS_SCHEMA, self._progress(batch), self.sequence)
         self.sequence += 1
         self.offset += size
 
     def publish(self, *numbers: int) -> None:
-        """Recompute these hours and publish them."""
-        publication = Publication(self.project, [TILING])
-        cut = self.sequence - 1
-        counted = tiles([number for number in self.hours[: self.offset] if number in numbers])
-        publication.publish([publication.stage(TILING, counted, [hour(number) for number in numbers], cut)], BASE)
+        """Recompute these hours of both metrics, up to what is finished, and publish them."""
+        publication = Publication(self.project, TILINGS)
+        options = self.layout.storage_options
+        cut = open_table(self.layout.progress(SOURCE), options).transaction_version(SPEED_WRITER) or 0
+        events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cut)])
+        counted = [number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers]
+        chosen = [hour(number) for number in numbers]
+        staged = [publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut) for tiling in TILINGS]
+        publication.publish(staged, BASE)
 
     def check(self) -> None:
-        """The answer is: every event of a finished micro-batch, once."""
+        """The answers are: every event of a finished micro-batch, once."""
+        batches = open_table(self.layout.progress(SOURCE), {}).to_pyarrow_table()["offsets"].to_pylist()
+        finished = max((read["last"] + 1 for batch in batches for read in batch), default=0)
         with serving_layer.connect(self.project) as connection:
-            assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == self.expected()
-
-    def expected(self) -> dict[datetime, int]:
-        return {hour(number): count for number, count in Counter(self.hours[: self.offset]).items()}
+            for metric in METRICS:
+                assert dict(connection.sql(f"SELECT hour, n FROM {metric}").fetchall()) == expected(metric, self.hours[:finished]), metric
 
     def _progress(self, batch: list[int]) -> pa.Table:
         row = {
             "topic_id": "topic-id",
             "topic": "clicks",
             "offsets": [{"partition": 0, "first": self.offset, "last": self.offset + len(batch) - 1}],
-            "records": len(batch),
+            "records": len(batch) + 1,
             "accepted": len(batch),
-            "rejected": 0,
+            "rejected": 1,
             "duplicates": 0,
             "tombstones": 0,
             "hours": [{"hour": hour(number), "events": count, "late": 0} for number, count in Counter(batch).items()],
@@ -99,5 +115,10 @@ class BareTables:
         return pa.Table.from_pylist([row], _PROGRESS)
 
 
-def tiles(batch: list[int]) -> pa.Table:
-    return pa.Table.from_pylist([{"hour": hour(number), "n": count} for number, count in Counter(batch).items()], TILE_SCHEMA)
+def expected(metric: str, events: list[int]) -> dict[datetime, int]:
+    return {hour(number): count for number, count in Counter(events).items() if metric == "totals" or number % 2}
+
+
+def tiles(metric: str, events: list[int]) -> pa.Table:
+    """The metric's tiles of ``events``; falsy when there are none."""
+    return pa.Table.from_pylist([{"hour": hour, "n": count} for hour, count in expected(metric, events).items()], TILE_SCHEMA)

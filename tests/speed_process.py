@@ -2,15 +2,18 @@
 
 import os
 import queue
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+import parcels
 from stack_project import StackProject
 
 PATIENCE = 120.0
@@ -19,10 +22,10 @@ PATIENCE = 120.0
 class SpeedProcess:
     """Runs from construction until it ends, is killed, or the block is left."""
 
-    def __init__(self, project: StackProject, *options: str) -> None:
-        command = [sys.executable, "-m", "hourline", "speed", "--project", str(project.root), *options]
+    def __init__(self, project: StackProject, *options: str, command: str = "speed") -> None:
+        arguments = [sys.executable, "-m", "hourline", command, "--project", str(project.root), *options]
         environment = {**os.environ, "KAFKA": project.kafka}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
         self.lines: list[str] = []
         self.family: list[int] = []
         """What it has started, once it is ready."""
@@ -74,6 +77,25 @@ def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, otherwise
         time.sleep(0.005)
+
+
+@contextmanager
+def records_arriving(project: StackProject) -> Iterator[None]:
+    """Within the block, events arrive in Kafka all the time."""
+    stop = threading.Event()
+
+    def send() -> None:
+        rand = random.Random(3)  # noqa: S311 (the same numbers each time)
+        while not stop.wait(0.1):
+            project.send("scans", parcels.scans(rand, 5, first_hour=0, hours=4))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def descendants(pid: int) -> list[int]:

@@ -23,7 +23,7 @@ from batch_layer.recompute import recompute
 from hourline.declarations import load_project
 from infra.topics import ensure_topic
 from speed_layer.micro_batch import Finished
-from speed_layer.run import run
+from speed_layer.run import run, warmed_up
 
 
 def write_project(root: Path, files: Mapping[str, str]) -> Path:
@@ -80,7 +80,8 @@ class StackProject:
     def drain(self) -> list[Finished]:
         """Run the speed layer until all that was sent has been processed."""
         finished: list[Finished] = []
-        run(self.project, self.kafka, drain=True, on_finished=finished.append)
+        with warmed_up(self.project) as spark:
+            run(spark, self.project, self.kafka, drain=True, on_finished=finished.append)
         return finished
 
     def recompute(self, wanted: list[Wanted] | None = None) -> list[Recomputed]:

@@ -1,16 +1,13 @@
 """The speed layer killed with -9: at any moment, and exactly between the commits of one micro-batch. Nothing is lost, nothing counts twice."""
 
-import random
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import parcels
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from speed_process import SpeedProcess, wait_until
+from speed_process import SpeedProcess, records_arriving, wait_until
 from stack_project import StackProject
 
 pytestmark = pytest.mark.stack
@@ -84,22 +81,3 @@ def committed(project: StackProject, table: str) -> Callable[[], Callable[[], bo
         return lambda: commits() > before
 
     return begin
-
-
-@contextmanager
-def records_arriving(project: StackProject) -> Iterator[None]:
-    """Within the block, events arrive in Kafka all the time."""
-    stop = threading.Event()
-
-    def send() -> None:
-        rand = random.Random(3)  # noqa: S311 (the same numbers each time)
-        while not stop.wait(0.1):
-            project.send("scans", parcels.scans(rand, 5, first_hour=0, hours=4))
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()

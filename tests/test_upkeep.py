@@ -1,13 +1,18 @@
 """The speed layer's tables stay small while it runs, and nobody who reads notices."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import parcels
 import pytest
+from bare_tables import BareTables
 from deltalake import DeltaTable
 
+import serving_layer
 from hourline.layout import Layout
 from speed_layer import micro_batch
+from speed_layer.upkeep import MICRO_BATCHES, keep_up
 
 
 @pytest.mark.stack
@@ -29,3 +34,60 @@ def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Pa
     provisional = DeltaTable(layout.provisional(scans, project.project.metrics["flow"])).to_pyarrow_table().to_pylist()
     assert covered
     assert not [row for row in provisional if row["sequence"] <= project.cuts.get(("flow", row["hour"]), 0)], "final has taken these over"
+
+
+def test_files_and_log_entries_stop_growing(tmp_path: Path) -> None:
+    """Time passes by making files older, which is what Delta's log cleanup goes by; a vacuum goes by the log's own times, so it keeps nothing."""
+    rounds = 5
+    tables = BareTables(tmp_path, [n // 300 for n in range(rounds * MICRO_BATCHES)])
+    tables.start()
+    most: dict[str, int] = {}
+    for number in range(1, rounds * MICRO_BATCHES + 1):
+        tables.micro_batch(1)
+        if number % MICRO_BATCHES == 0:
+            most = files(Path(tables.layout.root))
+            keep_up(tables.project, tables.ledger, kept_hours=0)
+            grow_older(Path(tables.layout.root), hours=1)
+    # The log reaches back two hours, here two rounds, from the last time it was cleaned, which is once a round.
+    logs = {folder: size for folder, size in most.items() if folder.endswith("_delta_log")}
+    assert max(logs.values()) < 3.25 * MICRO_BATCHES, logs
+    assert max(size for folder, size in most.items() if folder not in logs) < 1.25 * MICRO_BATCHES, most
+    tables.start()
+    tables.check()
+
+
+def test_a_reader_goes_on_reading_the_same_over_all_upkeep(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, [n % 5 for n in range(100)])
+    tables.start()
+    for _ in range(10):
+        tables.micro_batch(5)
+    with serving_layer.connect(tables.project) as early:
+        tables.publish(0, 1)
+        with serving_layer.connect(tables.project) as late:
+            before = answers(early)
+            assert sum(count for _, count in before) == 50
+            for numbers in ((0, 1, 2), (0, 3)):
+                grow_older(Path(tables.layout.root), hours=0.9)
+                keep_up(tables.project, tables.ledger)
+                tables.micro_batch(5)
+                tables.publish(*numbers)
+                assert answers(early) == answers(late) == before
+            late.refresh()
+            assert sum(count for _, count in answers(late)) == 60
+    tables.check()
+
+
+def answers(connection: serving_layer.Connection) -> list[tuple[Any, ...]]:
+    return connection.sql("SELECT hour, n FROM totals ORDER BY hour").fetchall()
+
+
+def files(root: Path) -> dict[str, int]:
+    """By folder of events, progress and provisional, how many files lie in it."""
+    folders = [folder for kind in ("events", "progress", "provisional") for folder in (root / kind).rglob("*") if folder.is_dir()]
+    return {str(folder.relative_to(root)): sum(file.is_file() for file in folder.iterdir()) for folder in folders}
+
+
+def grow_older(root: Path, hours: float) -> None:
+    for file in root.rglob("*"):
+        changed = file.stat().st_mtime - hours * 3600
+        os.utime(file, (changed, changed))

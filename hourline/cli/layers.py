@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,8 @@ from hourline.errors import UsageError
 from hourline.hours import hour_text, parse_range, wall_clock
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from batch_layer.job import Recomputed
     from batch_layer.plan import Wanted
     from hourline.declarations import Project
@@ -35,6 +37,9 @@ def speed(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     drain: Annotated[bool, typer.Option("--drain", help="Stop when all that is in the topics has been processed.")] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Warm up, wait, and take over when the one that runs has ended, however it did.")
+    ] = False,
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run the speed layer (and Kafka, unless the settings name one) until Ctrl-C."""
@@ -42,18 +47,46 @@ def speed(
     from hourline.background import announce
     from hourline.lease import lease
     from infra.kafka import kafka_of
-    from speed_layer.run import run
+    from speed_layer.run import run, warmed_up
 
-    with _stop_on_signal() as stop, lease(declared.workspace, "speed"), kafka_of(declared, join=False) as kafka:
+    with _stop_on_signal() as stop, ExitStack() as held:
+        if standby:
+            spark = _stand_by(declared, stop, held)
+        else:
+            held.enter_context(lease(declared.workspace, "speed"))
+        kafka = held.enter_context(kafka_of(declared, join=False))
 
         def on_ready() -> None:
             note("ready; Ctrl-C stops")
             if ready_file:
                 announce(ready_file, kafka.address)
 
-        note(f"{declared.name}: Kafka at {kafka.address}; starting Spark")
-        run(declared, kafka.address, drain=drain, stop=stop, kafka_alive=kafka.alive, on_ready=on_ready, on_finished=_report)
+        if not standby:
+            note(f"{declared.name}: Kafka at {kafka.address}; starting Spark")
+            spark = held.enter_context(warmed_up(declared))
+        run(spark, declared, kafka.address, drain=drain, stop=stop, kafka_alive=kafka.alive, on_ready=on_ready, on_finished=_report)
     note("drained" if drain and not stop.is_set() else "stopped")
+
+
+def _stand_by(declared: "Project", stop: threading.Event, held: ExitStack) -> "SparkSession":
+    """Warm up and wait for the lease of the one that runs; ``held`` then holds both. Raises typer.Exit when ``stop`` is set before."""
+    from hourline.lease import lease
+    from speed_layer.run import warmed_up
+
+    with lease(declared.workspace, "standby"):
+        note(f"{declared.name}: starting Spark")
+        spark = held.enter_context(warmed_up(declared))
+
+        def waiting() -> None:
+            if stop.is_set():
+                note("stopped")
+                raise typer.Exit
+            spark.conf.get("spark.app.name")  # which fails when its Java process has ended: then this is no standby
+
+        note("standing by; Ctrl-C stops")
+        held.enter_context(lease(declared.workspace, "speed", waiting))
+    note("taking over")
+    return spark
 
 
 def plan(project: ProjectFolder = Path(), workspace: Workspace = None, metric: Metrics = None, format: Format = ReportFormat.TEXT) -> None:
