@@ -1,7 +1,8 @@
 """What one read sees: the version of every table, taken in the order that makes a read exact.
 
-Progress first, then provisional, then coverage; again from the start if coverage has a cut beyond that progress; final only at the version that
-coverage pins, never its newest. Read in another order, an event could be counted twice or not at all.
+Progress first, then provisional, then coverage; again from the start if coverage has a cut beyond that progress, or a metric was reset meanwhile
+(which takes away rows that this progress still counts on); final only at the version that coverage pins, never its newest. Read in another order, an
+event could be counted twice or not at all.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ from hourline.tables import exists, open_table
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
+
+METRIC_RESET = "hourline-metric-reset"
+"""The application id under which progress records the newest sequence at which a metric was reset."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,9 @@ class Snapshot:
 def take_snapshot(project: Project) -> Snapshot:
     """The newest consistent snapshot of the project's tables. Raises TableError when it cannot be read."""
     for _ in range(100):  # a publication between the first and the last step is rare; a hundred in a row mean damage
-        snapshot = _take(project)
+        snapshot, overtaken = _take(project)
         cuts = _highest(snapshot.coverage, "source", "cut")
-        if all(source in snapshot.progress and cut <= snapshot.progress[source].sequence for source, cut in cuts.items()):
+        if not overtaken and all(source in snapshot.progress and cut <= snapshot.progress[source].sequence for source, cut in cuts.items()):
             return snapshot
     beyond = ", ".join(sorted(cuts))
     raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
@@ -68,19 +72,24 @@ def pinned_versions(coverage: pa.Table) -> dict[str, int]:
     return _highest(coverage, "metric", "version")
 
 
-def _take(project: Project) -> Snapshot:
+def _take(project: Project) -> tuple[Snapshot, bool]:
+    """The newest versions, and whether a metric was reset while they were looked up."""
     layout = Layout.of(project)
     options = layout.storage_options
-    progress, provisional = {}, {}
+    progress, provisional, opened = {}, {}, []
     for source in project.sources.values():
         if exists(uri := layout.progress(source), options):
             table = open_table(uri, options)
             progress[source.name] = SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0)
+            opened.append((table, table.transaction_version(METRIC_RESET)))
     for metric in project.metrics.values():
         if exists(uri := layout.provisional(project.sources[metric.source], metric), options):
             provisional[metric.name] = open_table(uri, options).version()
     coverage = read_coverage(project)[1]
-    return Snapshot(progress, provisional, pinned_versions(coverage), coverage)
+    for table, _ in opened:
+        table.update_incremental()
+    overtaken = any(table.transaction_version(METRIC_RESET) != before for table, before in opened)
+    return Snapshot(progress, provisional, pinned_versions(coverage), coverage), overtaken
 
 
 def _declared(project: Project) -> list[str]:

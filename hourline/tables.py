@@ -4,7 +4,7 @@ delta-rs commits, in this process; a handle knows the version it stands on, and 
 committed since. That is what fences a writer that lost its lease without knowing it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,12 +70,12 @@ def open_or_create(
     return table
 
 
-def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], writer: str | None = None, sequence: int = 0) -> None:
-    """Append ``rows``; with ``writer``, the commit also records ``sequence`` as the writer's newest (an application transaction).
+def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], writers: Sequence[str] = (), sequence: int = 0) -> None:
+    """Append ``rows``; the commit also records ``sequence`` as the newest of each of ``writers`` (an application transaction).
 
     Raises ConflictError when the table has a commit that this handle has not seen.
     """
-    transactions = [Transaction(writer, sequence)] if writer else None
+    transactions = [Transaction(writer, sequence) for writer in writers]
     with _step("append", table):
         write_deltalake(table, rows, mode="append", commit_properties=_commit(metadata, transactions))
 

@@ -5,7 +5,7 @@ progress) are deleted, reading goes on at progress's offsets, and the new sequen
 replayed, and a lost, old or foreign checkpoint cannot matter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,8 +16,10 @@ from deltalake import DeltaTable
 from hourline import tables
 from hourline.declarations import Source, declaration_hash
 from hourline.layout import EVENT_COLUMNS, PROGRESS_SCHEMA, REJECTED_SCHEMA, Layout
+from hourline.reading import Reading, reading_of
 from hourline.snapshot import SPEED_WRITER
 from hourline.tiling import Tiling
+from speed_layer.rereading import drop_judged_anew
 
 
 @dataclass
@@ -37,8 +39,8 @@ class Ledger:
     """The sequence of the next micro-batch: above any ever written."""
     clock: datetime | None
     """The highest accepted event time so far, in UTC."""
-    next_offsets: dict[int, int]
-    """By partition of ``topic_id``, the offset to go on at; a partition that is not here was never read."""
+    reading: Reading
+    """How far ``topic_id`` was read, and where to go on."""
     born: dict[str, int]
     """By metric, the sequence from which on its provisional rows are whole."""
 
@@ -50,7 +52,7 @@ class Ledger:
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another process writes there."""
         numbered = rows.append_column("sequence", pa.array([sequence] * rows.num_rows, pa.int64()))
-        tables.append(table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, SPEED_WRITER, sequence)
+        tables.append(table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence)
 
 
 def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list[Tiling], topic_id: str) -> Ledger:
@@ -80,30 +82,33 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
         )
         for tiling in tilings
     }
-    finished = progress.transaction_version(SPEED_WRITER) or 0
-    written = [table.transaction_version(SPEED_WRITER) or 0 for table in (events, rejected, *provisional.values())]
-    first = max(finished, *written) + 1
-    for table in (events, rejected, *provisional.values()):
-        if (table.transaction_version(SPEED_WRITER) or 0) > finished:
-            tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
-    last = _row(progress, finished)
+    first = clear_unfinished(progress, events, rejected, provisional.values())
+    last = last_row(progress)
     known = {(metric["metric"], metric["declaration"]): metric["born"] for metric in last.get("metrics", [])}
     born = {t.metric.name: known.get((t.metric.name, declaration_hash(source, t.metric)), first) for t in tilings}
-    offsets = _next_offsets(progress, topic_id)
-    return Ledger(source, tilings, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), offsets, born)
+    reading = read_so_far(progress, topic_id)
+    return Ledger(source, tilings, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), reading, born)
 
 
-def _row(progress: DeltaTable, sequence: int) -> Mapping[str, Any]:
-    """The row of one finished micro-batch; empty for sequence 0."""
-    rows = progress.to_pyarrow_table(filters=[("sequence", "=", sequence)]).to_pylist() if sequence else []
+def clear_unfinished(progress: DeltaTable, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]) -> int:
+    """Delete what an unfinished micro-batch left in the tables of a source; returns the next sequence, above any ever written to them."""
+    finished = progress.transaction_version(SPEED_WRITER) or 0
+    written = [(table, table.transaction_version(SPEED_WRITER) or 0) for table in (events, rejected, *provisional)]
+    for table, sequence in written:
+        if sequence > finished:
+            tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
+    drop_judged_anew(events, rejected, last_row(progress))
+    return max(finished, *(sequence for _, sequence in written)) + 1
+
+
+def last_row(progress: DeltaTable) -> Mapping[str, Any]:
+    """The newest row of progress; empty before the first."""
+    finished = progress.transaction_version(SPEED_WRITER) or 0
+    rows = progress.to_pyarrow_table(filters=[("sequence", "=", finished)]).to_pylist() if finished else []
     return rows[0] if rows else {}
 
 
-def _next_offsets(progress: DeltaTable, topic_id: str) -> dict[int, int]:
-    """One past the highest offset read of each partition. A topic that was deleted and made again has another id, and begins anew."""
-    rows = progress.to_pyarrow_table(columns=["topic_id", "offsets"], filters=[("topic_id", "=", topic_id)])
-    highest: dict[int, int] = {}
-    for read in rows["offsets"].to_pylist():
-        for entry in read:
-            highest[entry["partition"]] = max(highest.get(entry["partition"], 0), entry["last"] + 1)
-    return highest
+def read_so_far(progress: DeltaTable, topic_id: str) -> Reading:
+    """How far the topic was read. One that was deleted and made again has another id, and begins anew."""
+    columns = ["sequence", "topic_id", "offsets", "position"]
+    return reading_of(progress.to_pyarrow_table(columns=columns, filters=[("topic_id", "=", topic_id)]), topic_id)

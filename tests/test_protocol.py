@@ -64,7 +64,7 @@ class Protocol(RuleBasedStateMachine):
         """As after any death of the speed layer: nothing but the tables is left."""
         self.ledger = open_ledger(self.layout, SOURCE, FIELDS, self.tilings, "topic-id")
         self.sequence = self.ledger.first_sequence
-        assert self.ledger.next_offsets.get(0, 0) == self.offset
+        assert self.ledger.reading.next_offsets.get(0, 0) == self.offset
 
     @rule()
     def new_metric(self) -> None:
