@@ -78,8 +78,8 @@ def _source(connection: Connection, source: Source) -> SourceStatus:
 
 def _reading(connection: Connection, source: Source, sequence: int) -> Reading:
     """How far the topic that was read last has been read."""
-    found = connection.sql(f"SELECT sequence, topic_id, offsets, position FROM hourline.progress_{source.name} WHERE sequence <= {sequence}")
-    rows = found.to_arrow_table().sort_by("sequence")
+    progress = f"hourline.progress_{source.name} WHERE sequence <= {sequence}"
+    rows = connection.sql(f"SELECT sequence, topic_id, offsets, position FROM {progress} ORDER BY sequence").to_arrow_table()
     return reading_of(rows, rows["topic_id"][-1].as_py() if rows.num_rows else None)
 
 
