@@ -16,6 +16,7 @@ from unittest.mock import patch
 import oracle
 import parcels
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
@@ -40,6 +41,7 @@ from hourline.reading import offsets_in, reading_of
 from infra.topics import ensure_topic, offsets_at
 from serving_layer.status import SourceStatus, project_status
 from speed_layer.reset import MetricReset, SourceReset, Target
+from speed_layer.upkeep import prune
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STRICT = "belt: {type: string, required: true}"
@@ -72,8 +74,6 @@ def test_a_reset_to_the_earliest_offset_changes_no_number(kafka: str, tmp_path: 
     reset(project, "earliest")
     project.drain()
     assert numbers(project) == before
-    project.recompute()
-    assert project.check() > 1000
 
 
 @pytest.mark.stack
@@ -192,6 +192,9 @@ def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_agai
 def test_a_reader_whom_a_metric_reset_overtakes_begins_again(finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = finished_project.copy(tmp_path)
     read_coverage = snapshot.read_coverage
+    (provisional,) = Path(project.project.tables).glob("provisional/flow/*")
+    coverage = read_coverage(project.project)[1]
+    prune(DeltaTable(provisional), coverage.filter(pc.equal(coverage["metric"], "flow")))  # no answer can do without the coverage now
     resets = iter([MetricReset(project.project, project.project.metrics["flow"])])
 
     def overtaken(read: Any) -> Any:
