@@ -85,8 +85,7 @@ class Publication:
     def _keep_drift(self, staged: list[Staged], moment: datetime) -> None:
         """Append the drift under the version of coverage that will publish it; what an earlier run left under it was never published."""
         publication = self._coverage.version() + 1
-        if self._drift.to_pyarrow_table(columns=["publication"], filters=[("publication", ">=", publication)]).num_rows:
-            tables.delete(self._drift, f"publication >= {publication}", {"unpublished": publication})
+        tables.drop_unpublished(self._drift, self._coverage)
         rows = [
             {
                 "publication": publication,

@@ -2,7 +2,7 @@
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
     <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason
-    <tables>/progress/<source>                   one row per finished micro-batch
+    <tables>/progress/<source>                   one row per finished micro-batch, or reset
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
@@ -38,7 +38,9 @@ PROGRESS_SCHEMA = pa.schema(
         "topic_id": pa.string(),
         "topic": pa.string(),
         "offsets": pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
-        # records = accepted + rejected + duplicates + tombstones
+        # null but for a reset: the offsets to go on at; those from ``unread`` (one past the highest read before) up to there are skipped
+        "position": pa.list_(pa.struct({"partition": pa.int32(), "unread": pa.int64(), "offset": pa.int64()})),
+        # records = accepted + rejected + duplicates + tombstones; a record that is read again after a reset is not counted again
         "records": pa.int64(),
         "accepted": pa.int64(),
         "rejected": pa.int64(),
@@ -110,10 +112,10 @@ class Layout:
         return f"{self.root}/progress/{source.name}"
 
     def provisional(self, source: Source, metric: Metric) -> str:
-        return self.provisional_of(metric, declaration_hash(source, metric))
+        return self.provisional_of(metric.name, declaration_hash(source, metric))
 
-    def provisional_of(self, metric: Metric, declaration: str) -> str:
-        return f"{self.root}/provisional/{metric.name}/{declaration}"
+    def provisional_of(self, metric: str, declaration: str) -> str:
+        return f"{self.root}/provisional/{metric}/{declaration}"
 
     def staged(self, source: Source, metric: Metric) -> str:
         return f"{self.root}/staged/{metric.name}/{declaration_hash(source, metric)}"

@@ -1,7 +1,8 @@
 """What one read sees: the version of every table, taken in the order that makes a read exact.
 
-Progress first, then provisional, then coverage; again from the start if coverage has a cut beyond that progress; final only at the version that
-coverage pins, never its newest. Read in another order, an event could be counted twice or not at all.
+Progress first, then provisional, then coverage; again from the start if coverage has a cut beyond that progress, or a metric was reset meanwhile
+(which takes away rows that this progress still counts on); final only at the version that coverage pins, never its newest. Read in another order, an
+event could be counted twice or not at all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,9 @@ from hourline.tables import exists, open_table
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
+
+METRIC_RESET = "hourline-metric-reset"
+"""The application id under which progress records the newest sequence at which a metric was reset."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,9 @@ class Snapshot:
 def take_snapshot(project: Project) -> Snapshot:
     """The newest consistent snapshot of the project's tables. Raises TableError when it cannot be read."""
     for _ in range(100):  # a publication between the first and the last step is rare; a hundred in a row mean damage
-        snapshot = _take(project)
+        snapshot, overtaken = _take(project)
         cuts = _highest(snapshot.coverage, ["source"], "cut")
-        if all(source in snapshot.progress and cut <= snapshot.progress[source].sequence for (source,), cut in cuts.items()):
+        if not overtaken and all(source in snapshot.progress and cut <= snapshot.progress[source].sequence for (source,), cut in cuts.items()):
             return snapshot
     beyond = ", ".join(sorted(source for (source,) in cuts))
     raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
@@ -112,7 +116,8 @@ def last_row(progress: DeltaTable) -> Mapping[str, Any]:
     return rows[0] if rows else {}
 
 
-def _take(project: Project) -> Snapshot:
+def _take(project: Project) -> tuple[Snapshot, bool]:
+    """The newest versions, and whether a metric was reset while they were looked up."""
     layout = Layout.of(project)
     opened = {
         source.name: open_table(uri, layout.storage_options)
@@ -120,7 +125,8 @@ def _take(project: Project) -> Snapshot:
         if exists(uri := layout.progress(source), layout.storage_options)
     }
     progress = {name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0) for name, table in opened.items()}
-    written = {name: last_row(table).get("metrics", []) for name, table in opened.items()}
+    resets = {name: table.transaction_version(METRIC_RESET) for name, table in opened.items()}
+    written = {name: last_row(table).get("metrics") or [] for name, table in opened.items()}
     found = [
         _with_tables(project, metric, {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name})
         for metric in project.metrics.values()
@@ -137,7 +143,10 @@ def _take(project: Project) -> Snapshot:
             replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
             for tables, _ in declarations
         ]
-    return Snapshot(progress, metrics, _of(coverage, metrics), publication)
+    for table in opened.values():
+        table.update_incremental()
+    overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in opened.items())
+    return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken
 
 
 def _with_tables(project: Project, metric: Metric, written: Mapping[str, int]) -> list[tuple[MetricTables, int | None]]:
@@ -149,7 +158,7 @@ def _with_tables(project: Project, metric: Metric, written: Mapping[str, int]) -
     found: list[tuple[MetricTables, int | None]] = []
     current = declaration_hash(source, metric)
     for declaration in [*written, *({current} - written.keys())]:
-        uri = layout.provisional_of(metric, declaration)
+        uri = layout.provisional_of(metric.name, declaration)
         if not exists(uri, layout.storage_options):
             continue  # declared, but the speed layer has not started since
         table = open_table(uri, layout.storage_options)

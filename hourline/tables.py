@@ -4,7 +4,7 @@ delta-rs commits, in this process; a handle knows the version it stands on, and 
 committed since. That is what fences a writer that lost its lease without knowing it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import Any
@@ -86,12 +86,12 @@ def fence(table: DeltaTable) -> None:
         write_deltalake(table, pa.schema(table.schema().to_arrow()).empty_table(), mode="append", commit_properties=_commit({"fenced": "a start"}))
 
 
-def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], writer: str | None = None, sequence: int = 0) -> None:
-    """Append ``rows``; with ``writer``, the commit also records ``sequence`` as the writer's newest (an application transaction).
+def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], writers: Sequence[str] = (), sequence: int = 0) -> None:
+    """Append ``rows``; the commit also records ``sequence`` as the newest of each of ``writers`` (an application transaction).
 
     Raises ConflictError when the table has a commit that this handle has not seen.
     """
-    transactions = [Transaction(writer, sequence)] if writer else None
+    transactions = [Transaction(writer, sequence) for writer in writers]
     with _step("append", table):
         write_deltalake(table, rows, mode="append", commit_properties=_commit(metadata, transactions))
 
@@ -106,6 +106,13 @@ def delete(table: DeltaTable, predicate: str, metadata: Mapping[str, Any]) -> No
     """Delete the rows that satisfy ``predicate``. Raises ConflictError as ``append`` does."""
     with _step("delete", table):
         table.delete(predicate, commit_properties=_commit(metadata))
+
+
+def drop_unpublished(drift: DeltaTable, coverage: DeltaTable) -> None:
+    """Delete the drift that was kept for a publication which never came about: the next commit to ``coverage`` would seem to be that one."""
+    publication = coverage.version() + 1
+    if drift.to_pyarrow_table(columns=["publication"], filters=[("publication", ">=", publication)]).num_rows:
+        delete(drift, f"publication >= {publication}", {"unpublished": publication})
 
 
 def compact(table: DeltaTable, by: str = "sequence") -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -34,23 +35,48 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Ma
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-        topic_id = _patiently(lambda: _describe(client, topic)).topic_id
-        # The client prints ids in plain Base64, Kafka's own tools in the form that is safe in URLs and file names.
-        return str(topic_id).replace("+", "-").replace("/", "_")
+        return _id(_patiently(lambda: _describe(client, topic)))
 
 
 def topic_offsets(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> dict[int, tuple[int, int]]:
     """For each partition its earliest offset and the end of what is committed. Raises BrokerError, also for a missing topic."""
     with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'") as client:
-        try:
-            partitions = sorted(partition.id for partition in _describe(client, topic).partitions)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
-            raise BrokerError(f"there is no topic '{topic}'; replaying events to its source or starting the speed layer makes it") from error
+        partitions = sorted(partition.id for partition in _existing(client, topic).partitions)
         earliest = _patiently(lambda: _offsets(client, topic, partitions, OffsetSpec.earliest()))  # type: ignore[no-untyped-call]
         latest = _patiently(lambda: _offsets(client, topic, partitions, OffsetSpec.latest()))  # type: ignore[no-untyped-call]
         return {partition: (earliest[partition], latest[partition]) for partition in partitions}
+
+
+def topic_id_of(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> str:
+    """The id of a topic that exists, as ``ensure_topic`` returns it. Raises BrokerError, also for a missing topic."""
+    with admin(bootstrap, client_options, f"describe topic '{topic}'") as client:
+        return _id(_existing(client, topic))
+
+
+def offsets_at(bootstrap: str, topic: str, moment: datetime, client_options: Mapping[str, str]) -> dict[int, int]:
+    """For each partition the offset of the first record whose own time (Kafka's record timestamp) is at or after ``moment``, else the end of what is
+    committed. Raises BrokerError, also for a missing topic.
+    """
+    latest = {partition: end for partition, (_, end) in topic_offsets(bootstrap, topic, client_options).items()}
+    milliseconds = -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))  # rounded up
+    with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'") as client:
+        at: OffsetSpec = OffsetSpec.for_timestamp(milliseconds)
+        found = _patiently(lambda: _offsets(client, topic, sorted(latest), at))
+    return {partition: found[partition] if found[partition] >= 0 else end for partition, end in latest.items()}
+
+
+def _existing(client: AdminClient, topic: str) -> TopicDescription:
+    try:
+        return _describe(client, topic)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+        raise BrokerError(f"there is no topic '{topic}'; replaying events to its source or starting the speed layer makes it") from error
+
+
+def _id(described: TopicDescription) -> str:
+    # The client prints ids in plain Base64, Kafka's own tools in the form that is safe in URLs and file names.
+    return str(described.topic_id).replace("+", "-").replace("/", "_")
 
 
 def _describe(client: AdminClient, topic: str) -> TopicDescription:

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from hourline.declarations import Project, Source
 from hourline.errors import BrokerError
 from hourline.lease import lease_holder
+from hourline.reading import Reading, offsets_in, reading_of
 from serving_layer.connection import Connection
 
 
@@ -21,6 +22,8 @@ class SourceStatus(BaseModel):
     duplicates: int
     tombstones: int
     late: int
+    skipped: int
+    """Offsets that a reset has jumped over and nothing has read since."""
     lag: int | None
     """Records in Kafka that no finished micro-batch has read; None: Kafka cannot be reached."""
     clock: datetime | None
@@ -71,22 +74,26 @@ def _source(connection: Connection, source: Source) -> SourceStatus:
         f"FROM hourline.progress_{source.name} WHERE sequence <= {known.sequence}"
     )
     (row,) = sums.to_arrow_table().to_pylist()
-    return SourceStatus(source=source.name, sequence=known.sequence, lag=_lag(connection, source), **row)
+    reading = _reading(connection, source, known.sequence)
+    skipped = sum(offsets_in(ranges) for ranges in reading.skipped.values())
+    return SourceStatus(source=source.name, sequence=known.sequence, skipped=skipped, lag=_lag(connection, source, reading), **row)
 
 
-def _lag(connection: Connection, source: Source) -> int | None:
+def _reading(connection: Connection, source: Source, sequence: int) -> Reading:
+    """How far the topic that was read last has been read."""
+    progress = f"hourline.progress_{source.name} WHERE sequence <= {sequence}"
+    rows = connection.sql(f"SELECT sequence, topic_id, offsets, position FROM {progress} ORDER BY sequence").to_arrow_table()
+    return reading_of(rows, rows["topic_id"][-1].as_py() if rows.num_rows else None)
+
+
+def _lag(connection: Connection, source: Source, reading: Reading) -> int | None:
     try:
         from infra.kafka import reachable_kafka
         from infra.topics import topic_offsets
     except ImportError:  # the serving side alone comes without a Kafka client
         return None
-    read = connection.sql(
-        f"SELECT o.partition AS partition, max(o.last) + 1 AS next FROM hourline.progress_{source.name} p, UNNEST(p.offsets) AS read(o) "
-        f"WHERE p.topic_id = (SELECT last(topic_id ORDER BY sequence) FROM hourline.progress_{source.name}) GROUP BY ALL"
-    )
-    following: dict[int, int] = dict(read.fetchall())
     try:
         available = topic_offsets(reachable_kafka(connection.project), source.topic, connection.project.settings.kafka.options)
     except BrokerError:
         return None
-    return sum(latest - max(following.get(partition, 0), earliest) for partition, (earliest, latest) in available.items())
+    return sum(latest - max(reading.next_offsets.get(partition, 0), earliest) for partition, (earliest, latest) in available.items())

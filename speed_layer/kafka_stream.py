@@ -49,7 +49,7 @@ def starting_offsets(source: Source, available: dict[int, tuple[int, int]], read
         if offset < earliest:
             raise BrokerError(
                 f"topic '{source.topic}' partition {partition}: offsets {offset} to {earliest - 1} were deleted by Kafka's retention "
-                "before they were read; restore them, or raise the topic's retention.ms"
+                f"before they were read; restore them, or go on without them: `hourline reset {source.name} --to earliest`"
             )
         if offset > latest:
             raise BrokerError(

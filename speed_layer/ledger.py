@@ -5,6 +5,7 @@ progress) are deleted, reading goes on at progress's offsets, and the new sequen
 replayed, and a lost, old or foreign checkpoint cannot matter.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -15,8 +16,10 @@ from deltalake import DeltaTable
 from hourline import tables
 from hourline.declarations import Source, to_stored
 from hourline.layout import DECLARATION, EVENT_COLUMNS, PROGRESS_SCHEMA, REJECTED_SCHEMA, Layout
+from hourline.reading import Reading, reading_of
 from hourline.snapshot import SPEED_WRITER, last_row
 from hourline.tiling import Tiling
+from speed_layer.rereading import drop_judged_anew
 
 
 @dataclass
@@ -36,8 +39,8 @@ class Ledger:
     """The sequence of the next micro-batch: above any ever written."""
     clock: datetime | None
     """The highest accepted event time so far, in UTC."""
-    next_offsets: dict[int, int]
-    """By partition of ``topic_id``, the offset to go on at; a partition that is not here was never read."""
+    reading: Reading
+    """How far ``topic_id`` was read, and where to go on."""
     born: dict[str, int]
     """By tiling, the sequence from which on its provisional rows are whole."""
 
@@ -57,7 +60,7 @@ class Ledger:
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another process writes there."""
         numbered = rows.append_column("sequence", pa.array([sequence] * rows.num_rows, pa.int64()))
-        tables.append(table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, SPEED_WRITER, sequence)
+        tables.append(table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence)
 
 
 def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list[Tiling], topic_id: str) -> Ledger:
@@ -88,28 +91,33 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
         )
         for tiling in tilings
     }
-    # Fenced are whoever started before and still lives, frozen or on another machine: off progress first, so that none can finish a micro-batch any
-    # more; then off each other table, or rows of an unfinished one could come to lie under a sequence that this process has finished.
+    first = clear_unfinished(progress, events, rejected, provisional.values())
+    finished = progress.transaction_version(SPEED_WRITER) or 0
+    last = last_row(progress)
+    known = {f"{metric['metric']}_{metric['declaration']}": metric["born"] for metric in last.get("metrics") or []}
+    born = {tiling.name: known.get(tiling.name, finished + 1) for tiling in tilings}
+    reading = read_so_far(progress, topic_id)
+    return Ledger(source, tilings, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), reading, born)
+
+
+def clear_unfinished(progress: DeltaTable, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]) -> int:
+    """Delete what an unfinished micro-batch left in the tables of a source; returns the next sequence, above any ever written to them.
+
+    Whoever wrote to them before and still lives, frozen or on another machine, is fenced: off progress first, so that it cannot finish a micro-batch
+    any more; then off each other table, or rows of an unfinished one could come to lie under a sequence that this process will have finished.
+    """
     tables.fence(progress)
     finished = progress.transaction_version(SPEED_WRITER) or 0
-    written = [table.transaction_version(SPEED_WRITER) or 0 for table in (events, rejected, *provisional.values())]
-    first = max(finished, *written) + 1
-    for table in (events, rejected, *provisional.values()):
-        if (table.transaction_version(SPEED_WRITER) or 0) > finished:
+    written = [(table, table.transaction_version(SPEED_WRITER) or 0) for table in (events, rejected, *provisional)]
+    for table, sequence in written:
+        if sequence > finished:
             tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
         tables.fence(table)
-    last = last_row(progress)
-    known = {f"{metric['metric']}_{metric['declaration']}": metric["born"] for metric in last.get("metrics", [])}
-    born = {tiling.name: known.get(tiling.name, finished + 1) for tiling in tilings}
-    offsets = _next_offsets(progress, topic_id)
-    return Ledger(source, tilings, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), offsets, born)
+    drop_judged_anew(events, rejected, last_row(progress))
+    return max(finished, *(sequence for _, sequence in written)) + 1
 
 
-def _next_offsets(progress: DeltaTable, topic_id: str) -> dict[int, int]:
-    """One past the highest offset read of each partition. A topic that was deleted and made again has another id, and begins anew."""
-    rows = progress.to_pyarrow_table(columns=["topic_id", "offsets"], filters=[("topic_id", "=", topic_id)])
-    highest: dict[int, int] = {}
-    for read in rows["offsets"].to_pylist():
-        for entry in read:
-            highest[entry["partition"]] = max(highest.get(entry["partition"], 0), entry["last"] + 1)
-    return highest
+def read_so_far(progress: DeltaTable, topic_id: str) -> Reading:
+    """How far the topic was read. One that was deleted and made again has another id, and begins anew."""
+    columns = ["sequence", "topic_id", "offsets", "position"]
+    return reading_of(progress.to_pyarrow_table(columns=columns, filters=[("topic_id", "=", topic_id)]), topic_id)

@@ -18,6 +18,7 @@ from hourline.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
 from hourline.tiling import Tiling, counted, with_derived
 from speed_layer.known_ids import KnownIds
 from speed_layer.ledger import Ledger
+from speed_layer.rereading import Rereading, drop_judged_anew
 from speed_layer.upkeep import MICRO_BATCHES, keep_up
 
 
@@ -32,6 +33,8 @@ class Finished:
     rejected: int
     duplicates: int
     late: int
+    again: int
+    """Records that were read before, and count already."""
     seconds: float
 
 
@@ -43,6 +46,7 @@ class MicroBatch:
         project: Project,
         ledger: Ledger,
         known_ids: KnownIds,
+        rereading: Rereading,
         topic_id: str,
         clock: Clock,
         on_finished: Callable[[Finished], None],
@@ -50,6 +54,7 @@ class MicroBatch:
         self.project = project
         self.ledger = ledger
         self.known_ids = known_ids
+        self.rereading = rereading
         self.source = ledger.source
         self.topic_id = topic_id
         self.wall = clock
@@ -84,30 +89,25 @@ class MicroBatch:
             rows = judged.toArrow()  # also fills the cache that the metrics read
             if rows.num_rows == 0:
                 return  # nothing but transaction markers
-            rows = self._mark_duplicates(rows)
-            accepted = self._without_duplicates(judged.where("outcome = 'accepted'"), rows)
+            again = pa.array(self.rereading.counted(rows))
+            fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
+            left_out = pa.concat_tables([found.select(["partition", "offset"]) for found in (rows.filter(again), fresh.filter(fresh["duplicate"]))])
+            accepted = _without(judged.where("outcome = 'accepted'"), left_out)
             # A declaration that is being replaced has its source's derived fields and condition with it.
             sources = {id(tiling.source): tiling.source for tiling in self.ledger.tilings}
             events = {key: counted(with_derived(accepted, source), source) for key, source in sources.items()}
             with ThreadPoolExecutor(max_workers=len(self.ledger.tilings) + 1) as pool:
-                tiles = [pool.submit(self._tiles, tiling, events[id(tiling.source)], sequence) for tiling in self.ledger.tilings]
-                archive = pool.submit(self._archive, rows, sequence)
+                tiles = [pool.submit(self._tiles, tiling, events[id(tiling.source)], sequence) for tiling in self.ledger.tilings if fresh.num_rows]
+                archive = pool.submit(self._archive, fresh, sequence)
                 _raise_first([archive, *tiles])
         finally:
             judged.unpersist()
-        self._finish(rows, sequence, started)
+        self._finish(rows, fresh, sequence, started)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
         """The rows with ``duplicate`` (boolean) instead of the hash that tells it."""
         duplicate = self.known_ids.duplicates(rows)
         return rows.append_column("duplicate", pa.array(duplicate))
-
-    @staticmethod
-    def _without_duplicates(events: DataFrame, rows: pa.Table) -> DataFrame:
-        found = rows.filter(rows["duplicate"]).select(["partition", "offset"])
-        if found.num_rows == 0:
-            return events
-        return events.join(F.broadcast(events.sparkSession.createDataFrame(found)), ["partition", "offset"], "left_anti")
 
     def _tiles(self, tiling: Tiling, events: DataFrame, sequence: int) -> None:
         tiles = tiling.tiles(events).toArrow()
@@ -124,11 +124,12 @@ class MicroBatch:
             if chosen.num_rows:
                 self.ledger.append(table, schema, chosen, sequence)
 
-    def _finish(self, rows: pa.Table, sequence: int, started: datetime) -> None:
-        """The last commit, which makes the micro-batch count."""
-        outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(rows["outcome"]).to_pylist()}
-        duplicates = pc.sum(rows["duplicate"]).as_py()
-        accepted = rows.filter(pc.and_(pc.equal(rows["outcome"], "accepted"), pc.invert(rows["duplicate"])))
+    def _finish(self, rows: pa.Table, fresh: pa.Table, sequence: int, started: datetime) -> None:
+        """The last commit, which makes the micro-batch count: ``rows`` are what it has read, ``fresh`` those that did not count already."""
+        outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh["outcome"]).to_pylist()}
+        duplicates = fresh.filter(fresh["duplicate"]).num_rows
+        accepted = fresh.filter(pc.and_(pc.equal(fresh["outcome"], "accepted"), pc.invert(fresh["duplicate"])))
+        anew = self.rereading.judged_anew(fresh)
         arrived = pc.max(rows["arrived"]).as_py()
         before = self.ledger.clock if self.source.clock == "event_time" else arrived
         hours = self._hours(accepted, before)
@@ -141,9 +142,9 @@ class MicroBatch:
             "topic_id": self.topic_id,
             "topic": self.source.topic,
             "offsets": [{"partition": o["partition"], "first": o["offset_min"], "last": o["offset_max"]} for o in offsets],
-            "records": rows.num_rows,
+            "records": fresh.num_rows - anew,
             "accepted": accepted.num_rows,
-            "rejected": outcomes.get("rejected", 0),
+            "rejected": outcomes.get("rejected", 0) - anew,
             "duplicates": duplicates,
             "tombstones": outcomes.get("tombstone", 0),
             "hours": hours,
@@ -153,10 +154,14 @@ class MicroBatch:
             "finished": finished,
         }
         self.ledger.append(self.ledger.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], PROGRESS_SCHEMA).drop_columns("sequence"), sequence)
+        if anew:
+            drop_judged_anew(self.ledger.events, self.ledger.rejected, row)
+        self.rereading.passed(rows)
         self.known_ids.remember(accepted, self.ledger.clock)
         late = sum(hour["late"] for hour in hours)
+        rejected, again = outcomes.get("rejected", 0), rows.num_rows - fresh.num_rows
         seconds = (finished - started).total_seconds()
-        self.on_finished(Finished(self.source.name, sequence, rows.num_rows, row["accepted"], row["rejected"], duplicates, late, seconds))
+        self.on_finished(Finished(self.source.name, sequence, rows.num_rows, accepted.num_rows, rejected, duplicates, late, again, seconds))
 
     def _hours(self, accepted: pa.Table, clock: datetime | None) -> list[dict[str, Any]]:
         """Accepted events per hour, and how many of them came after their hour had settled by ``clock``, the source's before this micro-batch."""
@@ -169,6 +174,13 @@ class MicroBatch:
             }
             for entry in counts
         ]
+
+
+def _without(events: DataFrame, found: pa.Table) -> DataFrame:
+    """The events but for ``found`` (partition, offset)."""
+    if found.num_rows == 0:
+        return events
+    return events.join(F.broadcast(events.sparkSession.createDataFrame(found)), ["partition", "offset"], "left_anti")
 
 
 def _raise_first(futures: list[Future[None]]) -> None:

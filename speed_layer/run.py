@@ -29,6 +29,7 @@ from speed_layer.kafka_stream import read_topic, starting_offsets
 from speed_layer.known_ids import KnownIds, archived_id_hashes, with_id_hash
 from speed_layer.ledger import open_ledger
 from speed_layer.micro_batch import Finished, MicroBatch
+from speed_layer.rereading import Rereading
 
 # A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it gives.
 _STREAMING = {
@@ -123,8 +124,9 @@ def _start(
     if source.id and ledger.clock:
         events = Layout.of(project).events(source)
         known_ids.remember(archived_id_hashes(spark, source, events, ledger.events.version(), ledger.clock - source.id_horizon), ledger.clock)
-    batch = MicroBatch(project, ledger, known_ids, topic_id, clock, on_finished)
-    start = starting_offsets(source, topic_offsets(bootstrap, source.topic, options), ledger.next_offsets)
+    rereading = Rereading(ledger.reading, ledger.events, ledger.rejected, topic_id)
+    batch = MicroBatch(project, ledger, known_ids, rereading, topic_id, clock, on_finished)
+    start = starting_offsets(source, topic_offsets(bootstrap, source.topic, options), ledger.reading.next_offsets)
     settings = project.settings.speed
     stream = read_topic(spark, source, bootstrap, options, start, settings.max_records_per_batch)
     # Judged in the stream, not in each micro-batch: so Spark resolves all these expressions once.

@@ -50,7 +50,7 @@ class BareTables:
         fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, pa.string())})
         self.ledger = open_ledger(self.layout, SOURCE, fields, TILINGS, "topic-id")
         self.sequence = self.ledger.first_sequence
-        self.offset = self.ledger.next_offsets.get(0, 0)
+        self.offset = self.ledger.reading.next_offsets.get(0, 0)
 
     def micro_batch(self, size: int) -> None:
         """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is rejected."""

@@ -147,10 +147,8 @@ def _refuse_unsettled(unsettled: list["Wanted"]) -> None:
 
 
 def _report(done: "Finished") -> None:
-    parts = [
-        f"{done.records:,} records",
-        *(f"{count:,} {what}" for count, what in ((done.rejected, "rejected"), (done.duplicates, "duplicate"), (done.late, "late")) if count),
-    ]
+    told = ((done.again, "read before"), (done.rejected, "rejected"), (done.duplicates, "duplicate"), (done.late, "late"))
+    parts = [f"{done.records:,} records", *(f"{count:,} {what}" for count, what in told if count)]
     say(f"{wall_clock():%H:%M:%S} {done.source} #{done.sequence}: {', '.join(parts)} in {done.seconds:.2f} s")
 
 

@@ -65,9 +65,9 @@ def status(
         return
     say(f"{report.project}: {report.speed}")
     say_table(
-        ["source", "sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "lag", "clock (UTC)"],
-        [(s.source, s.sequence, s.accepted, s.rejected, s.duplicates, s.tombstones, s.late, s.lag, s.clock) for s in report.sources],
-        right=["sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "lag"],
+        ["source", "sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag", "clock (UTC)"],
+        [(s.source, s.sequence, s.accepted, s.rejected, s.duplicates, s.tombstones, s.late, s.skipped, s.lag, s.clock) for s in report.sources],
+        right=["sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag"],
     )
     if report.hours:
         say("")

@@ -1,0 +1,119 @@
+"""``reset``: reading a source from another position, or computing a metric anew."""
+
+import re
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import note, say, say_table
+from hourline.errors import UsageError, did_you_mean
+from hourline.hours import wall_clock
+from hourline.lease import lease
+
+if TYPE_CHECKING:
+    from hourline.declarations import Project
+    from speed_layer.reset import MetricReset, SourceReset, Target
+
+_OFFSETS = re.compile(r"\d+=\d+(,\d+=\d+)*", re.ASCII)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to ``app``."""
+    app.command()(reset)
+
+
+def reset(
+    name: Annotated[str, typer.Argument(help="A source or a metric; source:NAME or metric:NAME where both have that name.")],
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a source: earliest, latest, a time such as 2026-01-31T00:00:00Z, or offsets such as 0=120,1=88.", show_default="earliest"
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what it would touch.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Read a source again (or on) from a position, counting no record twice; or throw away what was computed for a metric and compute it anew."""
+    declared = load(project, workspace)
+    kind, name = _named(declared, name)
+    if kind == "metric" and to is not None:
+        raise UsageError("--to is where to read a source on; a metric is computed anew from all its archived events: leave it out")
+    target = _target(to or "earliest")
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise UsageError("there is no terminal to ask on; add --yes to do it, or --dry-run to see what it would touch")
+    with ExitStack() as held:
+        held.enter_context(lease(declared.workspace, "speed"))
+        planned = _plan_source(declared, name, target, held) if kind == "source" else _plan_metric(declared, name, held)
+        say_table(["touches", "how"], planned.touched)
+        if dry_run:
+            note("nothing was changed")
+            return
+        if not yes and not typer.confirm("Go on?"):
+            note("nothing was changed")
+            raise typer.Exit(1)
+        sequence = planned.apply(wall_clock())
+    after = "`hourline up` reads on from there" if kind == "source" else "`hourline recompute` computes its hours anew"
+    say(f"{kind} '{name}' was reset, as sequence {sequence}; {after}")
+
+
+def _plan_source(project: "Project", name: str, target: "Target", held: ExitStack) -> "SourceReset":
+    from infra.kafka import kafka_of
+    from speed_layer.reset import SourceReset
+
+    kafka = held.enter_context(kafka_of(project))
+    planned = SourceReset(project, project.sources[name], kafka.address, target)
+    columns = ["partition", "from", "to", "read again", "skipped"]
+    say_table(columns, [(m.partition, m.before, m.offset, m.again, m.skipped) for m in planned.moves], right=columns)
+    if skipped := sum(move.skipped for move in planned.moves):
+        note(f"{skipped:,} offset(s) are skipped: what they hold is in no answer until a reset goes back")
+    say("")
+    return planned
+
+
+def _plan_metric(project: "Project", name: str, held: ExitStack) -> "MetricReset":
+    from speed_layer.reset import MetricReset
+
+    held.enter_context(lease(project.workspace, "batch"))
+    return MetricReset(project, project.metrics[name])
+
+
+def _named(project: "Project", text: str) -> tuple[str, str]:
+    """The kind ("source" or "metric") and name that are meant. Raises UsageError."""
+    kind, _, name = text.rpartition(":")
+    of_kind = {"source": project.sources, "metric": project.metrics}
+    found = [one for one, declared in of_kind.items() if kind in ("", one) and name in declared]
+    if len(found) > 1:
+        raise UsageError(f"'{name}' is a source and a metric; say source:{name} or metric:{name}")
+    if not found:
+        allowed = [*project.sources, *project.metrics]
+        raise UsageError(f"there is no source or metric '{text}'{did_you_mean(text, allowed)}")
+    return found[0], name
+
+
+def _target(text: str) -> "Target":
+    """Where to read on, from the text of --to. Raises UsageError."""
+    match text:
+        case "earliest" | "latest":
+            return text
+    if _OFFSETS.fullmatch(text):
+        offsets = {int(partition): int(offset) for partition, _, offset in (pair.partition("=") for pair in text.split(","))}
+        if len(offsets) <= text.count(","):
+            raise UsageError(f"got --to {text}, allowed is each partition once")
+        return offsets
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise UsageError(
+            f"got --to {text}, allowed are earliest, latest, a time with its offset from UTC such as 2026-01-31T00:00:00Z, "
+            "and offsets by partition such as 0=120,1=88"
+        )
+    return moment.astimezone(UTC)

@@ -1,0 +1,88 @@
+"""How far a source's topic has been read, according to progress: what was read, where reading goes on, and what resets have skipped.
+
+Between two resets reading is contiguous, so what was read is one stretch of each partition per reset, whatever the number of micro-batches; offsets
+within it that hold no record (transaction markers, compacted ones) are read as well.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Range = tuple[int, int]
+"""Offsets from the first up to, and not including, the second."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Of one topic id, by partition."""
+
+    next_offsets: dict[int, int]
+    """The offset to go on at; a partition that is not here was never read, and begins at its earliest."""
+    read: dict[int, list[Range]]
+    """What was read, in order and without overlaps."""
+    skipped: dict[int, list[Range]]
+    """What a reset has jumped over and nothing has read since, in order and without overlaps."""
+
+    def end(self, partition: int) -> int | None:
+        """One past the highest offset read; None: nothing was."""
+        return self.read[partition][-1][1] if self.read.get(partition) else None
+
+
+def reading_of(progress: pa.Table, topic_id: str | None) -> Reading:
+    """How far ``topic_id`` has been read; ``progress`` are rows of the source's progress (sequence, topic_id, offsets, position)."""
+    rows = progress.filter(pc.equal(progress["topic_id"], pa.scalar(topic_id, pa.string())))
+    resets = rows.filter(pc.is_valid(rows["position"])).select(["sequence", "position"]).sort_by("sequence").to_pylist()
+    positions: list[dict[int, int]] = [{}, *({p["partition"]: p["offset"] for p in reset["position"]} for reset in resets)]
+    jumped: dict[int, list[Range]] = {}
+    for entry in (entry for reset in resets for entry in reset["position"]):
+        jumped.setdefault(entry["partition"], []).append((entry["unread"], entry["offset"]))
+
+    read: dict[int, list[Range]] = {}
+    following = dict(positions[-1])
+    for stretch in _stretches(rows, [reset["sequence"] for reset in resets]):
+        partition, end = stretch["partition"], stretch["last_max"] + 1
+        read.setdefault(partition, []).append((positions[stretch["stretch"]].get(partition, stretch["first_min"]), end))
+        if stretch["stretch"] == len(resets):
+            following[partition] = max(following.get(partition, 0), end)
+    read = {partition: merged(ranges) for partition, ranges in read.items()}
+    return Reading(following, read, {partition: without(ranges, read.get(partition, [])) for partition, ranges in jumped.items()})
+
+
+def merged(ranges: list[Range]) -> list[Range]:
+    """The same offsets, in order, without overlaps and empty ranges."""
+    found: list[Range] = []
+    for first, end in sorted(one for one in ranges if one[0] < one[1]):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((first, end))
+    return found
+
+
+def without(ranges: list[Range], taken: list[Range]) -> list[Range]:
+    """The offsets of ``ranges`` that are in none of ``taken``."""
+    left = merged(ranges)
+    for first, end in taken:
+        left = merged([piece for a, b in left for piece in ((a, min(b, first)), (max(a, end), b))])
+    return left
+
+
+def offsets_in(ranges: list[Range]) -> int:
+    """How many offsets ``ranges``, without overlaps, hold."""
+    return sum(end - first for first, end in ranges)
+
+
+def _stretches(rows: pa.Table, resets: list[int]) -> list[dict[str, int]]:
+    """By stretch (0: before the first reset) and partition, the lowest and the highest offset that was read."""
+    batches = rows.select(["sequence", "offsets"]).combine_chunks()
+    if not batches.num_rows:
+        return []
+    offsets = batches["offsets"].chunk(0)
+    batch = pc.list_parent_indices(offsets).to_numpy()
+    stretch = np.searchsorted(np.array(resets, dtype=np.int64), batches["sequence"].to_numpy()[batch])
+    entries = offsets.flatten()
+    flat = pa.table({"stretch": stretch, **{name: entries.field(name) for name in ("partition", "first", "last")}})
+    found: list[dict[str, int]] = flat.group_by(["stretch", "partition"]).aggregate([("first", "min"), ("last", "max")]).to_pylist()
+    return found

@@ -1,0 +1,213 @@
+"""Resets: reading a source from another position, and computing a metric anew. Each is one row of progress, whose commit makes it count.
+
+The row is numbered like a micro-batch's, above any sequence ever written, so that no later write can be taken for one that was done already. A
+source is then read on from its ``position``, and what is archived already does not count again (see rereading.py). A metric's ``born`` is raised
+above all of its tiles: its hours are ``missing`` from then on, unless they are covered; only then are its provisional rows and its coverage taken
+away. A process that dies in between leaves reads exact, and the same command ends its work.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyarrow.parquet import filters_to_expression
+
+from hourline import tables
+from hourline.declarations import Metric, Project, Source, declaration_hash
+from hourline.errors import BrokerError, UsageError
+from hourline.layout import PROGRESS_SCHEMA, Layout
+from hourline.reading import Reading, offsets_in, without
+from hourline.snapshot import METRIC_RESET, SPEED_WRITER, last_row
+from infra.topics import offsets_at, topic_id_of, topic_offsets
+from speed_layer.ledger import clear_unfinished, read_so_far
+
+Target = Literal["earliest", "latest"] | datetime | Mapping[int, int]
+"""Where to go on: at an end of the topic, at its first record of a time (aware; Kafka's record timestamp), or at offsets, by partition."""
+
+Touched = tuple[str, str]
+"""What a reset touches, and how; in words."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """Where one partition is to be read on, and what that means."""
+
+    partition: int
+    before: int
+    offset: int
+    unread: int
+    """One past the highest offset read so far."""
+    again: int
+    """Offsets from the new position on that were read already."""
+    skipped: int
+    """Offsets before the new position that were never read."""
+
+
+class SourceReset:
+    """Read ``source`` on from ``target``: planned when it is made, done by ``apply``. The caller holds the lease "speed".
+
+    Raises UsageError when nothing was read yet, or the target is not in the topic; BrokerError, TableError.
+    """
+
+    def __init__(self, project: Project, source: Source, bootstrap: str, target: Target) -> None:
+        self._tables = _Tables(project, source)
+        options = project.settings.kafka.options
+        self._topic_id = topic_id_of(bootstrap, source.topic, options)
+        available = topic_offsets(bootstrap, source.topic, options)
+        reading = read_so_far(self._tables.progress, self._topic_id)
+        _refuse_lost_data(source, available, reading)
+        if isinstance(target, datetime):
+            target = offsets_at(bootstrap, source.topic, target, options)
+        self.moves = [_move(partition, ends, _chosen(source, available, target).get(partition), reading) for partition, ends in available.items()]
+        self._checkpoints = project.workspace / "checkpoints"
+        self.touched = [(f"progress/{source.name}", "one more row"), *self._tables.unfinished(), *self._judged_anew(), *_leftover(self._checkpoints)]
+
+    def apply(self, moment: datetime) -> int:
+        """Do it, in one commit; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to the tables."""
+        sequence = self._tables.clear()
+        position = [{"partition": move.partition, "unread": move.unread, "offset": move.offset} for move in self.moves]
+        source = self._tables.source
+        self._tables.commit(sequence, moment, {"topic_id": self._topic_id, "topic": source.topic, "position": position}, [SPEED_WRITER])
+        shutil.rmtree(self._checkpoints, ignore_errors=True)
+        return sequence
+
+    def _judged_anew(self) -> list[Touched]:
+        ahead = [[("topic_id", "=", self._topic_id), ("partition", "=", move.partition), ("offset", ">=", move.offset)] for move in self.moves]
+        rows = _count(self._tables.rejected, ahead)
+        return [(f"rejected/{self._tables.source.name}", f"{rows:,} record(s) are judged anew, each when it is read again")] if rows else []
+
+
+class MetricReset:
+    """Throw away what was computed for ``metric``, so that it is computed anew from the archived events: planned when it is made, done by ``apply``.
+
+    The caller holds the leases "speed" and "batch". Raises UsageError when nothing was computed yet, TableError.
+    """
+
+    def __init__(self, project: Project, metric: Metric) -> None:
+        self._metric = metric
+        self._tables = _Tables(project, project.sources[metric.source])
+        if not last_row(self._tables.progress):
+            raise UsageError(f"nothing was computed for metric '{metric.name}' yet: no micro-batch of source '{metric.source}' has finished")
+        layout = Layout.of(project)
+        self._provisional = {of: table for of, table in self._tables.provisional.items() if of[0] == metric.name}
+        there = tables.exists(layout.coverage, layout.storage_options)
+        self._coverage = tables.open_table(layout.coverage, layout.storage_options) if there else None
+        self._drift = tables.open_table(layout.drift, layout.storage_options) if there else None
+        covered = _count(self._coverage, [[("metric", "=", metric.name)]]) if self._coverage else 0
+        self.touched = [(f"progress/{metric.source}", "one more row"), *self._tables.unfinished()]
+        for (name, declaration), table in self._provisional.items():
+            self.touched.append((f"provisional/{name}/{declaration}", f"all of its {_count(table):,} row(s) are deleted"))
+        self.touched += [("coverage", f"{covered:,} hour(s) of {metric.name} are taken out")] if covered else []
+
+    def apply(self, moment: datetime) -> int:
+        """Do it; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to the tables.
+
+        In this order no reader sees a part of an answer: hours become ``missing`` first, and who took the older progress sees that there was a reset.
+        """
+        sequence = self._tables.clear()
+        metrics = [{**m, "born": sequence + 1} if m["metric"] == self._metric.name else m for m in last_row(self._tables.progress)["metrics"]]
+        self._tables.commit(sequence, moment, {"metrics": metrics}, [SPEED_WRITER, METRIC_RESET])
+        for table in self._provisional.values():
+            tables.delete(table, f"sequence <= {sequence}", {"reset": sequence})
+        if self._coverage and self._drift:
+            tables.drop_unpublished(self._drift, self._coverage)
+            tables.delete(self._coverage, f"metric = '{self._metric.name}'", {"reset": sequence})
+        return sequence
+
+
+class _Tables:
+    """The tables of one source that its speed layer writes, opened for writing as they are."""
+
+    def __init__(self, project: Project, source: Source) -> None:
+        self.source = source
+        layout = Layout.of(project)
+        options = layout.storage_options
+        if not tables.exists(layout.progress(source), options):
+            raise UsageError(
+                f"nothing was read of source '{source.name}' yet, so there is nothing to reset; `hourline up` begins at the earliest record"
+            )
+        self.progress = tables.open_table(layout.progress(source), options)
+        self.events = tables.open_table(layout.events(source), options)
+        self.rejected = tables.open_table(layout.rejected(source), options)
+        written = {(m["metric"], m["declaration"]) for m in last_row(self.progress).get("metrics", [])}
+        declared = {(metric.name, declaration_hash(source, metric)) for metric in project.metrics_of(source.name)}
+        addresses = {of: layout.provisional_of(*of) for of in sorted(written | declared)}
+        self.provisional = {of: tables.open_table(uri, options) for of, uri in addresses.items() if tables.exists(uri, options)}
+        """By metric and declaration."""
+
+    def unfinished(self) -> list[Touched]:
+        """What is there of a micro-batch that did not finish."""
+        name, finished = self.source.name, self.progress.transaction_version(SPEED_WRITER) or 0
+        named = [(f"events/{name}", self.events), (f"rejected/{name}", self.rejected)]
+        named += [(f"provisional/{metric}/{declaration}", table) for (metric, declaration), table in self.provisional.items()]
+        counts = [(name, _count(table, [[("sequence", ">", finished)]])) for name, table in named]
+        return [(name, f"{count:,} row(s) of an unfinished micro-batch are deleted") for name, count in counts if count]
+
+    def clear(self) -> int:
+        """Delete that; returns the next sequence."""
+        return clear_unfinished(self.progress, self.events, self.rejected, self.provisional.values())
+
+    def commit(self, sequence: int, moment: datetime, changed: Mapping[str, Any], writers: list[str]) -> None:
+        """Add a row to progress that counts nothing and says what its last one did, but for ``changed``."""
+        counts = dict.fromkeys(("records", "accepted", "rejected", "duplicates", "tombstones"), 0)
+        row = {
+            "metrics": [],
+            **last_row(self.progress),
+            **counts,
+            "offsets": [],
+            "hours": [],
+            "position": None,
+            "started": moment,
+            "finished": moment,
+        }
+        rows = pa.Table.from_pylist([{**row, **changed, "sequence": sequence}], PROGRESS_SCHEMA)
+        tables.append(self.progress, rows, {"reset": sequence}, writers, sequence)
+
+
+def _chosen(source: Source, available: Mapping[int, tuple[int, int]], target: Target) -> dict[int, int]:
+    """By partition, the offset asked for. Raises UsageError when the topic does not hold it."""
+    if target == "earliest":
+        return {partition: earliest for partition, (earliest, _) in available.items()}
+    if target == "latest":
+        return {partition: latest for partition, (_, latest) in available.items()}
+    assert isinstance(target, Mapping)
+    for partition, offset in target.items():
+        if partition not in available:
+            there = ", ".join(map(str, available))
+            raise UsageError(f"topic '{source.topic}' has no partition {partition} (there is: {there})")
+        earliest, latest = available[partition]
+        if not earliest <= offset <= latest:
+            raise UsageError(f"topic '{source.topic}' partition {partition}: got offset {offset}, allowed are {earliest} to {latest}")
+    return dict(target)
+
+
+def _move(partition: int, available: tuple[int, int], chosen: int | None, reading: Reading) -> Move:
+    earliest, latest = available
+    before = reading.next_offsets.get(partition, earliest)
+    offset = before if chosen is None else chosen
+    read = reading.read.get(partition, [])
+    unread = reading.end(partition) or earliest
+    again = offsets_in([(offset, latest)]) - offsets_in(without([(offset, latest)], read)) if offset < latest else 0
+    return Move(partition, before, offset, unread, again, max(0, offset - unread))
+
+
+def _refuse_lost_data(source: Source, available: Mapping[int, tuple[int, int]], reading: Reading) -> None:
+    for partition, (_, latest) in available.items():
+        if (reading.end(partition) or 0) > latest:
+            raise BrokerError(
+                f"topic '{source.topic}' partition {partition}: read up to offset {(reading.end(partition) or 0) - 1}, but Kafka's last one is "
+                f"{latest - 1}; it has lost data, and new records there could not be told from those that are archived: read from a topic made anew"
+            )
+
+
+def _leftover(checkpoints: Path) -> list[Touched]:
+    return [(f"{checkpoints.name}/", "removed")] if checkpoints.exists() else []
+
+
+def _count(table: DeltaTable, where: list[list[tuple[str, str, Any]]] | None = None) -> int:
+    return int(table.to_pyarrow_dataset().count_rows(filter=filters_to_expression(where) if where else None))
