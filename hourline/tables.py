@@ -92,6 +92,12 @@ def delete(table: DeltaTable, predicate: str, metadata: Mapping[str, Any]) -> No
         table.delete(predicate, commit_properties=_commit(metadata))
 
 
+def fence(table: DeltaTable) -> None:
+    """Commit nothing, so that whoever opened the table before can no longer write to it. Raises ConflictError as ``append`` does."""
+    with _step("fence", table):
+        write_deltalake(table, pa.schema(table.schema().to_arrow()).empty_table(), mode="append", commit_properties=_commit({"fenced": "a start"}))
+
+
 def compact(table: DeltaTable) -> None:
     """Merge small files into larger ones; rows stay as they are. Raises ConflictError as ``append`` does."""
     with _step("compact", table):

@@ -54,7 +54,7 @@ class Ledger:
 
 
 def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list[Tiling], topic_id: str) -> Ledger:
-    """Open (or create) the tables of ``source``, and clear away what an unfinished micro-batch left.
+    """Open (or create) the tables of ``source``, fence out whoever wrote to them before, and clear away what an unfinished micro-batch left.
 
     ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration, ConflictError when another
     process writes to it.
@@ -62,12 +62,13 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
     events_schema = pa.schema([*pa.schema(EVENT_COLUMNS), *fields])
     schemas = {tiling.metric.name: pa.schema([pa.field("sequence", pa.int64()), *tiling.schema]) for tiling in tilings}
     options = layout.storage_options
+    # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every table after the other did.
+    progress = tables.open_or_create(
+        layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
+    )
     events = tables.open_or_create(layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}")
     rejected = tables.open_or_create(
         layout.rejected(source), options, "rejected", REJECTED_SCHEMA, tables.STREAMED, f"rejected records of {source.name}"
-    )
-    progress = tables.open_or_create(
-        layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
     )
     provisional = {
         tiling.metric.name: tables.open_or_create(
@@ -83,9 +84,11 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
     finished = progress.transaction_version(SPEED_WRITER) or 0
     written = [table.transaction_version(SPEED_WRITER) or 0 for table in (events, rejected, *provisional.values())]
     first = max(finished, *written) + 1
+    tables.fence(progress)
     for table in (events, rejected, *provisional.values()):
         if (table.transaction_version(SPEED_WRITER) or 0) > finished:
             tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
+        tables.fence(table)  # always: a delete that finds no rows makes no commit
     last = _row(progress, finished)
     known = {(metric["metric"], metric["declaration"]): metric["born"] for metric in last.get("metrics", [])}
     born = {t.metric.name: known.get((t.metric.name, declaration_hash(source, t.metric)), first) for t in tilings}
