@@ -64,7 +64,7 @@ class Ledger:
 
 
 def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list[Tiling], topic_id: str) -> Ledger:
-    """Open (or create) the tables of ``source``, and clear away what an unfinished micro-batch left.
+    """Open (or create) the tables of ``source``, fence out whoever wrote to them before, and clear away what an unfinished micro-batch left.
 
     A metric that has changed has two tilings until the new one takes over, the older one before the newer.
     ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration, ConflictError when another
@@ -73,12 +73,13 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
     events_schema = pa.schema([*pa.schema(EVENT_COLUMNS), *fields])
     schemas = {tiling.name: pa.schema([pa.field("sequence", pa.int64()), *tiling.schema]) for tiling in tilings}
     options = layout.storage_options
+    # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every table after the other did.
+    progress = tables.open_or_create(
+        layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
+    )
     events = tables.open_or_create(layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}")
     rejected = tables.open_or_create(
         layout.rejected(source), options, "rejected", REJECTED_SCHEMA, tables.STREAMED, f"rejected records of {source.name}"
-    )
-    progress = tables.open_or_create(
-        layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
     )
     provisional = {
         tiling.name: tables.open_or_create(
