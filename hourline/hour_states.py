@@ -60,15 +60,12 @@ def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
     progress = f"hourline.progress_{source.name}"
     own = f"metric = '{metric.name}' AND declaration = '{tables.declaration}'"
     return f"""
-        WITH born AS (
-            -- The sequence from which on this metric's provisional rows are whole; progress says it with each micro-batch.
-            SELECT coalesce(max(m.born) FILTER (m.metric = '{metric.name}' AND m.declaration = '{tables.declaration}'), {sequence} + 1) AS born
-            FROM {progress}, UNNEST(metrics) AS known(m) WHERE sequence = {sequence}
-        ), unseen AS (
+        WITH unseen AS (
             SELECT arrival.hour AS hour, max(sequence) AS last
-            FROM {progress}, UNNEST(hours) AS arrivals(arrival) WHERE sequence < (SELECT born FROM born) GROUP BY ALL
+            FROM {progress}, UNNEST(hours) AS arrivals(arrival) WHERE sequence < {tables.born} AND sequence <= {sequence} GROUP BY ALL
         ), above AS (
-            SELECT hour, max(sequence) AS last FROM hourline.provisional_{tables.name} WHERE sequence <= {sequence} GROUP BY hour
+            SELECT hour, max(sequence) AS last FROM hourline.provisional_{tables.name}
+            WHERE sequence <= {sequence} AND sequence >= {tables.born} GROUP BY hour
         )
         SELECT
             '{source.name}' AS source, '{metric.name}' AS metric, '{tables.declaration}' AS declaration, {tables.served} AS served, h.hour,

@@ -27,7 +27,7 @@ def counted_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence
     columns = ", ".join(f"t.{quoted(name)}" for name in ["hour", *metric.dimensions, *_aggregates(metric, stored)])
     parts = [
         f"SELECT {columns}, h.state, t.sequence FROM hourline.provisional_{tables.name} t JOIN hours h USING (hour) "
-        f"WHERE t.sequence <= {sequence} AND t.sequence > coalesce(h.cut, -1)"
+        f"WHERE t.sequence <= {sequence} AND t.sequence >= {tables.born} AND t.sequence > coalesce(h.cut, -1)"
     ]
     if tables.final is not None:
         parts.append(f"SELECT {columns}, h.state, NULL FROM hourline.final_{tables.name} t JOIN hours h USING (hour) WHERE h.cut IS NOT NULL")

@@ -42,6 +42,8 @@ class MetricTables:
     metric: Metric
     provisional: int
     """The version of its provisional table."""
+    born: int
+    """The sequence from which on its provisional rows are whole; what lies below counts by a recompute alone."""
     final: int | None = None
     """The version of its final table that coverage pins; None: nothing was published."""
     served: bool = True
@@ -128,7 +130,12 @@ def _take(project: Project) -> tuple[Snapshot, bool]:
     resets = {name: table.transaction_version(METRIC_RESET) for name, table in opened.items()}
     written = {name: last_row(table).get("metrics") or [] for name, table in opened.items()}
     found = [
-        _with_tables(project, metric, {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name})
+        _with_tables(
+            project,
+            metric,
+            {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name},
+            progress[metric.source].sequence,
+        )
         for metric in project.metrics.values()
         if metric.source in opened
     ]
@@ -136,12 +143,12 @@ def _take(project: Project) -> tuple[Snapshot, bool]:
     metrics: list[MetricTables] = []
     for declarations in found:
         served = ""
-        for tables, born in declarations:
-            whole = has_taken_over(coverage, tables.metric, tables.declaration, progress[tables.source.name].sequence + 1 if born is None else born)
+        for tables in declarations:
+            whole = has_taken_over(coverage, tables.metric, tables.declaration, tables.born)
             served = tables.declaration if whole else served or tables.declaration
         metrics += [
             replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
-            for tables, _ in declarations
+            for tables in declarations
         ]
     for table in opened.values():
         table.update_incremental()
@@ -149,13 +156,13 @@ def _take(project: Project) -> tuple[Snapshot, bool]:
     return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken
 
 
-def _with_tables(project: Project, metric: Metric, written: Mapping[str, int]) -> list[tuple[MetricTables, int | None]]:
-    """The declarations of a metric that have tables, the older before the newer, each with the sequence from which on it is written, if it is.
+def _with_tables(project: Project, metric: Metric, written: Mapping[str, int], sequence: int) -> list[MetricTables]:
+    """The declarations of a metric that have tables, the older before the newer.
 
-    ``written`` are those that the speed layer writes, by its last micro-batch.
+    ``written`` are those that the speed layer writes, by its last micro-batch (``sequence``), each with the sequence from which on it does.
     """
     layout, source = Layout.of(project), project.sources[metric.source]
-    found: list[tuple[MetricTables, int | None]] = []
+    found: list[MetricTables] = []
     current = declaration_hash(source, metric)
     for declaration in [*written, *({current} - written.keys())]:
         uri = layout.provisional_of(metric.name, declaration)
@@ -163,7 +170,7 @@ def _with_tables(project: Project, metric: Metric, written: Mapping[str, int]) -
             continue  # declared, but the speed layer has not started since
         table = open_table(uri, layout.storage_options)
         declared = (source, metric) if declaration == current else from_stored(table.metadata().configuration[DECLARATION], source)
-        found.append((MetricTables(*declared, table.version()), written.get(declaration)))
+        found.append(MetricTables(*declared, table.version(), written.get(declaration, sequence + 1)))
     return found
 
 

@@ -116,6 +116,7 @@ class MetricReset:
             tables.delete(table, f"sequence <= {sequence}", {"reset": sequence})
         if self._coverage and self._drift:
             tables.drop_unpublished(self._drift, self._coverage)
+            tables.fence(self._drift)  # the version that coverage gets now is no publication that a frozen recompute could keep drift for
             tables.delete(self._coverage, f"metric = '{self._metric.name}'", {"reset": sequence})
         return sequence
 
