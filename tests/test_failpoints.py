@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from bare_tables import BareTables
 from frozen_process import PATIENCE
+from speed_process import SpeedProcess
+from stack_project import StackProject
 
 import hourline.tables
 from hourline import failpoints
@@ -92,3 +94,16 @@ def work(folder: Path, place: str | None) -> None:
         tables.micro_batch(3)
         keep_up(tables.project, tables.ledger, kept_hours=0)
         tables.publish(0, 1)
+
+
+@pytest.mark.stack
+def test_a_recompute_killed_where_it_publishes(finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = finished_project.copy(tmp_path)
+    for place in ("after overwrite final", "after restore final"):
+        monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
+        with SpeedProcess(project, command="recompute") as process:
+            assert process.wait() == -signal.SIGKILL, process.lines
+        monkeypatch.delenv("HOURLINE_FAILPOINT")
+        assert project.check_answers() > 100
+    project.recompute()
+    assert project.check() > 100
