@@ -35,7 +35,7 @@ class FrozenProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, **(environment or {}), "HOURLINE_FAILPOINT": f"stop {place}"},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **(environment or {}), "HOURLINE_FAILPOINT": f"stop {place}"},
         )
         late = threading.Timer(PATIENCE, self.process.kill)
         late.start()

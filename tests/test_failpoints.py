@@ -1,20 +1,22 @@
 """kill -9 at every durable step there is, before and after it: whoever starts next goes on, and no answer is wrong at any moment."""
 
+import multiprocessing
 import os
 import random
 import re
 import signal
-import subprocess
+import sys
 from pathlib import Path
 
-import parcels
 import pytest
 from bare_tables import BareTables
-from frozen_process import PATIENCE, bare
+from frozen_process import PATIENCE
 from speed_process import SpeedProcess
 from stack_project import StackProject
 
 import hourline.tables
+from hourline import failpoints
+from speed_layer.upkeep import keep_up
 
 HOURS = random.Random(7).choices(range(4), k=500)  # noqa: S311 (the same numbers each time)
 
@@ -50,65 +52,58 @@ CHAIN = [
     "after widen events",
 ]
 
-# All that the product does, for as long as there are events; it tells each place that it comes to.
-WORK = """
-from hourline import failpoints
-reached = failpoints.reached
-def telling(place):
-    with open(sys.argv[1] + "/places", "a") as places:
-        places.write(place + "\\n")
-    reached(place)
-failpoints.reached = telling
-tables.start(*NEW_FIELDS)
-for _ in range(2):
-    tables.micro_batch(3)
-    keep_up(tables.project, tables.ledger, kept_hours=0)
-    tables.publish(0, 1)
-"""
 
-
-def test_killed_at_every_step_that_needs_no_spark(tmp_path: Path) -> None:
+def test_killed_at_every_step_that_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    # Each process is a fork of one that has imported all this and done nothing yet.
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])
     tables = BareTables(tmp_path, HOURS)
+
+    def run(place: str | None) -> int | None:
+        process = processes.Process(target=work, args=(tmp_path, place))
+        process.start()
+        process.join(PATIENCE)
+        return process.exitcode
+
     for place in CHAIN:
-        assert run(tmp_path, place) == -signal.SIGKILL, f"'{place}' was not reached"
+        assert run(place) == -signal.SIGKILL, f"'{place}' was not reached"
         if " create " not in place:
             tables.check()
-    assert run(tmp_path, None) == 0
+    assert run(None) == 0
     tables.check()
     assert set((tmp_path / "places").read_text().splitlines()) == set(CHAIN), "a step that nobody visits here"
     steps = set(re.findall(r'_step\("(\w+)"', Path(hourline.tables.__file__).read_text())) | {"create"}
     assert steps == {place.split()[1] for place in CHAIN}, "a kind of step that nobody visits here"
 
 
-def run(folder: Path, place: str | None) -> int:
-    """Do the work until it is done or killed at ``place``; returns the exit status."""
-    new_fields = ("note",) if place is None or "widen" in place else ()
-    environment = {**os.environ, **({"HOURLINE_FAILPOINT": f"kill {place}"} if place else {})}
-    command = bare(folder, HOURS, WORK.replace("NEW_FIELDS", repr(new_fields)))
-    return subprocess.run(command, env=environment, timeout=PATIENCE, check=False).returncode
+def work(folder: Path, place: str | None) -> None:
+    """All that the product does, twice; killed at ``place``. Notes each place that it comes to in the file ``places``."""
+    os.environ["HOURLINE_FAILPOINT"] = f"kill {place}"
+    reached = failpoints.reached
+
+    def noted(place: str) -> None:
+        with (folder / "places").open("a") as places:
+            places.write(f"{place}\n")
+        reached(place)
+
+    failpoints.reached = noted
+    tables = BareTables(folder, HOURS)
+    tables.start(*(["note"] if place is None or "widen" in place else []))
+    for _ in range(2):
+        tables.micro_batch(3)
+        keep_up(tables.project, tables.ledger, kept_hours=0)
+        tables.publish(0, 1)
 
 
 @pytest.mark.stack
-def test_killed_at_the_steps_of_the_real_processes(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = parcels.make(tmp_path, kafka, topic="failpoints", records_per_batch=40)
-    project.send_refused("scans", [b"{", None])
-    project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=5))
-    for place in ("after create progress", "after append events 2", "before append provisional 3", "before append progress 2"):
-        killed(project, monkeypatch, "speed", place)
-    project.drain()
-    assert project.check() > 100
-    project.send("scans", parcels.scans(project.random, 50, first_hour=0, hours=2))
-    for place in ("after overwrite final", "after restore final", "before overwrite coverage"):
-        killed(project, monkeypatch, "recompute", place)
+def test_a_recompute_killed_where_it_publishes(finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = finished_project.copy(tmp_path)
+    for place in ("after overwrite final", "after restore final"):
+        monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
+        with SpeedProcess(project, command="recompute") as process:
+            assert process.wait() == -signal.SIGKILL, process.lines
+        monkeypatch.delenv("HOURLINE_FAILPOINT")
         assert project.check_answers() > 100
-    project.drain()
     project.recompute()
     assert project.check() > 100
-
-
-def killed(project: StackProject, monkeypatch: pytest.MonkeyPatch, command: str, place: str) -> None:
-    """Run ``command`` until it is killed at ``place``."""
-    monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
-    with SpeedProcess(project, *(["--drain"] if command == "speed" else []), command=command) as process:
-        assert process.wait() == -signal.SIGKILL, process.lines
-    monkeypatch.delenv("HOURLINE_FAILPOINT")
