@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import serving_layer
+from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
 from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
@@ -85,7 +86,10 @@ class BareTables:
         events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cut)])
         counted = [number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers]
         chosen = [hour(number) for number in numbers]
-        staged = [publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut) for tiling in TILINGS]
+        drift = [HourDrift(chosen[0], "n", 1.0, 1.0, 1.0)]
+        staged = [
+            publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut, drift) for tiling in TILINGS
+        ]
         publication.publish(staged, BASE)
 
     def check(self) -> None:

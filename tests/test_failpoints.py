@@ -22,9 +22,9 @@ HOURS = random.Random(7).choices(range(4), k=500)  # noqa: S311 (the same number
 
 # One process after the other on the same tables, each killed at the next place. What it leaves is what the next one has to mend.
 CHAIN = [
-    *(f"{side} create {table}" for table in ("events", "rejected", "progress", "provisional") for side in ("before", "after")),
+    *(f"{side} create {table}" for table in ("progress", "events", "rejected", "provisional") for side in ("before", "after")),
     *(f"{side} fence {table}" for table in ("progress", "events", "rejected", "provisional") for side in ("before", "after")),
-    *(f"{side} create {table}" for table in ("coverage", "final", "staged") for side in ("before", "after")),
+    *(f"{side} create {table}" for table in ("coverage", "drift", "final", "staged") for side in ("before", "after")),
     *(
         place
         for table in ("events", "rejected", "provisional")
@@ -41,6 +41,11 @@ CHAIN = [
     ),
     "before overwrite staged",
     "after overwrite staged",
+    "before append drift",
+    "after append drift",
+    # Only what an unfinished publication has left is deleted.
+    "before delete drift",
+    "after delete drift",
     "before overwrite final",
     "after overwrite final",
     # Only what an unfinished publication has left is restored away.
