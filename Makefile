@@ -6,6 +6,7 @@ help:
 	@echo "make demo    real flights through the whole of Hourline, checked at the end; KEEP=1 leaves it up, WORKSPACE=folder says where"
 	@echo "make test    all checks and all tests (about 10 minutes on 2 cores)"
 	@echo "make check   lint, format, types and import contracts alone"
+	@echo "make mutants breaks each rule of the protocol in a copy of the code, and shows that some test turns red"
 	@echo "make clean   removes the environment, caches and workspaces of this checkout (not the jars, which all checkouts share)"
 
 demo: $(SETUP)
@@ -20,6 +21,9 @@ check: $(SETUP)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
+mutants: $(SETUP)
+	.venv/bin/python tests/mutants.py
+
 clean:
 	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
@@ -28,4 +32,4 @@ $(SETUP): uv.lock pyproject.toml infra/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help demo test check clean
+.PHONY: help demo test check mutants clean

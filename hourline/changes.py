@@ -68,7 +68,7 @@ def totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[da
 def changes(connection: duckdb.DuckDBPyConnection, before: Stage, after: Stage) -> Iterator[Change]:
     """What changed of the measures that both stages have."""
     kinds = _kinds(connection, after)
-    for measure in before.metric.measures.keys() & after.metric.measures.keys():
+    for measure in [name for name in after.metric.measures if name in before.metric.measures]:
         for hour, *values in connection.execute(_changes_sql(before, after, measure, kinds)).fetchall():
             yield Change(hour, measure, *values)
 

@@ -1,12 +1,13 @@
 """What `hourline late` shows: which hours got events after they had settled, how late those were, and what they changed."""
 
 from collections import defaultdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
 
 from hourline.changes import changes, make_stage, of_late_events, without_late_events
+from hourline.declarations import Metric
 from hourline.merged import counted_states_sql, stored_types
 from serving_layer.connection import Connection
 
@@ -31,7 +32,7 @@ class LateHour(BaseModel):
     state: str | None
     """Of the hour now; `revised` (or `provisional`): they wait for a recompute, and are in the answer already."""
     events: int
-    late_by: timedelta
+    late_seconds: int
     """How far the latest of them was behind its source's clock."""
     first_arrived: datetime
     last_arrived: datetime
@@ -43,7 +44,7 @@ def late_hours(connection: Connection, hour: datetime | None = None) -> list[Lat
     """Every hour with late events, or ``hour`` alone, by source and hour."""
     condition = "true" if hour is None else f"l.hour = TIMESTAMPTZ '{hour.isoformat()}'"
     rows = connection.sql(
-        "SELECT l.source, l.hour, any_value(h.state) AS state, count(*) AS events, max(late_by) AS late_by, "
+        "SELECT l.source, l.hour, any_value(h.state) AS state, count(*) AS events, max(late_seconds) AS late_seconds, "
         "min(arrived) AS first_arrived, max(arrived) AS last_arrived "
         "FROM late_events l LEFT JOIN hours h ON h.kind = 'source' AND h.name = l.source AND h.hour = l.hour "
         f"WHERE {condition} GROUP BY ALL ORDER BY l.source, l.hour"
@@ -55,14 +56,24 @@ def late_hours(connection: Connection, hour: datetime | None = None) -> list[Lat
             earlier = moved[metric].get(measure, Move(amount=0, cells=0))
             amount = None if move.amount is None or earlier.amount is None else earlier.amount + move.amount
             moved[metric][measure] = Move(amount=amount, cells=earlier.cells + move.cells)
-    metrics = [metric.name for metric in connection.project.metrics.values()]
-    return [LateHour(**row, moved={name: moved[name, row["hour"]] for name in metrics if moved.get((name, row["hour"]))}) for row in found]
+    metrics = connection.project.metrics_of
+    return [
+        LateHour(
+            **row,
+            moved={metric.name: _ordered(metric, moves) for metric in metrics(row["source"]) if (moves := moved.get((metric.name, row["hour"])))},
+        )
+        for row in found
+    ]
+
+
+def _ordered(metric: Metric, moves: dict[str, Move]) -> dict[str, Move]:
+    return {measure: moves[measure] for measure in metric.measures if measure in moves}
 
 
 def late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:
-    """The late events of one hour, one by one: source, event_time, late_by, arrived, sequence, topic, partition, offset."""
+    """The late events of one hour, one by one: source, event_time, late_seconds, arrived, sequence, topic, partition, offset."""
     rows = connection.sql(
-        'SELECT source, event_time, late_by, arrived, sequence, topic, partition, "offset" FROM late_events '
+        'SELECT source, event_time, late_seconds, arrived, sequence, topic, partition, "offset" FROM late_events '
         f"WHERE hour = TIMESTAMPTZ '{hour.isoformat()}' ORDER BY source, sequence, partition, \"offset\""
     )
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]

@@ -13,7 +13,7 @@ _DRIFT = """
     FROM hourline.drift LEFT JOIN UNNEST(causes) AS known(c) ON true"""
 
 _NO_LATE_EVENTS = """
-    SELECT NULL::VARCHAR AS source, NULL::TIMESTAMPTZ AS hour, NULL::TIMESTAMPTZ AS event_time, NULL::INTERVAL AS late_by,
+    SELECT NULL::VARCHAR AS source, NULL::TIMESTAMPTZ AS hour, NULL::TIMESTAMPTZ AS event_time, NULL::BIGINT AS late_seconds,
            NULL::TIMESTAMPTZ AS arrived, NULL::BIGINT AS sequence, NULL::VARCHAR AS topic, NULL::INTEGER AS partition, NULL::BIGINT AS "offset"
     WHERE false"""
 
@@ -34,9 +34,9 @@ def create_views(connection: duckdb.DuckDBPyConnection, project: Project, snapsh
 
 
 def _late_events_sql(snapshot: Snapshot) -> str:
-    """Every event that came when its hour had settled; late_by is how far it was behind its source's clock."""
+    """Every event that came when its hour had settled; late_seconds: how far it was behind its source's clock."""
     parts = [
-        f"""SELECT '{source}', e.hour, e.event_time, l.clock - e.event_time, l.arrived, e.sequence, e.topic, e.partition, e."offset"
+        f"""SELECT '{source}', e.hour, e.event_time, epoch(l.clock - e.event_time)::BIGINT, l.arrived, e.sequence, e.topic, e.partition, e."offset"
             FROM hourline.events_{source} e JOIN hourline.late_{source} l ON l.hour = e.hour AND l.sequence = e.sequence WHERE NOT e.duplicate"""
         for source in snapshot.progress
     ]

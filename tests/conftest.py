@@ -1,17 +1,20 @@
 """What several test files share: one Kafka for all tests on the real stack, and one finished project to read from."""
 
+import os
 from collections.abc import Iterator
 
 import parcels
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from stack_project import StackProject
 
 from infra.broker import Broker
 
 # A busy machine is no failure.
 settings.register_profile("hourline", deadline=None)
-settings.load_profile("hourline")
+# Broken on purpose (mutants.py): look longer, and do not look for the shortest story.
+settings.register_profile("mutants", deadline=None, phases=[Phase.generate], print_blob=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hourline"))
 
 
 @pytest.fixture(scope="session")

@@ -159,8 +159,9 @@ class StackProject:
             assert sorted(kept) == sorted((progress[0]["topic_id"], *address) for address in want), f"{table}: {len(kept)} kept, {len(want)} sent"
 
     def events(self, source: str) -> list[Event]:
-        """The accepted events as the oracle sees them."""
-        return oracle.accepted(self.rules[source], self.sent[source], self.sequences(source))
+        """The accepted events of what was read, as the oracle sees them."""
+        read = self.sequences(source)
+        return oracle.accepted(self.rules[source], [record for record in self.sent[source] if (record.partition, record.offset) in read], read)
 
     def sequences(self, source: str) -> dict[tuple[int, int], int]:
         """By partition and offset, the sequence that read it so that it counts, according to progress: the first one, also after a reset."""

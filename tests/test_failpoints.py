@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+import parcels
 import pytest
 from bare_tables import BareTables
 from frozen_process import PATIENCE
@@ -112,3 +113,21 @@ def test_a_recompute_killed_where_it_publishes(finished_project: StackProject, t
         assert project.check_answers() > 100
     project.recompute()
     assert project.check() > 100
+
+
+@pytest.mark.stack
+def test_a_speed_layer_killed_at_every_commit_of_a_micro_batch(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = parcels.make(tmp_path, kafka, topic="killed_at_commits")
+    for table in ("events", "rejected", "provisional", "progress"):
+        for side in ("before", "after"):
+            project.send("scans", parcels.scans(project.random, 30, first_hour=0, hours=3))
+            project.send_refused("scans", [b"{", None])
+            monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {side} append {table}")
+            with SpeedProcess(project, "--drain") as process:
+                assert process.wait() == -signal.SIGKILL, process.lines
+            project.check_answers()
+    monkeypatch.delenv("HOURLINE_FAILPOINT")
+    project.drain()
+    assert project.check() > 500
+    project.recompute()
+    assert project.check() > 500

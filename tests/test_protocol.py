@@ -3,6 +3,7 @@
 A Hypothesis state machine drives the product's own commits (ledger, publication, snapshot, merge); the oracle counts plain Python lists.
 """
 
+import os
 import random
 import tempfile
 from collections import Counter
@@ -240,4 +241,6 @@ def tiles(batch: list[int], by: int) -> pa.Table:
 
 
 TestProtocol = Protocol.TestCase
-TestProtocol.settings = settings(max_examples=12, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))
+TestProtocol.settings = settings(
+    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "12")), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+)

@@ -20,6 +20,7 @@ PATIENCE = 60.0
 VOLATILE = [
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"process \d+", "PROCESS"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "MOMENT"),
     (r"in \d+\.\d s: [\d,]+ records/s", "PACE"),
     (r"^(pageviews) +\d+", r"\1 SEQUENCE"),
 ]

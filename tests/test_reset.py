@@ -327,7 +327,9 @@ class ProtocolWithResets(Protocol):
 
 
 TestProtocolWithResets = ProtocolWithResets.TestCase
-TestProtocolWithResets.settings = settings(max_examples=8, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))
+TestProtocolWithResets.settings = settings(
+    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "8")), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 Address = tuple[int, int]
 

@@ -91,3 +91,14 @@ def grow_older(root: Path, hours: float) -> None:
     for file in root.rglob("*"):
         changed = file.stat().st_mtime - hours * 3600
         os.utime(file, (changed, changed))
+
+
+def test_what_came_after_a_cut_is_never_pruned(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 0, 1, 0, 1, 1, 0])
+    tables.start()
+    tables.micro_batch(2)
+    for published in ([0, 1], [0], [1]):
+        tables.publish(*published)
+        tables.micro_batch(2)
+        keep_up(tables.project, tables.ledger)  # both are there: rows up to the cut, and rows after it
+        tables.check()

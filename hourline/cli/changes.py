@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,8 +54,8 @@ def late(project: ProjectFolder = Path(), workspace: Workspace = None, hour: One
             [
                 (
                     f"{e['event_time']:%Y-%m-%d %H:%M:%S}",
-                    _span(e["late_by"]),
-                    e["arrived"],
+                    _span(e["late_seconds"]),
+                    f"{e['arrived']:%Y-%m-%d %H:%M:%S}",
                     str(e["sequence"]),
                     e["topic"],
                     str(e["partition"]),
@@ -121,7 +120,7 @@ def _late_rows(found: Iterable["LateHour"]) -> Iterable[tuple[object, ...]]:
             item.source,
             item.state,
             item.events,
-            _span(item.late_by),
+            _span(item.late_seconds),
             first if first == last else f"{first} … {last}",
         )
         for metric, moves in item.moved.items() or [("", {})]:
@@ -141,9 +140,9 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.15g}"
 
 
-def _span(span: timedelta) -> str:
+def _span(seconds: int) -> str:
     """``3:25:10``, or ``2 d 3:25:10``."""
-    minutes, seconds = divmod(int(span.total_seconds()), 60)
+    minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return f"{f'{days} d ' if days else ''}{hours}:{minutes:02}:{seconds:02}"

@@ -1,0 +1,244 @@
+"""`make mutants`: breaks each rule of the protocol in the product's own code, one at a time, and shows that some test turns red.
+
+    python tests/mutants.py            all of them
+    python tests/mutants.py restore    those whose name contains a word
+
+Each is done in a copy of the checkout. A mutant that no test notices, or whose line is no longer there, is a failure of this run.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("batch_layer", "dags", "examples", "hourline", "infra", "serving_layer", "speed_layer", "tests", "pyproject.toml")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule broken: in ``file``, each (old, new); ``tests`` are what ought to notice, as arguments of pytest."""
+
+    rule: str
+    file: str
+    changes: tuple[tuple[str, str], ...]
+    tests: str = "tests/test_protocol.py"
+
+
+MUTANTS = [
+    Mutant(
+        "a cut is never beyond progress",
+        "hourline/snapshot.py",
+        (
+            (
+                "SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0)",
+                "SourceProgress(table.version(), (table.transaction_version(SPEED_WRITER) or 0) + 1)",
+            ),
+        ),
+    ),
+    Mutant(
+        "coverage is committed after final",
+        "batch_layer/publish.py",
+        (
+            (
+                '        tables.overwrite(table, staged.rows, _among("hour", staged.hours), {"cut": staged.cut, "hours": len(staged.hours)})\n',
+                "        self.later = [*getattr(self, 'later', []), (table, staged)]\n",
+            ),
+            ('"version": table.version(),', '"version": table.version() + 1,'),
+            (
+                "        self._commit_coverage(pa.concat_tables(fresh))\n",
+                "        self._commit_coverage(pa.concat_tables(fresh))\n"
+                "        for table, item in self.later:\n"
+                "            tables.overwrite(table, item.rows, _among('hour', item.hours), {})\n",
+            ),
+        ),
+        "tests/test_failpoints.py -m 'not stack'",
+    ),
+    Mutant(
+        "progress is a micro-batch's last commit",
+        "speed_layer/micro_batch.py",
+        (
+            ("        self._finish(rows, fresh, sequence, started)\n", ""),
+            ("            sources = {id(", "            self._finish(rows, fresh, sequence, started)\n            sources = {id("),
+        ),
+        "tests/test_failpoints.py -k commit_of_a_micro_batch",
+    ),
+    Mutant(
+        "provisional rows are pruned only up to a published cut",
+        "speed_layer/upkeep.py",
+        (("(sequence <= {cut} AND hour IN", "(sequence <= {cut + 1} AND hour IN"),),
+        "tests/test_upkeep.py -k pruned",
+    ),
+    Mutant(
+        "a sequence is never used again",
+        "speed_layer/ledger.py",
+        (("    return max(finished, *(sequence for _, sequence in written)) + 1", "    return finished + 1"),),
+    ),
+    Mutant(
+        "what was left unpublished in final is restored away",
+        "batch_layer/publish.py",
+        (("        if table.version() != published:", "        if False:"),),
+    ),
+    Mutant(
+        "final is read at the version that coverage pins",
+        "hourline/database.py",
+        (("layout.final(tables.source, tables.metric), tables.final)", "layout.final(tables.source, tables.metric))"),),
+    ),
+    Mutant(
+        "coverage is read last",
+        "hourline/snapshot.py",
+        (
+            ("    publication, coverage = read_coverage(project)\n", ""),
+            (
+                "    layout = Layout.of(project)\n    opened = {",
+                "    publication, coverage = read_coverage(project)\n    layout = Layout.of(project)\n    opened = {",
+            ),
+        ),
+        "tests/test_snapshot.py",
+    ),
+    Mutant(
+        "progress is read first",
+        "hourline/snapshot.py",
+        (
+            (
+                "    return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken",
+                "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in opened.items()}\n"
+                "    return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken",
+            ),
+        ),
+        "tests/test_snapshot.py",
+    ),
+    Mutant(
+        "a read that finds a cut beyond its progress begins again",
+        "hourline/snapshot.py",
+        (("        if not overtaken and all(", "        if not overtaken or all("),),
+        "tests/test_snapshot.py",
+    ),
+    Mutant(
+        "a start clears what an unfinished micro-batch left", "speed_layer/ledger.py", (("        if sequence > finished:\n", "        if False:\n"),)
+    ),
+    Mutant("a start fences who wrote before", "speed_layer/ledger.py", (("        tables.fence(table)\n", ""),), "tests/test_two_speed_layers.py"),
+    Mutant(
+        "a commit is made on the version expected, or not at all",
+        "hourline/tables.py",
+        (("max_commit_retries=0", "max_commit_retries=10"),),
+        "tests/test_two_speed_layers.py tests/test_protocol.py",
+    ),
+    Mutant(
+        "a publication begins before its cut is taken",
+        "batch_layer/publish.py",
+        (
+            (
+                "        self._keep_drift(staged, moment)\n        fresh",
+                "        options = self._layout.storage_options\n"
+                "        self._coverage = tables.open_table(self._layout.coverage, options)\n"
+                "        self._drift = tables.open_table(self._layout.drift, options)\n"
+                "        self._covered = self._coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)\n"
+                "        layout = self._layout\n"
+                "        final = {i.tiling.metric.name: layout.final(i.tiling.source, i.tiling.metric) for i in staged}\n"
+                "        self._final = {name: tables.open_table(uri, options) for name, uri in final.items()}\n"
+                "        self._keep_drift(staged, moment)\n        fresh",
+            ),
+        ),
+        "tests/test_zombies.py -m 'not stack'",
+    ),
+    Mutant(
+        "a publication keeps what coverage says of others",
+        "batch_layer/publish.py",
+        (("        rows = pa.concat_tables([carried, others, fresh])", "        rows = pa.concat_tables([others, fresh])"),),
+    ),
+    Mutant(
+        "what was counted up to the cut is not counted again",
+        "hourline/merged.py",
+        (("t.sequence > coalesce(h.cut, -1)", "t.sequence >= coalesce(h.cut, -1)"),),
+    ),
+    Mutant(
+        "hours from before a metric's birth are missing, not partial",
+        "speed_layer/ledger.py",
+        (("known.get(tiling.name, finished + 1)", "known.get(tiling.name, 1)"),),
+    ),
+    Mutant(
+        "a changed declaration takes over when all hours are covered",
+        "hourline/snapshot.py",
+        (("    return cut is not None and cut >= born - 1", "    return True"),),
+    ),
+    Mutant(
+        "the declaration that is served is written on",
+        "speed_layer/upkeep.py",
+        (("        if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):\n", "        if True:\n"),),
+    ),
+    Mutant("compaction keeps every row once", "hourline/tables.py", (('predicate = f"{by} >= {first} AND', 'predicate = f"{by} > {first} AND'),)),
+    Mutant(
+        "files that a reader may still be at are kept",
+        "speed_layer/upkeep.py",
+        (("KEPT_HOURS = 2\n", "KEPT_HOURS = 0\n"),),
+        "tests/test_upkeep.py -m 'not stack'",
+    ),
+    Mutant(
+        "of duplicates within the horizon the first counts",
+        "speed_layer/known_ids.py",
+        (("        repeated[order] = again\n", ""),),
+        "tests/test_known_ids.py",
+    ),
+    Mutant(
+        "drift of a publication that never was is not kept",
+        "hourline/tables.py",
+        (('        delete(drift, f"publication >= {publication}"', '        len(f"{publication}"'), (', {"unpublished": publication})', ")")),
+        "tests/test_failpoints.py -m 'not stack'",
+    ),
+    Mutant(
+        "a reset metric's tiles do not count from then on",
+        "speed_layer/reset.py",
+        (('{**m, "born": sequence + 1}', "{**m}"),),
+        "tests/test_reset.py -k Protocol",
+    ),
+]
+
+
+def main(words: list[str]) -> int:
+    chosen = [mutant for mutant in MUTANTS if all(word in mutant.rule for word in words)]
+    survived = []
+    with tempfile.TemporaryDirectory() as folder:
+        for mutant in chosen:
+            began = time.monotonic()
+            verdict = noticed(mutant, Path(folder) / "copy")
+            print(f"{'red ' if verdict else 'ALIVE'}  {mutant.rule:<62} {time.monotonic() - began:4.0f} s  {verdict}", flush=True)  # noqa: T201
+            if not verdict:
+                survived.append(mutant)
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} broken rules turned a test red")  # noqa: T201
+    return bool(survived) or not chosen
+
+
+def noticed(mutant: Mutant, copy: Path) -> str:
+    """Which test turned red; empty if none did."""
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir()
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".hourline"))
+        else:
+            shutil.copy(source, copy / name)
+    path = copy / mutant.file
+    text = path.read_text(encoding="utf-8")
+    for old, new in mutant.changes:
+        if text.count(old) != 1:
+            raise SystemExit(f"mutant '{mutant.rule}': {mutant.file} has {text.count(old)} times, and ought to have once: {old.strip()}")
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests'}", "HYPOTHESIS_PROFILE": "mutants", "PROTOCOL_EXAMPLES": "100"}
+    command = f"{sys.executable} -m pytest -p no:cacheprovider -q -x {mutant.tests}"
+    done = subprocess.run(["bash", "-c", command], cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    red = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"mutant '{mutant.rule}': the tests did not run: {(done.stdout + done.stderr)[-2000:]}")
+    return red[0] if done.returncode == 1 and red else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
