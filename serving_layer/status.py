@@ -4,10 +4,11 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from hourline.declarations import Project, Source
+from hourline.declarations import Project, Source, declaration_hash
 from hourline.errors import BrokerError
 from hourline.lease import lease_holder
 from hourline.reading import Reading, offsets_in, reading_of
+from hourline.snapshot import MetricTables
 from serving_layer.connection import Connection
 
 
@@ -40,12 +41,21 @@ class HourStatus(BaseModel):
     settled: bool
 
 
+class ChangingMetric(BaseModel):
+    """A metric that answers by an older declaration than the one in its YAML."""
+
+    metric: str
+    missing: int | None
+    """So many hours want recomputing before the new declaration takes over; None: the speed layer has not started since it was changed."""
+
+
 class ProjectStatus(BaseModel):
     """The whole report."""
 
     project: str
     speed: str
     sources: list[SourceStatus]
+    changing: list[ChangingMetric]
     hours: list[HourStatus]
 
 
@@ -63,7 +73,19 @@ def project_status(project: Project, last: int) -> ProjectStatus:
             f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
         )
         hours = [HourStatus(**row) for row in rows.to_arrow_table().to_pylist()]
-    return ProjectStatus(project=project.name, speed=speed, sources=sources, hours=hours)
+        changing = [_changing(connection, tables) for tables in connection.snapshot.served]
+    return ProjectStatus(project=project.name, speed=speed, sources=sources, changing=[item for item in changing if item], hours=hours)
+
+
+def _changing(connection: Connection, served: MetricTables) -> ChangingMetric | None:
+    project, name = connection.project, served.metric.name
+    current = declaration_hash(project.sources[served.source.name], project.metrics[name])
+    if current == served.declaration:
+        return None  # another description, say
+    if current not in {tables.declaration for tables in connection.snapshot.metrics if tables.metric.name == name}:
+        return ChangingMetric(metric=name, missing=None)
+    rows = connection.sql(f"FROM hourline.metric_hours WHERE metric = '{name}' AND declaration = '{current}' AND state = 'missing'").fetchall()
+    return ChangingMetric(metric=name, missing=len(rows))
 
 
 def _source(connection: Connection, source: Source) -> SourceStatus:

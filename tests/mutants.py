@@ -83,11 +83,13 @@ MUTANTS = [
         "what was left unpublished in final is restored away",
         "batch_layer/publish.py",
         (("        if table.version() != published:", "        if False:"),),
+        "tests/test_publications.py",
     ),
     Mutant(
         "final is read at the version that coverage pins",
         "hourline/database.py",
         (("layout.final(tables.source, tables.metric), tables.final)", "layout.final(tables.source, tables.metric))"),),
+        "tests/test_publications.py",
     ),
     Mutant(
         "coverage is read last",
@@ -120,14 +122,17 @@ MUTANTS = [
         "tests/test_snapshot.py",
     ),
     Mutant(
-        "a start clears what an unfinished micro-batch left", "speed_layer/ledger.py", (("        if sequence > finished:\n", "        if False:\n"),)
+        "a start clears what an unfinished micro-batch left",
+        "speed_layer/ledger.py",
+        (("        if sequence > finished:\n", "        if False:\n"),),
+        "tests/test_two_speed_layers.py",
     ),
     Mutant("a start fences who wrote before", "speed_layer/ledger.py", (("        tables.fence(table)\n", ""),), "tests/test_two_speed_layers.py"),
     Mutant(
         "a commit is made on the version expected, or not at all",
         "hourline/tables.py",
-        (("max_commit_retries=0", "max_commit_retries=10"),),
-        "tests/test_two_speed_layers.py tests/test_protocol.py",
+        (("        max_commit_retries=0,", "        max_commit_retries=10,"),),
+        "tests/test_two_speed_layers.py",
     ),
     Mutant(
         "a publication begins before its cut is taken",
@@ -151,11 +156,13 @@ MUTANTS = [
         "a publication keeps what coverage says of others",
         "batch_layer/publish.py",
         (("        rows = pa.concat_tables([carried, others, fresh])", "        rows = pa.concat_tables([others, fresh])"),),
+        "tests/test_publications.py",
     ),
     Mutant(
         "what was counted up to the cut is not counted again",
         "hourline/merged.py",
         (("t.sequence > coalesce(h.cut, -1)", "t.sequence >= coalesce(h.cut, -1)"),),
+        "tests/test_publications.py",
     ),
     Mutant(
         "hours from before a metric's birth are missing, not partial",
@@ -172,7 +179,12 @@ MUTANTS = [
         "speed_layer/upkeep.py",
         (("        if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):\n", "        if True:\n"),),
     ),
-    Mutant("compaction keeps every row once", "hourline/tables.py", (('predicate = f"{by} >= {first} AND', 'predicate = f"{by} > {first} AND'),)),
+    Mutant(
+        "compaction keeps every row once",
+        "hourline/tables.py",
+        (('predicate = f"{by} >= {first} AND', 'predicate = f"{by} > {first} AND'),),
+        "tests/test_upkeep.py -k pruned",
+    ),
     Mutant(
         "files that a reader may still be at are kept",
         "speed_layer/upkeep.py",

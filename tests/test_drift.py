@@ -102,6 +102,7 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
     changed.cuts = dict(project.cuts)
 
     assert changed.check_answers() > 500, "nobody has taken the change up yet"
+    assert "metric 'flow' has changed; it answers by its older declaration until the speed layer starts again" in command("status", changed)
     changed.send("scans", parcels.scans(changed.random, 100, first_hour=4, hours=3))
     changed.drain()
     assert changed.check_answers() > 500, "both are written, the old one is served"
@@ -113,6 +114,7 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
     changed.recompute(everything[1:])
     changed.cuts = {key: cut for key, cut in changed.cuts.items() if key[0] != "flow"} | {k: c for k, c in project.cuts.items() if k[0] == "flow"}
     assert changed.check_answers() > 500, "an hour is missing yet"
+    assert "metric 'flow' has changed; it answers by its older declaration until 1 more hour(s) are recomputed" in command("status", changed)
     changed.cuts = {key: cut for key, cut in changed.cuts.items() if key[0] != "flow"}
     changed.recompute(everything)
     doubled = oracle.MetricRule({**flow.measures, "scans": ("sum", lambda body: 2)}, flow.dimensions, flow.where)

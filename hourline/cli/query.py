@@ -64,6 +64,9 @@ def status(
         say_json(report.model_dump())
         return
     say(f"{report.project}: {report.speed}")
+    for item in report.changing:
+        waits = "until the speed layer starts again" if item.missing is None else f"until {item.missing:,} more hour(s) are recomputed"
+        say(f"metric '{item.metric}' has changed; it answers by its older declaration {waits}")
     say_table(
         ["source", "sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag", "clock (UTC)"],
         [(s.source, s.sequence, s.accepted, s.rejected, s.duplicates, s.tombstones, s.late, s.skipped, s.lag, s.clock) for s in report.sources],

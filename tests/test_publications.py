@@ -1,0 +1,37 @@
+"""Publications one after the other on real Delta tables: none takes up what another has left, or lets go of what another has covered."""
+
+from contextlib import suppress
+from pathlib import Path
+from unittest.mock import patch
+
+from bare_tables import BareTables
+
+from batch_layer.publish import Publication
+
+
+class CrashError(Exception):
+    """The process dies here."""
+
+
+def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 0, 1, 0, 1])
+    tables.start()
+    tables.micro_batch(2)
+    tables.publish(0, 1)
+    tables.micro_batch(2)
+    with patch.object(Publication, "_commit_coverage", side_effect=CrashError), suppress(CrashError):
+        tables.publish(0)
+    tables.check()
+    tables.publish(1)  # on top of it
+    tables.check()
+    tables.micro_batch(2)
+    tables.check()
+
+
+def test_a_publication_of_some_hours_keeps_the_others_covered(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 2, 0, 1, 2, 1])
+    tables.start()
+    for size, published in ((3, (0, 2)), (2, (1,)), (2, (1, 2))):
+        tables.micro_batch(size)
+        tables.publish(*published)
+        tables.check()
