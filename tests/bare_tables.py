@@ -4,6 +4,7 @@ Deterministic, so that a killed process can do it again: the n-th micro-batch is
 """
 
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -78,9 +79,10 @@ class BareTables:
         self.sequence += 1
         self.offset += size
 
-    def publish(self, *numbers: int) -> None:
-        """Recompute these hours of both metrics, up to what is finished, and publish them."""
-        publication = Publication(self.project, TILINGS)
+    def publish(self, *numbers: int, metrics: Collection[str] = tuple(METRICS)) -> None:
+        """Recompute these hours of ``metrics``, up to what is finished, and publish them."""
+        tilings = [tiling for tiling in TILINGS if tiling.metric.name in metrics]
+        publication = Publication(self.project, tilings)
         options = self.layout.storage_options
         cut = open_table(self.layout.progress(SOURCE), options).transaction_version(SPEED_WRITER) or 0
         events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cut)])
@@ -88,7 +90,7 @@ class BareTables:
         chosen = [hour(number) for number in numbers]
         drift = [HourDrift(chosen[0], "n", 1.0, 1.0, 1.0)]
         staged = [
-            publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut, drift) for tiling in TILINGS
+            publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut, drift) for tiling in tilings
         ]
         publication.publish(staged, BASE)
 
