@@ -189,7 +189,7 @@ MUTANTS = [
         "files that a reader may still be at are kept",
         "speed_layer/upkeep.py",
         (("KEPT_HOURS = 2\n", "KEPT_HOURS = 0\n"),),
-        "tests/test_upkeep.py -m 'not stack'",
+        "tests/test_upkeep.py -k goes_on_reading",
     ),
     Mutant(
         "of duplicates within the horizon the first counts",
@@ -201,7 +201,7 @@ MUTANTS = [
         "drift of a publication that never was is not kept",
         "hourline/tables.py",
         (('        delete(drift, f"publication >= {publication}"', '        len(f"{publication}"'), (', {"unpublished": publication})', ")")),
-        "tests/test_failpoints.py -m 'not stack'",
+        "tests/test_publications.py",
     ),
     Mutant(
         "a reset metric's tiles do not count from then on",

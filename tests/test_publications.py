@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 from bare_tables import BareTables
 
+import serving_layer
 from batch_layer.publish import Publication
 from speed_layer.upkeep import keep_up
 
@@ -23,8 +24,12 @@ def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -
     with patch.object(Publication, "_commit_coverage", side_effect=CrashError), suppress(CrashError):
         tables.publish(0)
     tables.check()
+    with serving_layer.connect(tables.project) as connection:
+        assert len(connection.sql("FROM drift").fetchall()) == 2, "one of each metric, by the first publication"
     tables.publish(1)  # on top of it
     tables.check()
+    with serving_layer.connect(tables.project) as connection:
+        assert len(connection.sql("FROM drift").fetchall()) == 4
     tables.micro_batch(2)
     tables.check()
 
