@@ -168,16 +168,19 @@ MUTANTS = [
         "hours from before a metric's birth are missing, not partial",
         "speed_layer/ledger.py",
         (("known.get(tiling.name, finished + 1)", "known.get(tiling.name, 1)"),),
+        "tests/test_changed_metrics.py",
     ),
     Mutant(
         "a changed declaration takes over when all hours are covered",
         "hourline/snapshot.py",
         (("    return cut is not None and cut >= born - 1", "    return True"),),
+        "tests/test_changed_metrics.py",
     ),
     Mutant(
         "the declaration that is served is written on",
         "speed_layer/upkeep.py",
         (("        if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):\n", "        if True:\n"),),
+        "tests/test_changed_metrics.py",
     ),
     Mutant(
         "compaction keeps every row once",
