@@ -10,7 +10,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import parcels
 from speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
 from stack_project import StackProject
 from test_failpoints import CHAIN
@@ -39,9 +38,12 @@ class Disturbances:
         self.over = over
         self.counts: Counter[str] = Counter()
         """What has happened, and how often."""
+        self.hours: list[datetime] = []
+        """Those that the last check saw events in, in order."""
         self._seed = seed
         self._started: list[SpeedProcess] = []
         self._counting = threading.Lock()
+        self._reading = threading.Event()
         self._workspaces: list[list[str]] = [[], ["--workspace", str(Path(project.root) / "other")]]
 
     def note(self, what: str, about: str = "") -> None:
@@ -60,8 +62,9 @@ class Disturbances:
             if speed is None:
                 speed = self._speed()
                 speed.wait_until_ready()
-                if rand.random() < 0.5:
+                if not self._reading.is_set() or rand.random() < 0.5:
                     speed.wait_for(" records")  # however slow the machine is, some are let finish a micro-batch
+                    self._reading.set()
             self._lives(speed, rand.uniform(5, 25))
             if not self.over.is_set():
                 speed = rand.choice(endings)(speed, rand)
@@ -69,10 +72,11 @@ class Disturbances:
             self._stop(speed, rand)
 
     def disturb_recomputes(self) -> None:
-        """One recompute after the other."""
+        """One recompute after the other, once there is something to recompute."""
         rand = random.Random(f"{self._seed} recomputes")  # noqa: S311 (the same choices each time)
+        self._reading.wait(PATIENCE)
         while not self.over.wait(rand.uniform(1, 6)):
-            options = rand.choice([[], [], self._some_hours(rand)])
+            options = rand.choice([[], [], self._some_hours(rand)]) if self.hours else []
             place = f"{rand.choice(_BATCH_PLACES)} {rand.choice([1, 1, 2])}" if rand.random() < 0.35 else ""
             recompute = self._start(*options, command="recompute", failpoint=f"kill {place}" if place else "")
             match rand.randrange(3):
@@ -169,7 +173,7 @@ class Disturbances:
         deadline = time.monotonic() + seconds
         while process.process.poll() is None and time.monotonic() < deadline:
             process.family = descendants(process.process.pid) or process.family
-            time.sleep(0.3)
+            time.sleep(0.5)
         return process.process.poll() is not None
 
     def _lives(self, process: SpeedProcess, seconds: float) -> None:
@@ -192,15 +196,12 @@ class Disturbances:
             self.note(f"{command} killed at a place", place)
             return
         assert status == 0, f"{command} ended with status {status} (to be killed {place}): {_said(process)}"
-        results = [line.strip() for line in process.lines if line.startswith(("published", "left out", "nothing", "drained"))]
-        for line in results:
-            self.note(f"{command}: {line.split()[0]}", line)
+        published = [line.strip() for line in process.lines if line.startswith("published")]
+        self.note(f"{command} ended well", "; ".join(published))
 
     def _some_hours(self, rand: random.Random) -> list[str]:
-        hours = sorted({datetime.fromisoformat(record.body["at"]).astimezone(UTC) for record in list(self.project.sent["scans"]) if record.body})
-        newest = int((hours[-1] - parcels.BEGIN) / timedelta(hours=1)) if hours else 0
-        first = rand.randrange(newest + 1)
-        begin, end = (parcels.BEGIN + timedelta(hours=number) for number in (first, first + rand.randint(1, 4)))
+        first = rand.randrange(len(self.hours))
+        begin, end = self.hours[first], self.hours[min(first + rand.randrange(4), len(self.hours) - 1)] + timedelta(hours=1)
         metric = rand.choice([[], ["--metric", "flow"], ["--metric", "fragile"]])
         return ["--from", f"{begin:%Y-%m-%dT%H}", "--to", f"{end:%Y-%m-%dT%H}", "--unsettled", *metric]
 

@@ -51,6 +51,8 @@ class Soak:
         self.disturbances = Disturbances(self.project, seed, self.over)
         self.sending = threading.Lock()
         """Held while records are sent: who takes it finds all that Kafka has in ``project.sent``."""
+        self.versions: object = None
+        """Of the tables, as the last check saw them."""
         self.sequence = 0
         self.cells = 0
 
@@ -112,8 +114,9 @@ class Soak:
         with serving_layer.connect(self.project.project) as connection:
             snapshot = connection.snapshot
             reached = snapshot.progress["scans"].sequence if "scans" in snapshot.progress else 0
-            if reached == 0:
-                return  # nothing was read yet
+            versions = (snapshot.progress, snapshot.publication, [(tables.name, tables.provisional) for tables in snapshot.metrics])
+            if reached == 0 or versions == self.versions:
+                return  # nothing new; the processors have others to work for
             cuts: dict[tuple[str, datetime], int] = {(row["metric"], row["hour"]): row["cut"] for row in snapshot.coverage.to_pylist() if row["hour"]}
             with self.sending:
                 sent = {(record.partition, record.offset): record for record in self.project.sent["scans"]}
@@ -125,7 +128,8 @@ class Soak:
             assert not missed, f"progress has left out the records before {missed[:5]}"
             events = oracle.accepted(self.project.rules["scans"], [sent[address] for address in sequences], sequences)
             cells = self.project.check_snapshot(connection, {"scans": events}, cuts)
-        self.sequence, self.project.cuts = reached, cuts
+        self.versions, self.sequence, self.project.cuts = versions, reached, cuts
+        self.disturbances.hours = sorted({event.hour for event in events})
         self.cells += cells
         self.disturbances.note("check passed", f"{cells:,} cells, {len(events):,} events, up to #{reached}, {len(cuts):,} cuts")
 
