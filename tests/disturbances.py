@@ -101,8 +101,6 @@ class Disturbances:
             if process.process.poll() is None:
                 process.family = descendants(process.process.pid)
                 process.kill()
-        family = [pid for process in self._started for pid in process.family]
-        wait_until(lambda: not alive(family), "some of the processes have outlived the soak")
 
     # What is done to a speed layer.
 
@@ -120,6 +118,7 @@ class Disturbances:
         place = f"{rand.choice(_SPEED_PLACES)} {rand.choice([1, 1, 2, 5])}"
         doomed = self._speed(failpoint=f"kill {place}")
         if self._has_ended(doomed, 45):
+            assert doomed.process.returncode == -signal.SIGKILL, f"to be killed {place}: {_said(doomed)}"
             self._ends_as(doomed, "speed", place)
         else:
             self._kill_now(doomed, "speed killed")
@@ -134,6 +133,7 @@ class Disturbances:
     def _stop(self, speed: SpeedProcess, rand: random.Random) -> None:
         speed.process.send_signal(signal.SIGTERM)
         assert speed.wait() == 0, _said(speed)
+        wait_until(lambda: not alive(speed.family), f"{speed.family} outlive their parent {speed.process.pid}")
         self.note("speed stopped")
 
     def _stand_by(self, speed: SpeedProcess, rand: random.Random) -> SpeedProcess:
