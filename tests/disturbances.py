@@ -57,6 +57,7 @@ class Disturbances:
         rand = random.Random(f"{self._seed} speed")  # noqa: S311 (the same choices each time)
         endings: list[Ending] = [self._kill, self._kill, self._kill_while_it_starts, self._kill_at_a_place, self._kill_at_a_place]
         endings += [self._freeze, self._stop, self._stand_by, self._wake_a_zombie]
+        deck: list[Ending] = []
         speed: SpeedProcess | None = None
         while not self.over.is_set():
             if speed is None:
@@ -67,7 +68,8 @@ class Disturbances:
                     self._reading.set()
             self._lives(speed, rand.uniform(5, 25))
             if not self.over.is_set():
-                speed = rand.choice(endings)(speed, rand)
+                deck = deck or rand.sample(endings, len(endings))  # each has its turn
+                speed = deck.pop()(speed, rand)
         if speed is not None:
             self._stop(speed, rand)
 
