@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
+from speed_process import SpeedProcess, alive, descendants, wait_until
 from stack_project import StackProject
 from test_failpoints import CHAIN
 
@@ -24,6 +24,9 @@ _OFTEN_TIDIED = ("-c", "from speed_layer import micro_batch; micro_batch.MICRO_B
 
 Ending = Callable[[SpeedProcess, random.Random], SpeedProcess | None]
 """What is done to a speed layer, with the random choices of its loop; the one that runs then, if one does."""
+
+_PATIENCE = 1200.0
+"""A bound on what hangs; a start of Spark that takes 8 seconds alone takes minutes where much else runs."""
 
 _CONFLICT = "another process has written to the table"
 
@@ -76,7 +79,7 @@ class Disturbances:
     def disturb_recomputes(self) -> None:
         """One recompute after the other, once there is something to recompute."""
         rand = random.Random(f"{self._seed} recomputes")  # noqa: S311 (the same choices each time)
-        self._reading.wait(PATIENCE)
+        wait_until(lambda: self._reading.is_set() or self.over.is_set(), "nothing was read")
         while not self.over.wait(rand.uniform(1, 6)):
             options = rand.choice([[], [], self._some_hours(rand)]) if self.hours else []
             place = f"{rand.choice(_BATCH_PLACES)} {rand.choice([1, 1, 2])}" if rand.random() < 0.35 else ""
@@ -99,7 +102,7 @@ class Disturbances:
 
     def end(self) -> None:
         """End all that still runs, frozen or not, and wait until nothing of it is left."""
-        for process in self._started:
+        for process in list(self._started):
             if process.process.poll() is None:
                 process.family = descendants(process.process.pid)
                 process.kill()
@@ -191,7 +194,7 @@ class Disturbances:
 
     def _ends_as(self, process: SpeedProcess, command: str, place: str) -> None:
         """It ends: killed at ``place`` or, when it never came there, well."""
-        assert self._has_ended(process, PATIENCE), f"{command} does not end: {_said(process)}"
+        assert self._has_ended(process, _PATIENCE), f"{command} does not end: {_said(process)}"
         status = process.process.returncode
         wait_until(lambda: not alive(process.family), f"{process.family} outlive their parent {process.process.pid}")
         if place and status == -signal.SIGKILL:

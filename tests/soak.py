@@ -69,6 +69,8 @@ class Soak:
         except Exception as error:
             self.fail(error)
         self.over.set()
+        if self.failure or self.interrupted:
+            self.disturbances.end()  # nobody is to wait for them any more
         for thread in disturbing:
             thread.join()
         self.sent_all.set()
@@ -160,11 +162,16 @@ def main() -> int:
     seed = os.environ.get("SEED") or str(random.SystemRandom().randrange(10**6))
     folder = Path(tempfile.mkdtemp(prefix="hourline-soak-"))
     say(f"SEED={seed}, {seconds / 60:g} minutes, in {folder}")
-    with Broker(folder / "broker") as broker:
-        soak = Soak(folder / "project", broker.bootstrap, seed, seconds)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, soak.interrupt)
-        soak.run()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with Broker(folder / "broker") as broker:
+            soak = Soak(folder / "project", broker.bootstrap, seed, seconds)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, soak.interrupt)
+            soak.run()
+    except KeyboardInterrupt:  # before anything was disturbed
+        say("interrupted; nothing is left running")
+        return 130
     say(f"summary\n{soak.summary()}")
     if soak.failure:
         traceback.print_exception(soak.failure)
