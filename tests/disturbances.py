@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from speed_process import SpeedProcess, alive, descendants, wait_until
+from speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
 from stack_project import StackProject
 from test_failpoints import CHAIN
 
@@ -24,9 +24,6 @@ _OFTEN_TIDIED = ("-c", "from speed_layer import micro_batch; micro_batch.MICRO_B
 
 Ending = Callable[[SpeedProcess, random.Random], SpeedProcess | None]
 """What is done to a speed layer, with the random choices of its loop; the one that runs then, if one does."""
-
-_PATIENCE = 1200.0
-"""A bound on what hangs; a start of Spark that takes 8 seconds alone takes minutes where much else runs."""
 
 _CONFLICT = "another process has written to the table"
 
@@ -194,7 +191,7 @@ class Disturbances:
 
     def _ends_as(self, process: SpeedProcess, command: str, place: str) -> None:
         """It ends: killed at ``place`` or, when it never came there, well."""
-        assert self._has_ended(process, _PATIENCE), f"{command} does not end: {_said(process)}"
+        assert self._has_ended(process, PATIENCE), f"{command} does not end: {_said(process)}"
         status = process.process.returncode
         wait_until(lambda: not alive(process.family), f"{process.family} outlive their parent {process.process.pid}")
         if place and status == -signal.SIGKILL:

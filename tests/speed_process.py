@@ -16,7 +16,8 @@ from typing import Self
 import parcels
 from stack_project import StackProject
 
-PATIENCE = 300.0
+PATIENCE = 600.0
+"""A bound on what hangs: a start of Spark that takes 8 seconds alone takes minutes where much else runs."""
 
 
 class SpeedProcess:
