@@ -170,6 +170,7 @@ def main() -> int:
                 signal.signal(number, soak.interrupt)
             soak.run()
     except KeyboardInterrupt:  # before anything was disturbed
+        shutil.rmtree(folder)
         say("interrupted; nothing is left running")
         return 130
     say(f"summary\n{soak.summary()}")
