@@ -5,6 +5,7 @@ SETUP := .venv/.set-up
 help:
 	@echo "make demo    real flights through the whole of Hourline, checked at the end; KEEP=1 leaves it up, WORKSPACE=folder says where"
 	@echo "make test    all checks and all tests (about 10 minutes on 2 cores)"
+	@echo "make soak    processes killed every few seconds, every read compared with the oracle; SOAK_MINUTES=20, SEED=n repeats its choices"
 	@echo "make check   lint, format, types and import contracts alone"
 	@echo "make mutants breaks each rule of the protocol in a copy of the code, and shows that some test turns red"
 	@echo "make clean   removes the environment, caches and workspaces of this checkout (not the jars, which all checkouts share)"
@@ -14,6 +15,9 @@ demo: $(SETUP)
 
 test: check
 	.venv/bin/python -m pytest
+
+soak: $(SETUP)
+	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py
 
 check: $(SETUP)
 	.venv/bin/ruff check .
@@ -32,4 +36,4 @@ $(SETUP): uv.lock pyproject.toml infra/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help demo test check mutants clean
+.PHONY: help demo test soak check mutants clean

@@ -81,18 +81,24 @@ def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, 
     a, b = f"a.{quoted(measure)}", f"b.{quoted(measure)}"
     same_cell = " AND ".join(f"b.{quoted(key)} IS NOT DISTINCT FROM a.{quoted(key)}" for key in keys)
     differs = f"({b} IS DISTINCT FROM {a} OR b.hour IS NULL OR a.hour IS NULL)"
-    doubles = kinds[measure] in ("DOUBLE", "FLOAT")
-    close = f"coalesce(abs({a} - {b}) <= {TOLERANCE} * greatest(abs({a}), abs({b})), false)" if doubles else "false"
+    close = _close(a, b) if kinds[measure] in ("DOUBLE", "FLOAT") else "false"
     value = _as_number(measure, kinds)
+    total = f"(a.v IS DISTINCT FROM b.v AND NOT {_close('a.v', 'b.v')})"
     from_nothing = after.metric.measures[measure].kind in ("count", "sum", "distinct")
     amount = "coalesce(a.v, 0) - coalesce(b.v, 0)" if from_nothing and not value.startswith("NULL") else "a.v - b.v"
     return f"""
         WITH cells AS (
             SELECT coalesce(a.hour, b.hour) AS hour, count(*) FILTER ({differs}) AS cells,
                    coalesce(bool_or({differs} AND NOT {close}), false) AS beyond
-            FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell} GROUP BY ALL HAVING cells > 0
+            FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell} GROUP BY ALL
         ), b AS (SELECT hour, {value} AS v FROM {before.totals}), a AS (SELECT hour, {value} AS v FROM {after.totals})
-        SELECT hour, {amount}, cells, beyond FROM cells LEFT JOIN b USING (hour) LEFT JOIN a USING (hour) ORDER BY hour"""
+        -- A group that weighs more than before has the same mean, and the mean of all another one.
+        SELECT hour, {amount}, cells, beyond OR {total}
+        FROM cells LEFT JOIN b USING (hour) LEFT JOIN a USING (hour) WHERE cells > 0 OR {total} ORDER BY hour"""
+
+
+def _close(a: str, b: str) -> str:
+    return f"coalesce(abs({a} - {b}) <= {TOLERANCE} * greatest(abs({a}), abs({b})), false)"
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[str, str]:

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 Body = dict[str, Any]
@@ -75,12 +77,12 @@ def accepted(rule: SourceRule, sent: Iterable[Sent], sequences: Mapping[tuple[in
 
 
 def _marked(rule: SourceRule, events: list[Event]) -> list[Event]:
-    """The events, duplicates marked; after each sequence, hours further behind the clock than the horizon are forgotten."""
+    """The events, which are in order, duplicates marked; after each sequence, hours further behind the clock than the horizon are forgotten."""
     known: dict[Hour, set[Any]] = {}
     marked: list[Event] = []
     clock = datetime.min.replace(tzinfo=UTC)
-    for sequence in sorted({event.sequence for event in events}):
-        for event in (event for event in events if event.sequence == sequence):
+    for _, of_sequence in groupby(events, key=attrgetter("sequence")):
+        for event in of_sequence:
             identity = rule.id(event.body)
             duplicate = identity is not None and identity in known.get(event.hour, set())
             marked.append(replace(event, duplicate=duplicate))

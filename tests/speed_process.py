@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -16,15 +16,18 @@ from typing import Self
 import parcels
 from stack_project import StackProject
 
-PATIENCE = 120.0
+PATIENCE = 600.0
+"""A bound on what hangs: a start of Spark that takes 8 seconds alone takes minutes where much else runs."""
 
 
 class SpeedProcess:
-    """Runs from construction until it ends, is killed, or the block is left."""
+    """Runs from construction until it ends, is killed, or the block is left. ``program`` is how Python runs Hourline."""
 
-    def __init__(self, project: StackProject, *options: str, command: str = "speed") -> None:
-        arguments = [sys.executable, "-m", "hourline", command, "--project", str(project.root), *options]
-        environment = {**os.environ, "KAFKA": project.kafka}
+    def __init__(
+        self, project: StackProject, *options: str, command: str = "speed", program: Sequence[str] = ("-m", "hourline"), failpoint: str = ""
+    ) -> None:
+        arguments = [sys.executable, *program, command, "--project", str(project.root), *options]
+        environment = {**os.environ, "KAFKA": project.kafka, "HOURLINE_FAILPOINT": failpoint or os.environ.get("HOURLINE_FAILPOINT", "")}
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
         self.lines: list[str] = []
         self.family: list[int] = []

@@ -5,6 +5,7 @@ import math
 import random
 import shutil
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -106,29 +107,35 @@ class StackProject:
 
     def check_answers(self) -> int:
         """Compare every row of every metric, and every hour's state and counts; returns how many cells that were."""
-        cells = 0
         with serving_layer.connect(self.project) as connection:
-            hours = connection.sql("FROM hours").to_arrow_table().to_pylist()
-            for source, rule in self.rules.items():
-                events = self.events(source)
-                of_metrics = {}
-                for metric, metric_rule in rule.metrics.items():
-                    rows = connection.sql(f"FROM {metric}").to_arrow_table().to_pylist()
-                    cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, self.cuts))
-                    of_metrics[metric] = oracle.states(rule, metric, events, self.cuts)
-                    assert [row for row in rows if row["state"] != of_metrics[metric][row["hour"]]] == []
-                    assert {row["hour"]: row["state"] for row in hours if (row["kind"], row["name"]) == ("metric", metric)} == of_metrics[metric]
-                first = [event for event in events if not event.duplicate]
-                mine = {row["hour"]: row for row in hours if (row["kind"], row["name"]) == ("source", source)}
-                assert {hour: row["events"] for hour, row in mine.items()} == {e.hour: sum(o.hour == e.hour for o in first) for e in first}
-                assert {hour: row["state"] for hour, row in mine.items()} == {
-                    hour: oracle.weakest(states[hour] for states in of_metrics.values()) for hour in mine
-                }
-                if self.project.sources[source].clock == "event_time":
-                    assert {hour: row["late"] for hour, row in mine.items()} == oracle.late_events(rule, first)
-                    assert {hour for hour, row in mine.items() if row["settled"]} == oracle.settled_hours(rule, events)
-                cells += 3 * len(mine)
-            self.check_drift(connection)
+            return self.check_snapshot(connection, {source: self.events(source) for source in self.rules}, self.cuts)
+
+    def check_snapshot(
+        self, connection: serving_layer.Connection, events_of: Mapping[str, list[Event]], cuts: Mapping[tuple[str, datetime], int]
+    ) -> int:
+        """The same for a connection at whose snapshot these events (by source) have been accepted, and these cuts published."""
+        cells = 0
+        hours = connection.sql("FROM hours").to_arrow_table().to_pylist()
+        for source, rule in self.rules.items():
+            events = events_of[source]
+            of_metrics = {}
+            for metric, metric_rule in rule.metrics.items():
+                rows = connection.sql(f"FROM {metric}").to_arrow_table().to_pylist()
+                cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, cuts))
+                of_metrics[metric] = oracle.states(rule, metric, events, cuts)
+                assert [row for row in rows if row["state"] != of_metrics[metric][row["hour"]]] == []
+                assert {row["hour"]: row["state"] for row in hours if (row["kind"], row["name"]) == ("metric", metric)} == of_metrics[metric]
+            first = [event for event in events if not event.duplicate]
+            mine = {row["hour"]: row for row in hours if (row["kind"], row["name"]) == ("source", source)}
+            assert {hour: row["events"] for hour, row in mine.items()} == Counter(event.hour for event in first)
+            assert {hour: row["state"] for hour, row in mine.items()} == {
+                hour: oracle.weakest(states[hour] for states in of_metrics.values()) for hour in mine
+            }
+            if self.project.sources[source].clock == "event_time":
+                assert {hour: row["late"] for hour, row in mine.items()} == oracle.late_events(rule, first)
+                assert {hour for hour, row in mine.items() if row["settled"]} == oracle.settled_hours(rule, events)
+            cells += 3 * len(mine)
+        self.check_drift(connection)
         return cells
 
     def check_drift(self, connection: serving_layer.Connection) -> None:
