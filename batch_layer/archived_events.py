@@ -53,5 +53,17 @@ def tiles_of(tiling: Tiling, events: DataFrame, hours: list[datetime]) -> pa.Tab
     return tiles.sort_by([(name, "ascending") for name in ["hour", *sortable]])
 
 
+def magnitudes(tiling: Tiling, events: DataFrame) -> dict[tuple[datetime, str], float]:
+    """By hour and measure, for sums and means: the sum of the absolute values (their mean, for a mean), which bounds the error of adding them up."""
+    metric = tiling.metric
+    counted = {name: measure for name, measure in metric.measures.items() if measure.kind in ("sum", "mean")}
+    if not counted:
+        return {}
+    size = {"sum": "sum(abs(cast({0} as double)))", "mean": "avg(abs(cast({0} as double)))"}
+    sizes = [F.expr(size[measure.kind].format(f"({measure.argument})")).alias(name) for name, measure in counted.items()]
+    rows = (events.where(metric.where) if metric.where else events).groupBy("hour").agg(*sizes).toArrow().to_pylist()
+    return {(row["hour"], name): row[name] for row in rows for name in counted if row[name] is not None}
+
+
 def _timestamps(moments: list[datetime]) -> list[Column]:
     return [F.lit(sql_timestamp(moment)).cast("timestamp") for moment in moments]

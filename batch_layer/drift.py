@@ -8,9 +8,9 @@ A value goes through stages, each computed by itself; what changes from one to t
     distinct     the archived events, of each id the first                                 [declaration]
     final        what the recompute gives, by the metric as it is declared now
 
-A change of doubles within 1e-9 is called ``rounding``, whatever the stage. The two stages in the middle cost a pass over the events; they are
+A change of doubles within 1e-9 of what was added up is called ``rounding``. The two stages in the middle cost a pass over the events; they are
 computed for those hours only whose final value is another than the provisional one. ``unexplained`` is a fault: a tile that was lost, altered or
-counted twice.
+counted twice. A declaration that is not served yet has no drift, until it takes over; then all its hours have, at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,8 +25,20 @@ from hourline.merged import counted_states_sql, stored_types
 from hourline.snapshot import MetricTables
 from hourline.tiling import Tiling
 
-Replay = Callable[[list[datetime]], tuple[pa.Table, pa.Table]]
-"""The tiles of some hours by the declaration that was served: of the events that had counted, and of each id's first one."""
+
+@dataclass(frozen=True)
+class Replayed:
+    """Some hours computed again from the archived events, by the declaration that was served."""
+
+    counted: pa.Table
+    """The tiles of the events that had counted."""
+    first: pa.Table
+    """The tiles of each id's first one."""
+    magnitudes: dict[tuple[datetime, str], float]
+    """By hour and measure, how large the added numbers are: sums of doubles are off by the order of addition, also where they cancel out."""
+
+
+Replay = Callable[[list[datetime]], Replayed]
 
 
 @dataclass
@@ -76,12 +88,12 @@ class Drift:
 
     def _explain(self, tiling: Tiling, provisional: Stage, final: Stage, hours: list[datetime], found: dict[tuple[datetime, str], HourDrift]) -> None:
         """Note why the final values of ``hours`` are other than the provisional ones."""
-        counted, first = self._replay(hours)
-        expected = self._tiles_stage("expected", self._served, counted)
-        distinct = self._tiles_stage("distinct", self._served, first)
+        replayed = self._replay(hours)
+        expected = self._tiles_stage("expected", self._served, replayed.counted)
+        distinct = self._tiles_stage("distinct", self._served, replayed.first)
         changed = "unexplained" if self._served.declaration == tiling.declaration else "declaration"
         for before, after, cause in ((provisional, expected, "unexplained"), (expected, distinct, "duplicate"), (distinct, final, changed)):
-            _note(found, (change for change in changes(self._connection, before, after) if change.hour in hours), cause)
+            _note(found, (change for change in changes(self._connection, before, after, replayed.magnitudes) if change.hour in hours), cause)
 
     def _tiles_stage(self, name: str, declared: Tiling | MetricTables, tiles: pa.Table) -> Stage:
         self._connection.register(f"_{name}", tiles)
@@ -98,6 +110,7 @@ class Drift:
 
 def _note(found: dict[tuple[datetime, str], HourDrift], what: Iterable[Change], cause: str) -> None:
     for change in what:
-        name = cause if change.beyond_rounding else "rounding"
+        # Whatever changes with the late events is their doing, however little it is.
+        name = cause if change.beyond_rounding or cause == "late" else "rounding"
         if entry := found.get((change.hour, change.measure)):
             entry.causes.append({"cause": name, "amount": change.amount, "cells": change.cells})

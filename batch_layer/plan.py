@@ -7,6 +7,7 @@ from typing import Any
 from hourline.database import open_database
 from hourline.declarations import Project, declaration_hash
 from hourline.hours import Clock, HourRange, wall_clock
+from hourline.snapshot import take_snapshot
 
 _REASONS = {"provisional": "never covered", "revised": "revised", "missing": "new metric", "final": "asked for"}
 
@@ -34,6 +35,14 @@ def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall
 def plan_range(project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
     """All hours of the range in which a source has events, whether they want recomputing or not."""
     return [wanted for wanted in _hours(project, metrics, clock) if wanted.hour in hours]
+
+
+def not_taken_up(project: Project) -> list[str]:
+    """The metrics that are new or have changed since the speed layer started: there is nothing to plan for them until it starts again."""
+    snapshot = take_snapshot(project)
+    there = {tables.name for tables in snapshot.metrics}
+    metrics = [metric for metric in project.metrics.values() if metric.source in snapshot.progress]
+    return [m.name for m in metrics if f"{m.name}_{declaration_hash(project.sources[m.source], m)}" not in there]
 
 
 def done_meanwhile(project: Project, planned: list[Wanted], clock: Clock = wall_clock) -> list[Wanted]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import duckdb
+import pyarrow as pa
 
 from hourline.declarations import Metric
 from hourline.measures import quoted
@@ -65,9 +66,14 @@ def totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[da
     return {(hour, name): value for hour, *values in rows for name, value in zip(stage.metric.measures, values, strict=True)}
 
 
-def changes(connection: duckdb.DuckDBPyConnection, before: Stage, after: Stage) -> Iterator[Change]:
-    """What changed of the measures that both stages have."""
+def changes(
+    connection: duckdb.DuckDBPyConnection, before: Stage, after: Stage, magnitudes: Mapping[tuple[datetime, str], float] | None = None
+) -> Iterator[Change]:
+    """What changed of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, where they are known."""
     kinds = _kinds(connection, after)
+    known = [{"hour": hour, "measure": measure, "size": size} for (hour, measure), size in (magnitudes or {}).items()]
+    columns = pa.schema({"hour": pa.timestamp("us", tz="UTC"), "measure": pa.string(), "size": pa.float64()})
+    connection.register("_magnitudes", pa.Table.from_pylist(known, columns))
     for measure in [name for name in after.metric.measures if name in before.metric.measures]:
         for hour, *values in connection.execute(_changes_sql(before, after, measure, kinds)).fetchall():
             yield Change(hour, measure, *values)
@@ -87,18 +93,18 @@ def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, 
     from_nothing = after.metric.measures[measure].kind in ("count", "sum", "distinct")
     amount = "coalesce(a.v, 0) - coalesce(b.v, 0)" if from_nothing and not value.startswith("NULL") else "a.v - b.v"
     return f"""
-        WITH cells AS (
+        WITH m AS (SELECT hour, size FROM _magnitudes WHERE measure = '{measure}'), cells AS (
             SELECT coalesce(a.hour, b.hour) AS hour, count(*) FILTER ({differs}) AS cells,
                    coalesce(bool_or({differs} AND NOT {close}), false) AS beyond
-            FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell} GROUP BY ALL
+            FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell} LEFT JOIN m ON m.hour = coalesce(a.hour, b.hour) GROUP BY ALL
         ), b AS (SELECT hour, {value} AS v FROM {before.totals}), a AS (SELECT hour, {value} AS v FROM {after.totals})
         -- A group that weighs more than before has the same mean, and the mean of all another one.
         SELECT hour, {amount}, cells, beyond OR {total}
-        FROM cells LEFT JOIN b USING (hour) LEFT JOIN a USING (hour) WHERE cells > 0 OR {total} ORDER BY hour"""
+        FROM cells LEFT JOIN b USING (hour) LEFT JOIN a USING (hour) LEFT JOIN m USING (hour) WHERE cells > 0 OR {total} ORDER BY hour"""
 
 
 def _close(a: str, b: str) -> str:
-    return f"coalesce(abs({a} - {b}) <= {TOLERANCE} * greatest(abs({a}), abs({b})), false)"
+    return f"coalesce(abs({a} - {b}) <= {TOLERANCE} * greatest(abs({a}), abs({b}), coalesce(m.size, 0)), false)"
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[str, str]:

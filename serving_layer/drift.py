@@ -28,7 +28,7 @@ class DriftCause(BaseModel):
 
 
 class DriftReport(BaseModel):
-    """``recomputed`` counts the publications of an hour of a metric; ``causes`` are those in which anything changed."""
+    """``recomputed`` counts the publications of an hour of a metric; ``causes`` are those in which anything changed beyond the order of additions."""
 
     recomputed: int
     changed: int
@@ -44,7 +44,7 @@ def drift_report(connection: Connection, hour: datetime | None = None, metric: s
         conditions.append(f"metric = '{metric}'")
     chosen = f"FROM drift WHERE {' AND '.join(conditions)}"
     counts = connection.sql(
-        f"SELECT count(DISTINCT (hour, metric, published)), count(DISTINCT (hour, metric, published)) FILTER (cause IS NOT NULL) {chosen}"
+        f"SELECT count(DISTINCT (hour, metric, published)), count(DISTINCT (hour, metric, published)) FILTER (cause <> 'rounding') {chosen}"
     )
     ((recomputed, changed),) = counts.fetchall()
     rows = connection.sql(f"SELECT * EXCLUDE (cut) {chosen} AND cause IS NOT NULL ORDER BY hour, metric, published, measure, cause")

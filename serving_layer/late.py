@@ -81,7 +81,8 @@ def late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:
 
 def _moved_before(connection: Connection) -> defaultdict[tuple[str, datetime], dict[str, Move]]:
     """By late events that a recompute has counted since; kept as drift."""
-    rows = connection.sql("SELECT metric, hour, measure, sum(amount), sum(cells) FROM drift WHERE cause = 'late' GROUP BY ALL").fetchall()
+    amount = "CASE WHEN count(amount) = count(*) THEN sum(amount) END"
+    rows = connection.sql(f"SELECT metric, hour, measure, {amount}, sum(cells) FROM drift WHERE cause = 'late' GROUP BY ALL").fetchall()
     moved: defaultdict[tuple[str, datetime], dict[str, Move]] = defaultdict(dict)
     for metric, hour, measure, amount, cells in rows:
         moved[metric, hour][measure] = Move(amount=amount, cells=cells)

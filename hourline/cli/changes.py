@@ -87,22 +87,22 @@ def drift(
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
         return
-    if report.causes:
+    if told := [c for c in report.causes if c.cause != "rounding"]:
         say_table(
             ["hour (UTC)", "metric", "measure", "settled", "provisional", "final", "cause", "amount", "groups"],
             [
                 (c.hour, c.metric, c.measure, _number(c.settled), _number(c.provisional), _number(c.final), c.cause, _signed(c.amount), c.cells)
-                for c in report.causes
+                for c in told
             ],
             right=["settled", "provisional", "final", "amount", "groups"],
         )
         say("")
-    say(_summary(report))
+    say(_summary(report, narrowed=bool(hour or metric)))
 
 
-def _summary(report: "DriftReport") -> str:
+def _summary(report: "DriftReport", *, narrowed: bool) -> str:
     if not report.recomputed:
-        return "nothing has been recomputed yet"
+        return "nothing of that was ever recomputed" if narrowed else "nothing has been recomputed yet"
     hours: Counter[str] = Counter()
     for cause, *_ in {(c.cause, c.hour, c.metric, c.published) for c in report.causes}:
         hours[cause] += 1
@@ -129,7 +129,7 @@ def _late_rows(found: Iterable["LateHour"]) -> Iterable[tuple[object, ...]]:
 
 
 def _moved(measure: str, move: "Move") -> str:
-    return f"{measure} {_signed(move.amount)}" if move.amount else f"{measure} in {move.cells:,} group(s)"
+    return f"{measure} {_signed(move.amount)}" if move.amount else f"{measure} changed"
 
 
 def _signed(amount: float | None) -> str:

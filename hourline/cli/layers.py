@@ -45,6 +45,7 @@ def speed(
     """Run the speed layer (and Kafka, unless the settings name one) until Ctrl-C."""
     declared = load(project, workspace)
     from hourline.background import announce
+    from hourline.check import refuse_unresolved
     from hourline.lease import lease
     from infra.kafka import kafka_of
     from speed_layer.run import run, warmed_up
@@ -52,6 +53,8 @@ def speed(
     with _stop_on_signal() as stop, ExitStack() as held:
         if standby:
             spark = _stand_by(declared, stop, held)
+            declared = load(project, workspace)  # as it is now, not as it was when the wait began
+            refuse_unresolved(spark, declared)
         else:
             held.enter_context(lease(declared.workspace, "speed"))
         kafka = held.enter_context(kafka_of(declared, join=False))
@@ -95,6 +98,7 @@ def plan(project: ProjectFolder = Path(), workspace: Workspace = None, metric: M
     from batch_layer.plan import plan as plan_hours
 
     wanted = plan_hours(declared, _metrics(declared, metric))
+    _tell_not_taken_up(declared)
     if format is ReportFormat.JSON:
         say_json([{"metric": item.metric, "hour": item.hour, "reason": item.reason, "events": item.events} for item in wanted])
     elif wanted:
@@ -120,6 +124,7 @@ def recompute(
     from batch_layer.recompute import recompute as recompute_hours
 
     metrics = _metrics(declared, metric)
+    _tell_not_taken_up(declared)
     if start is not None and end is not None:
         hours = parse_range(start, end)
         if hours.start > wall_clock():
@@ -133,6 +138,13 @@ def recompute(
         return
     note(f"recomputing {len({item.hour for item in wanted})} hour(s) of {len({item.metric for item in wanted})} metric(s); starting Spark")
     recompute_hours(declared, wanted, on_waiting=_report_waiting, on_left_out=_report_left_out, on_published=_report_published)
+
+
+def _tell_not_taken_up(project: "Project") -> None:
+    from batch_layer.plan import not_taken_up
+
+    for name in not_taken_up(project):
+        note(f"metric '{name}' is new or has changed: the speed layer takes it up when it starts again (`hourline down`, `hourline up`)")
 
 
 def _metrics(project: "Project", names: list[str] | None) -> list[str] | None:

@@ -65,7 +65,11 @@ def status(
         return
     say(f"{report.project}: {report.speed}")
     for item in report.changing:
-        waits = "until the speed layer starts again" if item.missing is None else f"until {item.missing:,} more hour(s) are recomputed"
+        waits = (
+            "until the speed layer starts again"
+            if item.missing is None
+            else f"until the {item.missing:,} hour(s) it lacks have settled and are recomputed"
+        )
         say(f"metric '{item.metric}' has changed; it answers by its older declaration {waits}")
     say_table(
         ["source", "sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag", "clock (UTC)"],

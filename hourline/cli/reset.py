@@ -92,6 +92,8 @@ def _named(project: "Project", text: str) -> tuple[str, str]:
     if len(found) > 1:
         raise UsageError(f"'{name}' is a source and a metric; say source:{name} or metric:{name}")
     if not found:
+        if others := [one for one, declared in of_kind.items() if name in declared]:
+            raise UsageError(f"'{name}' is a {others[0]}, not a {kind}")
         allowed = [*project.sources, *project.metrics]
         raise UsageError(f"there is no source or metric '{text}'{did_you_mean(text, allowed)}")
     return found[0], name
