@@ -30,13 +30,13 @@ HOUR_SECONDS = 3600
 
 SOURCE = """\
 topic: events
-fields: {key: string, user: string, amount: double, at: long}
+fields: {event: string, user: string, amount: double, at: long}
 event_time: {expression: at, encoding: epoch_seconds}
 """
 METRIC = """\
 source: events
-dimensions: {shard: substring(user, 1, 2)}
-measures: {events: count, amount: sum(amount)}
+dimensions: {shard: "substring(user, 1, 2)"}
+measures: {events: count, amount: "sum(amount)"}
 """
 SETTINGS = """\
 name: duplicates
@@ -77,7 +77,9 @@ def fill(bootstrap: str, events: int) -> int:
             repeated += 1
         else:
             at = 1_700_000_000 + number * 3 * HOUR_SECONDS // events
-            value = json.dumps({"key": f"event-{number}", "user": f"{rand.randrange(100_000):05d}", "amount": rand.random() * 100, "at": at}).encode()
+            value = json.dumps(
+                {"event": f"event-{number}", "user": f"{rand.randrange(100_000):05d}", "amount": rand.random() * 100, "at": at}
+            ).encode()
             sent.append(value)
         producer.produce("events", value)
         if number % 10_000 == 0:
@@ -90,7 +92,7 @@ def make(folder: Path, *, with_id: bool) -> Path:
     """A project that reads the topic."""
     for name, text in {
         "hourline.yaml": SETTINGS,
-        "sources/events.yaml": SOURCE + ("id: key\n" if with_id else ""),
+        "sources/events.yaml": SOURCE + ("id: event\n" if with_id else ""),
         "metrics/traffic.yaml": METRIC,
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -21,13 +21,18 @@ _JSON = {
 }
 
 
+KEY, VALUE = "$key", "$value"
+"""What a record's key and value are called here: no field can have these names."""
+
+
 def admit(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
     """Judge Kafka records (key, value, topic, partition, offset, arrived).
 
-    Returns topic, partition, offset, arrived; ``outcome`` (accepted, rejected, tombstone) and, unless accepted, ``reason``, key and value;
+    Returns topic, partition, offset, arrived; ``outcome`` (accepted, rejected, tombstone) and, unless accepted, ``reason``, KEY and VALUE;
     event_time, hour (UTC) and the declared fields, null unless accepted. ``event_time_type`` is the Spark type of the event time's expression.
     """
-    text = F.col("value").cast("string")
+    records = records.withColumnsRenamed({"key": KEY, "value": VALUE})
+    text = F.col(VALUE).cast("string")
     valid = F.is_valid_utf8(text)
     # Spark's JSON reader stops after the first value and overlooks what follows it. Inside an array that ends with a mark of ours, it cannot.
     whole = f"r array<struct<{_json_fields(source)}>>, e int, _corrupt string"
@@ -42,7 +47,7 @@ def admit(records: DataFrame, source: Source, event_time_type: str) -> DataFrame
     judged = parsed.select("*", *fields).withColumn("_time", _event_time(source.event_time, event_time_type))
     judged = judged.withColumn("reason", _reason(source)).withColumn(
         "outcome",
-        F.when(F.col("value").isNull(), "tombstone").when(F.col("reason").isNull(), "accepted").otherwise("rejected"),
+        F.when(F.col(VALUE).isNull(), "tombstone").when(F.col("reason").isNull(), "accepted").otherwise("rejected"),
     )
     accepted = F.col("outcome") == "accepted"
     refused = F.col("outcome") == "rejected"
@@ -53,8 +58,8 @@ def admit(records: DataFrame, source: Source, event_time_type: str) -> DataFrame
         "arrived",
         "outcome",
         "reason",
-        F.when(refused, F.col("key")).alias("key"),
-        F.when(refused, F.col("value")).alias("value"),
+        F.when(refused, F.col(KEY)).alias(KEY),
+        F.when(refused, F.col(VALUE)).alias(VALUE),
         F.when(accepted, F.col("_time")).alias("event_time"),
         F.when(accepted, F.date_trunc("hour", F.col("_time"))).alias("hour"),
         *(F.when(accepted, F.col(name)).alias(name) for name in source.fields),
@@ -83,7 +88,7 @@ def _reason(source: Source) -> Column:
     """Why a record is rejected, in words; null when it is accepted (or a tombstone)."""
     parsed, text, time = F.col("_parsed"), F.col("_text"), F.col("_time")
     one = (F.size(parsed["r"]) == 1) & parsed["r"][0].isNotNull() & parsed["e"].isNotNull()
-    reason = F.when(F.length("value") == 0, "empty value").when(~F.col("_valid"), "invalid UTF-8")
+    reason = F.when(F.length(F.col(VALUE)) == 0, "empty value").when(~F.col("_valid"), "invalid UTF-8")
     reason = reason.when(parsed["_corrupt"].isNotNull() | ~F.coalesce(one, F.lit(False)), _malformed(source, text))
     for name, field in source.fields.items():
         if field.required:
@@ -102,7 +107,7 @@ def _reason(source: Source) -> Column:
         reason = reason.when(
             time >= F.lit(source.latest), F.concat(F.lit("event time "), stamp, F.lit(f" is not before {source.latest:%Y-%m-%dT%H:%MZ}"))
         )
-    return F.when(F.col("value").isNotNull(), reason)
+    return F.when(F.col(VALUE).isNotNull(), reason)
 
 
 def _malformed(source: Source, text: Column) -> Column:

@@ -16,6 +16,7 @@ from hourline.declarations import Project
 from hourline.hours import HOUR, Clock
 from hourline.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
 from hourline.tiling import Tiling, counted, with_derived
+from speed_layer.door import KEY, VALUE
 from speed_layer.known_ids import KnownIds
 from speed_layer.ledger import Ledger
 from speed_layer.rereading import Rereading, drop_judged_anew
@@ -116,11 +117,15 @@ class MicroBatch:
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
         identified = rows.append_column("topic_id", pa.array([self.topic_id] * rows.num_rows, pa.string()))
-        for outcome, table, schema in (
-            ("accepted", self.ledger.events, self.ledger.events_schema),
-            ("rejected", self.ledger.rejected, REJECTED_SCHEMA),
+        accepted = identified.filter(pc.equal(rows["outcome"], "accepted"))
+        rejected = identified.filter(pc.equal(rows["outcome"], "rejected"))
+        # A field may be called key or value, too: of a rejected record there are no fields.
+        rejected = rejected.drop_columns([name for name in ("key", "value") if name in rejected.column_names])
+        rejected = rejected.rename_columns({KEY: "key", VALUE: "value"})
+        for chosen, table, schema in (
+            (accepted, self.ledger.events, self.ledger.events_schema),
+            (rejected, self.ledger.rejected, REJECTED_SCHEMA),
         ):
-            chosen = identified.filter(pc.equal(rows["outcome"], outcome))
             if chosen.num_rows:
                 self.ledger.append(table, schema, chosen, sequence)
 

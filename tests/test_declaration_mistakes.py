@@ -113,7 +113,8 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
         (
             "derived: {Hour: b}",
             "derived.Hour: got the name 'Hour', which Hourline uses itself: choose another than "
-            "arrived, duplicate, event_time, hour, offset, partition, reason, sequence, topic, topic_id",
+            "_corrupt, _parsed, _text, _time, _valid, arrived, duplicate, event_time, hour, id_hash, offset, outcome, partition, reason, sequence, "
+            "topic, topic_id",
         ),
         ("derived: {1st: b}", "derived.1st: got the name '1st', allowed are letters, digits and _, not starting with a digit"),
         (f"name: {'n' * 64}", "name: got a name of 64 characters, allowed are 63"),

@@ -188,19 +188,22 @@ def test_doubles_that_cancel_out_are_no_fault(kafka: str, tmp_path: Path) -> Non
         tmp_path,
         {
             "hourline.yaml": 'name: doubles\nkafka: {bootstrap: "${KAFKA}"}\n',
-            "sources/payments.yaml": "topic: doubles\nfields: {at: string, amount: double}\nevent_time: at\npartitions: 3\n",
-            "metrics/total.yaml": "source: payments\nmeasures: {payments: count, total: sum(amount), mean: mean(amount)}\n",
+            "sources/payments.yaml": "topic: doubles\nfields: {at: string, value: double, key: string}\nevent_time: at\npartitions: 3\n",
+            "metrics/total.yaml": "source: payments\nmeasures: {payments: count, total: sum(value), mean: mean(value)}\n",
         },
     )
     project = StackProject(tmp_path, kafka, {})
     amounts = [0.1, 0.2, 3.3, 1e15, -1e15] * 40
     for part in range(5):
-        project.send("payments", [{"at": "2024-05-06T20:10:00Z", "amount": amount} for amount in amounts[part::5] + amounts[:7]])
+        project.send("payments", [{"at": "2024-05-06T20:10:00Z", "value": amount, "key": "k"} for amount in amounts[part::5] + amounts[:7]])
         project.drain()
-    project.send("payments", [{"at": "2024-05-06T23:10:00Z", "amount": 1.0}])
+    project.send("payments", [{"at": "2024-05-06T23:10:00Z", "value": 1.0}])
     project.drain()
-    project.send("payments", [{"at": "2024-05-06T20:11:00Z", "amount": 0.25}])
+    project.send("payments", [{"at": "2024-05-06T20:11:00Z", "value": 0.25}])
+    project.send_refused("payments", [b'{"key": "a", "value": "b"}'])
     project.drain()
+    assert [row["value"] for row in project.table("rejected", "payments")] == [b'{"key": "a", "value": "b"}'], "the record's, not the field"
+    assert {row["key"] for row in project.table("events", "payments")} == {"k", None}, "the field, not the record's"
     project.recompute()
     causes = {(c.measure, c.cause) for c in report(project).causes}
     assert ("payments", "late") in causes
