@@ -7,14 +7,13 @@ event could be counted twice or not at all.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline.declarations import Metric, Project, Source, declaration_hash, from_stored
+from hourline.declarations import DeclaredMetric, Metric, Project, declaration_hash, from_stored
 from hourline.errors import TableError
 from hourline.layout import COVERAGE_SCHEMA, DECLARATION, Layout
 from hourline.tables import exists, open_table
@@ -35,11 +34,9 @@ class SourceProgress:
 
 
 @dataclass(frozen=True)
-class MetricTables:
+class MetricTables(DeclaredMetric):
     """The tables of one declaration of a metric; a changed metric has two of them until the new one takes over."""
 
-    source: Source
-    metric: Metric
     provisional: int
     """The version of its provisional table."""
     born: int
@@ -48,16 +45,6 @@ class MetricTables:
     """The version of its final table that coverage pins; None: nothing was published."""
     served: bool = True
     """Whether answers come from this declaration."""
-
-    @cached_property
-    def declaration(self) -> str:
-        """The hash of the declaration."""
-        return declaration_hash(self.source, self.metric)
-
-    @property
-    def name(self) -> str:
-        """The metric's name and the declaration, as in the names of tables."""
-        return f"{self.metric.name}_{self.declaration}"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """A metric as a Spark aggregation: the one function that both layers run, over a micro-batch and over hours of archived events."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -9,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hourline.declarations import Metric, Source, declaration_hash
+from hourline.declarations import DeclaredMetric, Metric, Source
 from hourline.measures import UnsuitableArgumentError, partials
 
 
@@ -22,25 +21,13 @@ class UnresolvedError(Exception):
 
 
 @dataclass(frozen=True)
-class Tiling:
+class Tiling(DeclaredMetric):
     """A metric resolved against its source: how its tiles are computed, and what their columns are."""
 
-    source: Source
-    metric: Metric
     states: dict[str, str]
     """Stored column -> Spark SQL aggregate."""
     schema: pa.Schema
     """hour, the dimensions, the states."""
-
-    @cached_property
-    def declaration(self) -> str:
-        """The hash of the metric's declaration."""
-        return declaration_hash(self.source, self.metric)
-
-    @property
-    def name(self) -> str:
-        """The metric's name and the declaration: a metric that has changed is computed twice until the new declaration takes over."""
-        return f"{self.metric.name}_{self.declaration}"
 
     def tiles(self, events: DataFrame) -> DataFrame:
         """Partial states per hour and dimensions; ``events`` as ``counted`` gives them."""

@@ -210,7 +210,7 @@ MUTANTS = [
         "a reset metric's tiles do not count from then on",
         "speed_layer/reset.py",
         (('{**m, "born": sequence + 1}', "{**m}"),),
-        "tests/test_reset.py -k Protocol",
+        "tests/test_protocol_resets.py",
     ),
 ]
 

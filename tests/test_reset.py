@@ -6,28 +6,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import oracle
 import parcels
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import rule
 from speed_process import SpeedProcess
 from stack_project import StackProject, write_project
 from test_command_line import Failing, declared, failing  # noqa: F401 (fixtures)
 from test_killed_speed_layer import leave_rows
-from test_protocol import CrashError, Protocol
 
 import serving_layer
 from batch_layer.plan import plan_range
@@ -35,9 +28,7 @@ from hourline import snapshot
 from hourline.declarations import load_project
 from hourline.errors import BrokerError, UsageError
 from hourline.hours import HourRange
-from hourline.layout import PROGRESS_SCHEMA
 from hourline.lease import lease
-from hourline.reading import offsets_in, reading_of
 from infra.topics import ensure_topic, offsets_at
 from serving_layer.status import SourceStatus, project_status
 from speed_layer.reset import MetricReset, SourceReset, Target
@@ -256,7 +247,7 @@ def test_a_time_is_looked_up_in_kafka(kafka: str) -> None:
     ("arguments", "said"),
     [
         (["flwo", "--yes"], "there is no source or metric 'flwo' — did you mean 'flow'?"),
-        (["source:flow", "--yes"], "there is no source or metric 'source:flow'"),
+        (["source:flow", "--yes"], "'flow' is a metric, not a source"),
         (["flow", "--to", "earliest", "--yes"], "--to is where to read a source on"),
         (["scans", "--to", "noon", "--yes"], "got --to noon, allowed are earliest, latest"),
         (["scans", "--to", "2024-05-06T20:00:00", "--yes"], "a time with its offset from UTC"),
@@ -280,56 +271,6 @@ def test_a_running_speed_layer_is_to_be_stopped_first(failing: Failing, declared
     with lease(declared / ".hourline", "speed"):
         assert "stop it with `hourline down`" in failing.sentence("reset", "scans", "--yes", folder=declared, status=1)
 
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(1, 9)), max_size=12))
-def test_what_was_read_and_skipped_is_told_as_by_counting_offsets(steps: list[tuple[bool, int, int]]) -> None:
-    rows: list[dict[str, Any]] = []
-    at, read, jumped = 0, set[int](), set[int]()
-    for sequence, (is_reset, position, count) in enumerate(steps, start=1):
-        row: dict[str, Any] = {"sequence": sequence, "topic_id": "t", "offsets": [], "position": None}
-        if is_reset:
-            unread = max(read, default=-1) + 1
-            row["position"] = [{"partition": 1, "unread": unread, "offset": position}]
-            jumped |= set(range(unread, position))
-            at = position
-        else:
-            row["offsets"] = [{"partition": 1, "first": at, "last": at + count - 1}]
-            read |= set(range(at, at + count))
-            at += count
-        rows.append(row)
-    other = {"sequence": 0, "topic_id": "another", "offsets": [{"partition": 1, "first": 0, "last": 99}], "position": None}
-    columns = pa.schema([PROGRESS_SCHEMA.field(name) for name in ("sequence", "topic_id", "offsets", "position")])
-    found = reading_of(pa.Table.from_pylist([other, *rows], columns), "t")
-    assert found.next_offsets.get(1, 0) == at
-    assert {offset for first, end in found.read.get(1, []) for offset in range(first, end)} == read
-    assert offsets_in(found.skipped.get(1, [])) == len(jumped - read)
-
-
-class ProtocolWithResets(Protocol):
-    """The protocol's random walk, in which metrics are reset too, by a process that may die before any of its commits."""
-
-    @rule(name=st.sampled_from(["totals", "copies"]), survived=st.none() | st.integers(0, 2))
-    def reset_metric(self, name: str, survived: int | None) -> None:
-        if not self.finished or name not in self.project.metrics:
-            return
-        commits = iter(range(10))
-
-        def reached(place: str) -> None:
-            if place.startswith("before") and next(commits) == survived:
-                raise CrashError
-
-        planned = MetricReset(self.project, self.project.metrics[name])
-        with patch("hourline.failpoints.reached", reached), suppress(CrashError):
-            planned.apply(NOW)
-        self.whole.discard(name)
-        self.reads_are_exact()
-        self.restart()
-
-
-TestProtocolWithResets = ProtocolWithResets.TestCase
-TestProtocolWithResets.settings = settings(
-    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "8")), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
-)
 
 Address = tuple[int, int]
 

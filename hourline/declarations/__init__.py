@@ -2,7 +2,7 @@
 
 from hourline.declarations.event_time import EventTime
 from hourline.declarations.fields import Field
-from hourline.declarations.identity import declaration_hash
+from hourline.declarations.identity import DeclaredMetric, declaration_hash
 from hourline.declarations.loading import load_project
 from hourline.declarations.measure import Measure, MeasureKind
 from hourline.declarations.metric import Metric
@@ -14,6 +14,7 @@ from hourline.declarations.stored import from_stored, to_stored
 
 __all__ = [
     "BatchSettings",
+    "DeclaredMetric",
     "EventTime",
     "Field",
     "KafkaSettings",

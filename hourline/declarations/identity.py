@@ -4,6 +4,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 
 from hourline.declarations.metric import Metric
 from hourline.declarations.source import Source
@@ -35,6 +37,24 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     }
     canonical = json.dumps(counted, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class DeclaredMetric:
+    """One declaration of a metric, with the source it is declared over; a metric that has changed has two until the newer one takes over."""
+
+    source: Source
+    metric: Metric
+
+    @cached_property
+    def declaration(self) -> str:
+        """The hash of the declaration."""
+        return declaration_hash(self.source, self.metric)
+
+    @property
+    def name(self) -> str:
+        """The metric's name and the declaration, as in the names of tables."""
+        return f"{self.metric.name}_{self.declaration}"
 
 
 def _words(expressions: Iterable[str]) -> set[str]:
