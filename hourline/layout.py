@@ -6,8 +6,9 @@
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
-    <tables>/coverage                            which version of final counts, and the cut of each covered hour
+    <tables>/coverage                            which version of final counts, the cut of each covered hour, and which hours are blocked
     <tables>/drift                               by how much each recomputed hour changed, and why
+    <tables>/quality                             what the audit of each recomputed hour found, expectation by expectation
 
 ``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers, hence other tables.
 All timestamps are microseconds in UTC; every column is nullable, since writers differ in what they take for NOT NULL.
@@ -65,12 +66,16 @@ COVERAGE_SCHEMA = pa.schema(
         "declaration": pa.string(),
         "source": pa.string(),
         "hour": TIMESTAMP,  # null in the one row that says: this declaration has taken over the metric's name
+        # null where the hour is blocked and was never published
         "cut": pa.int64(),
         "version": pa.int64(),  # of the final table; the highest one of a metric is the one that counts, for all its hours
         "published": TIMESTAMP,
+        # null but for a blocked hour: the cut of the recompute that did not pass its audit, and the version of the staged table that holds its rows
+        "blocked_cut": pa.int64(),
+        "staged": pa.int64(),
+        "expectations": pa.string(),  # the hash of those it was audited with; empty if the audit itself failed
     }
 )
-
 
 DRIFT_SCHEMA = pa.schema(
     {
@@ -87,6 +92,32 @@ DRIFT_SCHEMA = pa.schema(
         "provisional": pa.float64(),
         "final": pa.float64(),
         "causes": pa.list_(pa.struct({"cause": pa.string(), "amount": pa.float64(), "cells": pa.int64()})),
+    }
+)
+
+QUALITY_SCHEMA = pa.schema(
+    {
+        "publication": pa.int64(),  # the version of coverage that says what came of it; beyond the newest one it never came about
+        "audited": TIMESTAMP,
+        "source": pa.string(),
+        "metric": pa.string(),  # null: it is about the source's events, hence about all metrics over them
+        "declaration": pa.string(),
+        "hour": TIMESTAMP,
+        "cut": pa.int64(),
+        # by Great Expectations' name; or `audit`: the audit itself failed, `accepted`: a person has overruled it
+        "expectation": pa.string(),
+        "about": pa.string(),  # the column, or columns
+        "parameters": pa.string(),  # as JSON
+        "origin": pa.string(),  # declaration, user, history, person
+        "severity": pa.string(),  # fail, warn
+        "success": pa.bool_(),
+        # numbers where there are some: what was found, and between which bounds it was expected
+        "observed": pa.float64(),
+        "lower": pa.float64(),
+        "upper": pa.float64(),
+        "unexpected": pa.int64(),  # how many rows failed
+        "found": pa.string(),  # in words
+        "rows": pa.list_(pa.string()),  # failing rows with their keys, as JSON, a few of them
     }
 )
 
@@ -130,6 +161,10 @@ class Layout:
     @property
     def drift(self) -> str:
         return f"{self.root}/drift"
+
+    @property
+    def quality(self) -> str:
+        return f"{self.root}/quality"
 
 
 def sql_timestamp(moment: datetime) -> str:
