@@ -27,11 +27,14 @@ class ArchivedEvents:
         self._source = source
         self._events = with_derived(events.where(within & (F.col("sequence") <= cut)), source)
 
-    def first_of_each_id(self) -> DataFrame:
-        """Of the events of one id in one hour the first; those without an id cannot be told apart: each of them counts."""
-        if self._source.id is None:
-            return counted(self._events, self._source)
-        return counted(self._numbered().where(F.col("_first")).drop("_first"), self._source)
+    def marked(self) -> DataFrame:
+        """All of them, with ``_counts``: of the events of one id in one hour the first, if the source's condition lets it through.
+
+        Events without an id cannot be told apart: each of them counts.
+        """
+        events = self._numbered() if self._source.id else self._events.withColumn("_first", F.lit(True))
+        condition = F.expr(self._source.where or "true")
+        return events.withColumn("_counts", F.coalesce(F.col("_first") & condition, F.lit(False))).drop("_first")
 
     def counted_before(self, cuts: Mapping[datetime, int]) -> DataFrame:
         """The events that had counted: up to the earlier cut of their hour the first of each id, after it those not recognised as duplicates."""
@@ -44,6 +47,11 @@ class ArchivedEvents:
         identity = F.expr(self._source.id or "null")
         arrivals = Window.partitionBy("hour", identity).orderBy("sequence", "partition", "offset")
         return self._events.withColumn("_first", (F.row_number().over(arrivals) == 1) | identity.isNull())
+
+
+def counting(marked: DataFrame) -> DataFrame:
+    """The events that count, of those that ``marked`` gives."""
+    return marked.where("_counts").drop("_counts")
 
 
 def tiles_of(tiling: Tiling, events: DataFrame, hours: list[datetime]) -> pa.Table:

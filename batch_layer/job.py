@@ -1,29 +1,28 @@
-"""One job of a recompute: take a cut, aggregate, stage, publish; all metrics of a chunk of hours at once."""
+"""One job of a recompute: take a cut, aggregate, stage, audit, publish; all metrics of a chunk of hours at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-import duckdb
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from batch_layer.archived_events import ArchivedEvents, magnitudes, tiles_of
-from batch_layer.drift import Drift, HourDrift, Replay, Replayed
+from batch_layer.archived_events import ArchivedEvents, counting, tiles_of
+from batch_layer.audit.auditing import Audit, Audited, StagedHours
+from batch_layer.audit.record import quality_rows
 from batch_layer.plan import Wanted
 from batch_layer.publish import Publication, Staged
+from batch_layer.reports import write_pages
+from batch_layer.seen_changes import hours_to_cover, seen_changes
 from hourline.database import open_database
 from hourline.declarations import Project
 from hourline.hours import Clock
-from hourline.measures import quoted
-from hourline.merged import counted_states_sql, stored_types
 from hourline.sketches import install_sketch_functions
-from hourline.snapshot import MetricTables, Snapshot
-from hourline.tiling import Tiling, resolve
+from hourline.snapshot import Snapshot
+from hourline.tiling import resolve
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What one job has published."""
+    """What one job has recomputed and, but for what is blocked, published."""
 
     hours: list[datetime]
     metrics: list[str]
@@ -31,10 +30,12 @@ class Recomputed:
     """Events that were counted, duplicates left out."""
     cuts: dict[str, int]
     """By source, the sequence up to which it counted."""
+    blocked: list[tuple[str, datetime]] = field(default_factory=list)
+    """The metrics and hours that did not pass their audit: these are not published."""
 
 
 def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clock) -> Recomputed:
-    """Recompute and publish the hours of ``job``, and keep by how much they changed. ``clock`` dates the publication (UTC).
+    """Recompute the hours of ``job``, audit them, and publish those that pass, with by how much they changed. ``clock`` dates it (UTC).
 
     Raises ConflictError when another process has published meanwhile; nothing that readers see has changed then.
     """
@@ -45,76 +46,37 @@ def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clo
     with open_database(project, clock) as (database, snapshot):
         install_sketch_functions(database)
         uncovered = hours_to_cover(database)
-        staged: list[Staged] = []
+        audited: list[tuple[Audited, list[Staged]]] = []
         counted_events = 0
         for source in [project.sources[name] for name in sorted({item.source for item in job})]:
             cut = snapshot.progress[source.name].sequence
             events = ArchivedEvents(spark, project, source, sorted({item.hour for item in job if item.source == source.name}), cut)
-            counted = events.first_of_each_id().persist()
+            marked = events.marked().persist()
             try:
-                counted_events += counted.count()
+                counted = counting(marked)
+                staged = []
                 for tiling in [tiling for tiling in tilings if tiling.source is source]:
                     hours = sorted(item.hour for item in job if item.metric == tiling.metric.name)
-                    tiles = tiles_of(tiling, counted, hours)
-                    takes_over = tiling.name in uncovered and uncovered[tiling.name] <= set(hours)
-                    drift = _drift(spark, project, database, snapshot, tiling, tiles, hours, takes_over)
-                    staged.append(publication.stage(tiling, tiles, hours, cut, drift, takes_over))
+                    staged.append(publication.stage(tiling, tiles_of(tiling, counted, hours), hours, cut))
+                found = Audit(database, source).of(marked, [_to_audit(item, snapshot) for item in staged])
+                counted_events += counted.count()
             finally:
-                counted.unpersist()
-    publication.publish(staged, clock())
-    cuts = {item.tiling.source.name: item.cut for item in staged}
-    return Recomputed(sorted({item.hour for item in job}), metrics, counted_events, cuts)
+                marked.unpersist()
+            judged = []
+            for item in staged:
+                passing = replace(item, blocked=found.blocked(item.tiling))
+                takes_over = item.tiling.name in uncovered and uncovered[item.tiling.name] <= set(passing.passed)
+                drift = seen_changes(lambda: spark, project, database, snapshot, passing, takes_over)
+                judged.append(replace(passing, drift=drift, takes_over=takes_over))
+            audited.append((found, judged))
+    moment = clock()
+    write_pages(project, publication.number, [found for found, _ in audited])
+    publication.publish([item for _, items in audited for item in items], quality_rows(audited, moment), moment)
+    cuts = {item.tiling.source.name: item.cut for _, items in audited for item in items}
+    blocked = [(item.tiling.metric.name, hour) for _, items in audited for item in items for hour in sorted(item.blocked)]
+    return Recomputed(sorted({item.hour for item in job}), metrics, counted_events, cuts, blocked)
 
 
-def hours_to_cover(database: duckdb.DuckDBPyConnection) -> dict[str, set[datetime]]:
-    """Of each declaration that is not served yet, the hours that no recompute has covered: once there are none, it takes over."""
-    rows = database.execute(
-        "SELECT metric || '_' || declaration, list(hour) FILTER (state = 'missing') FROM hourline.metric_hours WHERE NOT served GROUP BY ALL"
-    ).fetchall()
-    return {name: set(hours or []) for name, hours in rows}
-
-
-def _drift(
-    spark: SparkSession,
-    project: Project,
-    database: duckdb.DuckDBPyConnection,
-    snapshot: Snapshot,
-    tiling: Tiling,
-    tiles: pa.Table,
-    hours: list[datetime],
-    takes_over: bool,
-) -> list[HourDrift]:
-    """By how much readers will see numbers change: by a declaration that is not served yet none, until it takes over, and then all."""
-    served = next(tables for tables in snapshot.served if tables.metric.name == tiling.metric.name)
-    cut = snapshot.progress[tiling.source.name].sequence
-    drift = Drift(database, served, cut, _replay(spark, project, served, snapshot, cut))
-    if served.declaration == tiling.declaration:
-        return drift.of(tiling, tiles, hours)
-    if not takes_over:
-        return []
-    newer = next(tables for tables in snapshot.metrics if tables.declaration == tiling.declaration and tables.metric.name == tiling.metric.name)
-    columns = ", ".join(quoted(name) for name in tiling.schema.names)
-    states = counted_states_sql(newer, stored_types(database, newer), cut)
-    found = []
-    covered = sorted({row["hour"] for row in snapshot.coverage.to_pylist() if row["declaration"] == tiling.declaration and row["hour"]} - set(hours))
-    for first in range(0, len(covered), project.settings.batch.hours_per_job):
-        chunk = covered[first : first + project.settings.batch.hours_per_job]
-        database.register("_chunk", pa.table({"hour": pa.array(chunk, tiling.schema.field("hour").type)}))
-        rows = database.execute(f"SELECT {columns} FROM ({states}) SEMI JOIN _chunk USING (hour)").to_arrow_table()
-        found += drift.of(tiling, rows, chunk)
-    return found + drift.of(tiling, tiles, hours)
-
-
-def _replay(spark: SparkSession, project: Project, served: MetricTables, snapshot: Snapshot, cut: int) -> Replay:
-    """What the archived events say should have been served, with and without the duplicates that were not recognised."""
-
-    def replay(hours: list[datetime]) -> Replayed:
-        tiling = resolve(spark, served.source, served.metric)
-        events = ArchivedEvents(spark, project, served.source, hours, cut)
-        rows = snapshot.coverage.to_pylist()
-        before = {row["hour"]: row["cut"] for row in rows if (row["metric"], row["declaration"]) == (served.metric.name, served.declaration)}
-        cuts = {hour: before[hour] for hour in hours if hour in before}
-        first = events.first_of_each_id()
-        return Replayed(tiles_of(tiling, events.counted_before(cuts), hours), tiles_of(tiling, first, hours), magnitudes(tiling, first))
-
-    return replay
+def _to_audit(staged: Staged, snapshot: Snapshot) -> StagedHours:
+    published = next((tables for tables in snapshot.metrics if tables.name == staged.tiling.name), None)
+    return StagedHours(staged.tiling, staged.rows, staged.hours, staged.columns, published)

@@ -1,15 +1,18 @@
-"""Which hours want recomputing, and why: settled ones that were never covered, were revised since, or belong to a new or changed metric."""
+"""Which hours want recomputing, and why: settled ones that were never covered, were revised since, or belong to a new or changed metric.
+
+A blocked hour wants it again once there is a reason to think that it passes: new events, other expectations, or that the audit itself had failed.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from hourline.database import open_database
-from hourline.declarations import Project, declaration_hash
+from hourline.declarations import Project, declaration_hash, expectations_hash
 from hourline.hours import Clock, HourRange, wall_clock
 from hourline.snapshot import take_snapshot
 
-_REASONS = {"provisional": "never covered", "revised": "revised", "missing": "new metric", "final": "asked for"}
+_REASONS = {"provisional": "never covered", "revised": "revised", "missing": "new metric", "final": "asked for", "blocked": "asked for"}
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class Wanted:
     metric: str
     hour: datetime
     reason: str
-    """never covered, revised, new metric, changed metric; or asked for."""
+    """never covered, revised, new metric, changed metric, blocked; or asked for."""
     events: int
     settled: bool
     version: int | None
@@ -57,12 +60,13 @@ def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wa
         rows = database.execute("FROM hourline.metric_hours ORDER BY hour, metric").to_arrow_table().to_pylist()
     versions = {(row["metric"], row["declaration"], row["hour"]): row["version"] for row in snapshot.coverage.to_pylist()}
     declarations = {metric.name: declaration_hash(project.sources[metric.source], metric) for metric in project.metrics.values()}
+    expectations = {m.name: expectations_hash(project.sources[m.source].expectations, m.expectations, m.history) for m in project.metrics.values()}
     return [
         Wanted(
             row["source"],
             row["metric"],
             row["hour"],
-            _reason(row),
+            _reason(row, expectations[row["metric"]]),
             row["events"],
             row["settled"],
             versions.get((row["metric"], row["declaration"], row["hour"])),
@@ -72,5 +76,7 @@ def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wa
     ]
 
 
-def _reason(row: dict[str, Any]) -> str:
+def _reason(row: dict[str, Any], expectations: str) -> str:
+    if row["blocked_cut"] is not None:
+        return "blocked" if row["fresh"] or row["expectations"] != expectations else _REASONS["blocked"]
     return "changed metric" if row["state"] == "missing" and not row["served"] else _REASONS[row["state"]]

@@ -1,5 +1,9 @@
-"""Stage a recompute's rows; then publish: overwrite final hour by hour, and commit coverage once for all metrics."""
+"""Stage a recompute's rows; then, once they are audited, publish: overwrite final hour by hour, and commit coverage once for all metrics.
 
+An hour that did not pass its audit is marked in coverage, and nothing else of it changes: readers keep what they had, its rows stay in ``staged``.
+"""
+
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -10,17 +14,20 @@ from deltalake import DeltaTable
 from batch_layer.drift import HourDrift
 from hourline import tables
 from hourline.declarations import Project
-from hourline.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, Layout, sql_timestamp
+from hourline.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, Layout, sql_timestamp
 from hourline.snapshot import pinned_version
 from hourline.tiling import Tiling
 
-_DRIFT_FILES = 50
-"""Each publication adds a file; so many are merged into one."""
+_FILES = 50
+"""Each publication adds a file to drift and one to quality; so many are merged into one."""
+
+_KEPT_HOURS = 2
+"""So long a reader may go on with the files that were merged."""
 
 
 @dataclass(frozen=True)
 class Staged:
-    """The recomputed rows of one metric, in its staged table, not yet published."""
+    """The recomputed rows of one metric, as they lie in its staged table, not yet published."""
 
     tiling: Tiling
     rows: pa.Table
@@ -28,10 +35,21 @@ class Staged:
     """All hours that were recomputed, also those without rows."""
     cut: int
     """The sequence up to which events were counted."""
+    version: int
+    """Of the staged table."""
+    columns: pa.Schema
+    """Of the staged table."""
     drift: list[HourDrift] = field(default_factory=list)
-    """By how much the hours change, and why."""
+    """By how much the hours that passed change, and why."""
     takes_over: bool = False
     """Whether nothing is missing any more of a changed declaration, so that it is the one that is served from this publication on."""
+    blocked: Mapping[datetime, str] = field(default_factory=dict)
+    """The hours that did not pass their audit, each with the hash of the expectations it was audited with ("": the audit itself failed)."""
+
+    @property
+    def passed(self) -> list[datetime]:
+        """The hours to publish."""
+        return [hour for hour in self.hours if hour not in self.blocked]
 
 
 class Publication:
@@ -50,6 +68,9 @@ class Publication:
         self._drift = tables.open_or_create(
             self._layout.drift, options, "drift", DRIFT_SCHEMA, tables.PUBLISHED, "by how much each recomputed hour changed, and why"
         )
+        self._quality = tables.open_or_create(
+            self._layout.quality, options, "quality", QUALITY_SCHEMA, tables.PUBLISHED, "what the audit of each recomputed hour found"
+        )
         self._final = {
             tiling.metric.name: tables.open_or_create(
                 self._layout.final(tiling.source, tiling.metric),
@@ -62,33 +83,52 @@ class Publication:
             for tiling in tilings
         }
 
-    def stage(
-        self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int, drift: list[HourDrift] | None = None, takes_over: bool = False
-    ) -> Staged:
-        """Keep what was recomputed in ``staged/<metric>``, for the audit and for inspection; no reader of results sees it."""
+    @property
+    def number(self) -> int:
+        """The version of coverage that this publication will be."""
+        return self._coverage.version() + 1
+
+    def stage(self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int) -> Staged:
+        """Keep what was recomputed in ``staged/<metric>``, for the audit and for inspection; no reader of results sees it.
+
+        The rows of hours that are blocked since earlier stay there. What is given back was read from the table again: that is what is audited
+        and published.
+        """
         uri = self._layout.staged(tiling.source, tiling.metric)
         table = tables.open_or_create(
-            uri, self._layout.storage_options, "staged", tiling.schema, tables.STREAMED, f"staged tiles of {tiling.metric.name}"
+            uri, self._layout.storage_options, "staged", tiling.schema, tables.PUBLISHED, f"staged tiles of {tiling.metric.name}"
         )
-        tables.overwrite(table, rows, None, {"cut": cut})
-        return Staged(tiling, rows, hours, cut, drift or [], takes_over)
+        kept = sorted(self._blocked(tiling).keys() - set(hours))
+        tables.overwrite(table, rows, f"NOT ({_among('hour', kept)})" if kept else None, {"cut": cut})
+        there = table.to_pyarrow_table()
+        if kept:
+            there = there.filter(pc.invert(pc.is_in(there["hour"], pa.array(kept, there.schema.field("hour").type))))
+        return Staged(tiling, there, hours, cut, table.version(), there.schema)
 
-    def publish(self, staged: list[Staged], moment: datetime) -> None:
-        """Overwrite the staged hours in final, then commit coverage: before that commit no reader sees any of it, after it all.
+    def publish(self, staged: list[Staged], found: pa.Table, moment: datetime) -> None:
+        """Overwrite the staged hours that passed in final, then commit coverage: before that commit no reader sees any of it, after it all.
 
-        ``moment`` (UTC) dates it. Raises ConflictError; readers keep what they had.
+        ``found`` is what the audit has found (QUALITY_SCHEMA, but for the number of the publication). ``moment`` (UTC) dates it. Raises
+        ConflictError; readers keep what they had.
         """
-        self._keep_drift(staged, moment)
-        fresh = [self._overwrite_final(item, moment) for item in staged]
+        self._keep(self._drift, self._drift_rows(staged, moment))
+        self._keep(self._quality, found.set_column(0, "publication", pa.array([self.number] * found.num_rows, pa.int64())))
+        fresh = [rows for item in staged for rows in (self._overwrite_final(item, moment), self._blocked_rows(item))]
         self._commit_coverage(pa.concat_tables(fresh))
 
-    def _keep_drift(self, staged: list[Staged], moment: datetime) -> None:
-        """Append the drift under the version of coverage that will publish it; what an earlier run left under it was never published."""
-        publication = self._coverage.version() + 1
-        tables.drop_unpublished(self._drift, self._coverage)
+    def _keep(self, table: DeltaTable, rows: pa.Table) -> None:
+        """Append rows under the version of coverage that will publish them; what an earlier run left under it was never published."""
+        tables.drop_unpublished(table, self._coverage)
+        if rows.num_rows:
+            tables.append(table, rows, {"publication": self.number})
+        if len(table.file_uris()) > _FILES:
+            tables.compact(table, by="publication")
+            tables.vacuum(table, _KEPT_HOURS)
+
+    def _drift_rows(self, staged: list[Staged], moment: datetime) -> pa.Table:
         rows = [
             {
-                "publication": publication,
+                "publication": self.number,
                 "published": moment,
                 "source": item.tiling.source.name,
                 "metric": item.tiling.metric.name,
@@ -99,13 +139,40 @@ class Publication:
             for item in staged
             for entry in item.drift
         ]
-        if rows:
-            tables.append(self._drift, pa.Table.from_pylist(rows, DRIFT_SCHEMA), {"publication": publication})
-        if len(self._drift.file_uris()) > _DRIFT_FILES:
-            tables.compact(self._drift, by="publication")
+        return pa.Table.from_pylist(rows, DRIFT_SCHEMA)
+
+    def _blocked(self, tiling: Tiling) -> dict[datetime, dict[str, object]]:
+        """The rows of coverage that mark hours of a metric as blocked."""
+        own = self._rows_of(tiling)
+        return {row["hour"]: row for row in own.filter(pc.is_valid(own["staged"])).to_pylist()}
+
+    def _rows_of(self, tiling: Tiling) -> pa.Table:
+        named = pc.and_(pc.equal(self._covered["metric"], tiling.metric.name), pc.equal(self._covered["declaration"], tiling.declaration))
+        return self._covered.filter(named)
+
+    def _blocked_rows(self, staged: Staged) -> pa.Table:
+        """The rows of coverage for the hours that did not pass: what was published of them before, and the mark."""
+        tiling = staged.tiling
+        before = {row["hour"]: row for row in self._rows_of(tiling).to_pylist()}
+        rows = [
+            {
+                **before.get(hour, {}),
+                "metric": tiling.metric.name,
+                "declaration": tiling.declaration,
+                "source": tiling.source.name,
+                "hour": hour,
+                "blocked_cut": staged.cut,
+                "staged": staged.version,
+                "expectations": expectations,
+            }
+            for hour, expectations in staged.blocked.items()
+        ]
+        return pa.Table.from_pylist(rows, COVERAGE_SCHEMA)
 
     def _overwrite_final(self, staged: Staged, moment: datetime) -> pa.Table:
-        """Overwrite one metric's hours, on top of the version that counts; returns its new rows of coverage."""
+        """Overwrite one metric's hours that passed, on top of the version that counts; returns its new rows of coverage."""
+        if not staged.passed:
+            return COVERAGE_SCHEMA.empty_table()
         metric = staged.tiling.metric.name
         declaration = staged.tiling.declaration
         table: DeltaTable = self._final[metric]
@@ -113,7 +180,8 @@ class Publication:
         if table.version() != published:
             # An earlier run got no further than this table. Built upon, its rows would be published with a cut that is not theirs.
             tables.restore(table, published, {"restored": published})
-        tables.overwrite(table, staged.rows, _among("hour", staged.hours), {"cut": staged.cut, "hours": len(staged.hours)})
+        rows = staged.rows.filter(pc.is_in(staged.rows["hour"], pa.array(staged.passed, staged.rows.schema.field("hour").type)))
+        tables.overwrite(table, rows, _among("hour", staged.passed), {"cut": staged.cut, "hours": len(staged.passed)})
         row = {
             "metric": metric,
             "declaration": declaration,
@@ -122,7 +190,7 @@ class Publication:
             "version": table.version(),
             "published": moment,
         }
-        hours = [*staged.hours, None] if staged.takes_over else staged.hours
+        hours = [*staged.passed, None] if staged.takes_over else staged.passed
         return pa.Table.from_pylist([{**row, "hour": hour} for hour in hours], COVERAGE_SCHEMA)
 
     def _commit_coverage(self, fresh: pa.Table) -> None:

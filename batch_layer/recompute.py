@@ -1,11 +1,13 @@
 """Recompute hours from the archived events, as many in one job as the settings say; between two jobs others have their turn."""
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from batch_layer.job import Recomputed, run_job
 from batch_layer.plan import Wanted, done_meanwhile
 from hourline.check import refuse_unresolved
 from hourline.declarations import Project
@@ -15,6 +17,9 @@ from hourline.lease import turn
 from hourline.tiling import explain
 from infra.spark import spark_session
 
+if TYPE_CHECKING:
+    from batch_layer.job import Recomputed
+
 
 def recompute(
     project: Project,
@@ -23,8 +28,8 @@ def recompute(
     *,
     on_waiting: Callable[[int], None] = lambda process: None,
     on_left_out: Callable[[list[Wanted]], None] = lambda left_out: None,
-    on_published: Callable[[Recomputed], None] = lambda done: None,
-) -> list[Recomputed]:
+    on_published: Callable[["Recomputed"], None] = lambda done: None,
+) -> list["Recomputed"]:
     """Recompute and publish ``wanted``, as many hours in one job as the settings say.
 
     The lease is given up between two jobs, to whoever has been waiting for it longest; ``on_waiting`` is told whom this one waits for. What
@@ -44,8 +49,12 @@ def recompute(
                 if not job:
                     continue
                 if spark is None:  # not while waiting: there may be nothing left to do for it
+                    # Great Expectations takes seconds to import: meanwhile Spark starts.
+                    Thread(target=import_module, args=("batch_layer.job",), daemon=True).start()
                     spark = spark_session(project, "batch")
                     refuse_unresolved(spark, project)
+                from batch_layer.job import run_job
+
                 done.append(run_job(spark, project, job, clock))
             on_published(done[-1])
         return done

@@ -20,7 +20,8 @@ from hourline.tables import exists
 
 _NO_HOURS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served, NULL::TIMESTAMPTZ AS hour,
-           NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late, NULL::BIGINT AS cut, NULL::BOOLEAN AS settled
+           NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late, NULL::BIGINT AS cut, NULL::BOOLEAN AS settled,
+           NULL::BIGINT AS blocked_cut, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh
     WHERE false"""
 
 

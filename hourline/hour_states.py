@@ -4,6 +4,7 @@
     revised      covered, and provisional rows above the cut
     provisional  not covered
     missing      not known: it has events from before the metric was first computed, and no recompute has covered them
+    blocked      the last recompute did not pass its audit: what was there before is served, and what has come since
 
 An hour is here when its source has accepted an event in it. It is settled when the source's clock is ``settle`` past its end.
 """
@@ -51,7 +52,8 @@ def late_sql(source: Source, sequence: int) -> str:
 
 
 def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
-    """A query: source, metric, declaration, served, hour, state, events, late, cut (null: not covered), settled — of one declaration of a metric.
+    """A query: source, metric, declaration, served, hour, state, events, late, cut (null: not covered), settled, blocked_cut (null: not blocked),
+    expectations (the hash of those it was audited with), fresh (events have come since it was) — of one declaration of a metric.
 
     Up to ``sequence``. Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``, ``hourline.provisional_<metric>_<declaration>`` and
     ``hourline.coverage``.
@@ -71,12 +73,14 @@ def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
             '{source.name}' AS source, '{metric.name}' AS metric, '{tables.declaration}' AS declaration, {tables.served} AS served, h.hour,
             CASE
                 WHEN unseen.last > coalesce(cut, -1) THEN 'missing'
+                WHEN blocked_cut IS NOT NULL THEN 'blocked'
                 WHEN cut IS NULL THEN 'provisional'
                 WHEN above.last > cut THEN 'revised'
                 ELSE 'final'
             END AS state,
-            h.events, h.late, c.cut, h.settled
+            h.events, h.late, c.cut, h.settled, c.blocked_cut, c.expectations,
+            coalesce(greatest(above.last, unseen.last) > c.blocked_cut, false) AS fresh
         FROM hourline.source_hours_{source.name} h
-        LEFT JOIN (SELECT hour, cut FROM hourline.coverage WHERE {own}) c USING (hour)
+        LEFT JOIN (SELECT hour, cut, blocked_cut, expectations FROM hourline.coverage WHERE {own}) c USING (hour)
         LEFT JOIN unseen USING (hour)
         LEFT JOIN above USING (hour)"""

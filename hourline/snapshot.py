@@ -71,7 +71,7 @@ def take_snapshot(project: Project) -> Snapshot:
     for _ in range(100):  # a publication between the first and the last step is rare; a hundred in a row mean damage
         snapshot, overtaken = _take(project)
         cuts = _highest(snapshot.coverage, ["source"], "cut")
-        if not overtaken and all(source in snapshot.progress and cut <= snapshot.progress[source].sequence for (source,), cut in cuts.items()):
+        if not overtaken and all(source in snapshot.progress and (cut or 0) <= snapshot.progress[source].sequence for (source,), cut in cuts.items()):
             return snapshot
     beyond = ", ".join(sorted(source for (source,) in cuts))
     raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
@@ -83,7 +83,8 @@ def read_coverage(project: Project) -> tuple[int, pa.Table]:
     if not exists(layout.coverage, layout.storage_options):
         return -1, COVERAGE_SCHEMA.empty_table()
     table = open_table(layout.coverage, layout.storage_options)
-    return table.version(), table.to_pyarrow_table().cast(COVERAGE_SCHEMA)
+    rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), table.to_pyarrow_table()], promote_options="default")  # an older one has fewer columns
+    return table.version(), rows.cast(COVERAGE_SCHEMA)
 
 
 def pinned_version(coverage: pa.Table, metric: Metric, declaration: str) -> int | None:
@@ -166,6 +167,7 @@ def _of(coverage: pa.Table, metrics: Iterable[MetricTables]) -> pa.Table:
     return coverage.filter(pc.is_in(names, pa.array([tables.name for tables in metrics], pa.string())))
 
 
-def _highest(rows: pa.Table, keys: list[str], value: str) -> dict[tuple[str, ...], int]:
+def _highest(rows: pa.Table, keys: list[str], value: str) -> dict[tuple[str, ...], int | None]:
+    """None where a metric has only blocked hours."""
     highest = rows.group_by(keys).aggregate([(value, "max")])
     return {tuple(row[key] for key in keys): row[f"{value}_max"] for row in highest.to_pylist()}

@@ -108,11 +108,11 @@ def delete(table: DeltaTable, predicate: str, metadata: Mapping[str, Any]) -> No
         table.delete(predicate, commit_properties=_commit(metadata))
 
 
-def drop_unpublished(drift: DeltaTable, coverage: DeltaTable) -> None:
-    """Delete the drift that was kept for a publication which never came about: the next commit to ``coverage`` would seem to be that one."""
+def drop_unpublished(kept: DeltaTable, coverage: DeltaTable) -> None:
+    """Delete what was kept of a publication which never came about: the next commit to ``coverage`` would seem to be that one."""
     publication = coverage.version() + 1
-    if drift.to_pyarrow_table(columns=["publication"], filters=[("publication", ">=", publication)]).num_rows:
-        delete(drift, f"publication >= {publication}", {"unpublished": publication})
+    if kept.to_pyarrow_table(columns=["publication"], filters=[("publication", ">=", publication)]).num_rows:
+        delete(kept, f"publication >= {publication}", {"unpublished": publication})
 
 
 def compact(table: DeltaTable, by: str = "sequence") -> None:

@@ -97,7 +97,8 @@ class MetricReset:
         self._provisional = {of: table for of, table in self._tables.provisional.items() if of[0] == metric.name}
         there = tables.exists(layout.coverage, layout.storage_options)
         self._coverage = tables.open_table(layout.coverage, layout.storage_options) if there else None
-        self._drift = tables.open_table(layout.drift, layout.storage_options) if there else None
+        # What is kept of each publication, under its number.
+        self._kept = [tables.open_table(uri, layout.storage_options) for uri in (layout.drift, layout.quality)] if there else []
         covered = _count(self._coverage, [[("metric", "=", metric.name)]]) if self._coverage else 0
         self.touched = [(f"progress/{metric.source}", "one more row"), *self._tables.unfinished()]
         for (name, declaration), table in self._provisional.items():
@@ -114,9 +115,10 @@ class MetricReset:
         self._tables.commit(sequence, moment, {"metrics": metrics}, [SPEED_WRITER, METRIC_RESET])
         for table in self._provisional.values():
             tables.delete(table, f"sequence <= {sequence}", {"reset": sequence})
-        if self._coverage and self._drift:
-            tables.drop_unpublished(self._drift, self._coverage)
-            tables.fence(self._drift)  # the version that coverage gets now is no publication that a frozen recompute could keep drift for
+        if self._coverage:
+            for kept in self._kept:
+                tables.drop_unpublished(kept, self._coverage)
+                tables.fence(kept)  # the version that coverage gets now is no publication that a frozen recompute could keep anything for
             tables.delete(self._coverage, f"metric = '{self._metric.name}'", {"reset": sequence})
         return sequence
 

@@ -5,6 +5,7 @@ Deterministic, so that a killed process can do it again: the n-th micro-batch is
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import serving_layer
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
 from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
+from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import SPEED_WRITER
 from hourline.tables import open_table
 from hourline.tiling import Tiling
@@ -90,9 +91,11 @@ class BareTables:
         chosen = [hour(number) for number in numbers]
         drift = [HourDrift(chosen[0], "n", 1.0, 1.0, 1.0)]
         staged = [
-            publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut, drift) for tiling in tilings
+            replace(publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut), drift=drift)
+            for tiling in tilings
         ]
-        publication.publish(staged, BASE)
+        found = [{"metric": name, "hour": moment, "success": True} for name in metrics for moment in chosen]
+        publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE)
 
     def check(self) -> None:
         """The answers are: every event of a finished micro-batch, once."""

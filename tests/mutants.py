@@ -203,7 +203,7 @@ MUTANTS = [
     Mutant(
         "drift of a publication that never was is not kept",
         "hourline/tables.py",
-        (('        delete(drift, f"publication >= {publication}"', '        len(f"{publication}"'), (', {"unpublished": publication})', ")")),
+        (('        delete(kept, f"publication >= {publication}"', '        len(f"{publication}"'), (', {"unpublished": publication})', ")")),
         "tests/test_publications.py",
     ),
     Mutant(

@@ -25,7 +25,7 @@ HOURS = random.Random(7).choices(range(4), k=500)  # noqa: S311 (the same number
 CHAIN = [
     *(f"{side} create {table}" for table in ("progress", "events", "rejected", "provisional") for side in ("before", "after")),
     *(f"{side} fence {table}" for table in ("progress", "events", "rejected", "provisional") for side in ("before", "after")),
-    *(f"{side} create {table}" for table in ("coverage", "drift", "final", "staged") for side in ("before", "after")),
+    *(f"{side} create {table}" for table in ("coverage", "drift", "quality", "final", "staged") for side in ("before", "after")),
     *(
         place
         for table in ("events", "rejected", "provisional")
@@ -47,6 +47,10 @@ CHAIN = [
     # Only what an unfinished publication has left is deleted.
     "before delete drift",
     "after delete drift",
+    "before append quality",
+    "after append quality",
+    "before delete quality",
+    "after delete quality",
     "before overwrite final",
     "after overwrite final",
     # Only what an unfinished publication has left is restored away.

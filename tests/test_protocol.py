@@ -7,7 +7,9 @@ import os
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Set
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
@@ -18,12 +20,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import serving_layer
-from batch_layer.job import hours_to_cover
 from batch_layer.publish import Publication, Staged
+from batch_layer.seen_changes import hours_to_cover
 from hourline.database import open_database
 from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline.errors import ConflictError
-from hourline.layout import PROGRESS_SCHEMA, TIMESTAMP, Layout
+from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import take_snapshot
 from hourline.tiling import Tiling
 from speed_layer.ledger import open_ledger
@@ -136,14 +138,19 @@ class Protocol(RuleBasedStateMachine):
         """Prune, compact and vacuum all that may be: readers of the newest versions must not notice."""
         keep_up(self.project, self.ledger, kept_hours=0)
 
-    @rule(chosen=st.sets(hours, min_size=1), ends=st.sampled_from(["published", "published", "killed before coverage", "asleep"]))
-    def recompute(self, chosen: set[int], ends: str) -> None:
-        publication, staged = self._staged(chosen)
+    @rule(
+        chosen=st.sets(hours, min_size=1),
+        ends=st.sampled_from(["published", "published", "killed before coverage", "asleep"]),
+        blocked=st.sets(hours, max_size=2),
+    )
+    def recompute(self, chosen: set[int], ends: str, blocked: Set[int] = frozenset()) -> None:
+        """Those of ``chosen`` that are in ``blocked`` do not pass their audit: readers keep what they had."""
+        publication, staged = self._staged(chosen, blocked)
         if ends == "published":
-            publication.publish(staged, BASE)
+            publication.publish(staged, QUALITY_SCHEMA.empty_table(), BASE)
         elif ends == "killed before coverage":
             with patch.object(publication, "_commit_coverage", side_effect=CrashError), suppress(CrashError):
-                publication.publish(staged, BASE)
+                publication.publish(staged, QUALITY_SCHEMA.empty_table(), BASE)
         else:
             self.asleep.append((publication, staged))
 
@@ -152,11 +159,11 @@ class Protocol(RuleBasedStateMachine):
         """Then whatever is declared has taken over."""
         self.restart()
         publication, staged = self._staged(set(range(len(HOURS))))
-        publication.publish(staged, BASE)
+        publication.publish(staged, QUALITY_SCHEMA.empty_table(), BASE)
         assert [tables.metric for tables in take_snapshot(self.project).served] == list(self.project.metrics.values())
         assert {state for _, state in self._states()} <= {"final"}
 
-    def _staged(self, chosen: set[int]) -> tuple[Publication, list[Staged]]:
+    def _staged(self, chosen: set[int], blocked: Set[int] = frozenset()) -> tuple[Publication, list[Staged]]:
         tilings = [tiling(declared) for declared in self.project.metrics.values()]
         publication = Publication(self.project, tilings)
         with open_database(self.project) as (database, snapshot):
@@ -165,7 +172,11 @@ class Protocol(RuleBasedStateMachine):
         hours = [HOURS[hour] for hour in sorted(chosen)]
         counted = [hour for sequence, hour in self.finished if hour in chosen and sequence <= cut]
         return publication, [
-            publication.stage(one, tiles(counted, factor(one.metric)), hours, cut, [], uncovered.get(one.name, {None}) <= set(hours))
+            replace(
+                publication.stage(one, tiles(counted, factor(one.metric)), hours, cut),
+                blocked={HOURS[hour]: "" for hour in blocked & chosen},
+                takes_over=uncovered.get(one.name, {None}) <= {HOURS[hour] for hour in chosen - blocked},
+            )
             for one in tilings
         ]
 
@@ -175,7 +186,7 @@ class Protocol(RuleBasedStateMachine):
         if self.asleep:
             publication, staged = self.asleep.pop()
             with suppress(ConflictError):
-                publication.publish(staged, BASE)
+                publication.publish(staged, QUALITY_SCHEMA.empty_table(), BASE)
 
     @invariant()
     def reads_are_exact(self) -> None:

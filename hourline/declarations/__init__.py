@@ -1,6 +1,7 @@
 """Declarations: the settings, sources and metrics of a project, as frozen pydantic models. Imports no engine."""
 
 from hourline.declarations.event_time import EventTime
+from hourline.declarations.expectation import Expectation, History, Severity, expectations_hash
 from hourline.declarations.fields import Field
 from hourline.declarations.identity import DeclaredMetric, declaration_hash
 from hourline.declarations.loading import load_project
@@ -16,17 +17,21 @@ __all__ = [
     "BatchSettings",
     "DeclaredMetric",
     "EventTime",
+    "Expectation",
     "Field",
+    "History",
     "KafkaSettings",
     "Measure",
     "MeasureKind",
     "Metric",
     "Project",
     "Settings",
+    "Severity",
     "Source",
     "SparkSettings",
     "SpeedSettings",
     "declaration_hash",
+    "expectations_hash",
     "from_stored",
     "json_schema",
     "load_project",

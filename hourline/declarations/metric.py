@@ -6,6 +6,7 @@ import pydantic
 from pydantic import BeforeValidator, model_validator
 
 from hourline.declarations.base import Declaration, refuse, shown
+from hourline.declarations.expectation import ExpectationForm, History, HistoryForm
 from hourline.declarations.expressions import Expression
 from hourline.declarations.measure import MeasureForm
 from hourline.declarations.names import ColumnName, MetricName, SourceName, is_column_name, refuse_same_names
@@ -55,6 +56,12 @@ class Metric(Declaration):
 
     where: Expression | None = None
     """Which events count for this metric (a Spark SQL condition over fields and derived fields)."""
+
+    expectations: list[ExpectationForm] = pydantic.Field(default=[])
+    """What must hold of an hour's results before they are published: a list of `expect_…: {parameter: value}`, by Great Expectations."""
+
+    history: HistoryForm = History()
+    """How results are compared with the same hour of past days: fail, warn or off; or a mapping of severity, days, learning, width."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

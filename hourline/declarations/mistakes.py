@@ -20,6 +20,8 @@ _ALLOWED = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "string_too_short": "text",
+    "float_parsing": "a number",
+    "greater_than": "a number above {gt}",
     "greater_than_equal": "a whole number from {ge}",
     "less_than_equal": "a whole number up to {le}",
 }

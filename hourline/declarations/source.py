@@ -8,6 +8,7 @@ from pydantic import AfterValidator, model_validator
 
 from hourline.declarations.base import Declaration, refuse, shown
 from hourline.declarations.event_time import EventTimeForm
+from hourline.declarations.expectation import ExpectationForm
 from hourline.declarations.expressions import Expression
 from hourline.declarations.fields import FieldForm
 from hourline.declarations.names import FieldName, SourceName, refuse_same_names
@@ -50,6 +51,9 @@ class Source(Declaration):
 
     where: Expression | None = None
     """Which events count (a Spark SQL condition over fields and derived fields); the others are archived, and count nowhere."""
+
+    expectations: list[ExpectationForm] = pydantic.Field(default=[])
+    """What must hold of an hour's events before any metric over them is published: a list of `expect_…: {parameter: value}`."""
 
     clock: Literal["event_time", "wall"] = "event_time"
     """What settles an hour: the highest event time seen, or the time of day."""

@@ -1,0 +1,138 @@
+"""The audit of one source's staged hours: every metric × hour passes, or is blocked on its own. Whatever goes wrong in it blocks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+from great_expectations.core import ExpectationSuiteValidationResult
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from batch_layer.audit import facts
+from batch_layer.audit.built_in import Facts, metric_facts, row_checks, source_facts, type_facts
+from batch_layer.audit.facts import EventFacts, event_facts
+from batch_layer.audit.history import published_values
+from batch_layer.audit.suites import Check, declared_checks
+from batch_layer.audit.validation import Finding, Validation, Validator, page
+from hourline import failpoints
+from hourline.declarations import Source, expectations_hash
+from hourline.hours import hour_text, parse_hour
+from hourline.snapshot import MetricTables
+from hourline.tiling import Tiling
+
+FAILED = Check("audit", {})
+"""Stands for an audit that could not be done."""
+
+_EVENT_KEYS = ["hour", "topic", "partition", "offset"]
+
+
+@dataclass(frozen=True)
+class StagedHours:
+    """What is to be audited: the rows of one metric as they lie in its staged table, the hours they are of, and the table's columns."""
+
+    tiling: Tiling
+    rows: pa.Table
+    hours: list[datetime]
+    columns: pa.Schema
+    tables: MetricTables | None
+    """What has been published of this declaration; None: nothing of it."""
+
+
+@dataclass
+class Audited:
+    """What the audit found of one source: of its events (under None) and of its metrics' results."""
+
+    source: Source
+    findings: dict[str | None, list[Finding]] = field(default_factory=dict)
+    pages: dict[str, ExpectationSuiteValidationResult] = field(default_factory=dict)
+    """For Data Docs, by the source's name and those of the metrics."""
+    broken: set[str | None] = field(default_factory=set)
+    """Where the audit itself failed."""
+
+    def blocked(self, tiling: Tiling) -> dict[datetime, str]:
+        """The hours of a metric that must not be published, each with the hash of the expectations it did not pass ("": the audit failed)."""
+        metric = tiling.metric
+        used = "" if {None, metric.name} & self.broken else expectations_hash(self.source.expectations, metric.expectations, metric.history)
+        return {parse_hour(finding.hour): used for of in (None, metric.name) for finding in self.findings.get(of, []) if finding.blocks}
+
+
+class Audit:
+    """Audits the staged hours of one source. ``connection`` has the snapshot attached, and the sketch functions."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
+        self._connection, self._source = connection, source
+        self._audited = Audited(source)
+        self._hours: list[datetime] = []
+
+    def of(self, marked: DataFrame, staged: Sequence[StagedHours]) -> Audited:
+        """Audit ``staged``; ``marked`` are the archived events of all their hours (see ``ArchivedEvents.marked``), held in memory."""
+        failpoints.reached("before audit")
+        self._hours = sorted({hour for item in staged for hour in item.hours})
+        found: list[EventFacts] = []
+        self._guarded(None, self._hours, lambda: found.append(self._events(marked, staged)))
+        for item in staged if found else []:
+            self._guarded(item.tiling.metric.name, item.hours, lambda item=item: self._results(found[0], item))  # type: ignore[misc]
+        failpoints.reached("after audit")
+        return self._audited
+
+    def _guarded(self, of: str | None, hours: list[datetime], audit: Callable[[], None]) -> None:
+        """Run a part of the audit; whatever it raises is a failure of all its hours, and none of the others."""
+        try:
+            audit()
+        except Exception as error:
+            words = f"the audit itself failed: {type(error).__name__}: {' '.join(str(error).split())}"[:500]
+            self._audited.findings[of] = [Finding(hour_text(hour), FAILED, False, words) for hour in hours]
+            self._audited.broken.add(of)
+
+    def _events(self, marked: DataFrame, staged: Sequence[StagedHours]) -> EventFacts:
+        """Count the events, and audit them."""
+        source = self._source
+        checks = declared_checks(source.expectations, dict(marked.dtypes))
+        columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {"hour"})
+        events = event_facts(marked, source, [item.tiling for item in staged], columns)
+        view = f"hourline.source_hours_{source.name}"
+        in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
+        validator = Validator()
+        validations = [_of_facts(validator, source_facts(source, events, in_progress, self._hours))]
+        if checks:
+            counting = marked.where("_counts").withColumn("hour", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"))
+            known = {
+                hour_text(hour): {"": events.count(hour, "counted"), **{name: events.count(hour, f"known of {name}") for name in columns}}
+                for hour in self._hours
+            }
+            validations.append(validator.events(counting, checks, known, _EVENT_KEYS))
+        self._keep(None, source.name, validations)
+        return events
+
+    def _results(self, events: EventFacts, item: StagedHours) -> None:
+        """Audit the results of one metric."""
+        tiling, connection = item.tiling, self._connection
+        metric = tiling.metric
+        frame = facts.result_frame(connection, tiling, item.rows)
+        of_tiles = facts.totals(connection, metric, item.rows)
+        of_events = facts.totals(connection, facts.without_sketches(metric), events.states(tiling))
+        earlier = {} if item.tables is None else published_values(connection, item.tables, metric.history, item.hours[0], item.hours[-1])
+        rows = {str(hour): int(count) for hour, count in frame["hour"].value_counts().items()}
+        hours = [hour_text(hour) for hour in item.hours]
+        validator = Validator()
+        columns = _of_facts(validator, type_facts(tiling, item.columns))
+        columns.findings = [Finding(hour, one.check, one.success, one.found, rows=one.rows) for one in columns.findings for hour in hours]
+        compared = metric_facts(tiling, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles})
+        types = {name: str(frame[name].dtype) for name in frame.columns}
+        checks = [*row_checks(tiling, item.hours), *declared_checks(metric.expectations, types)]
+        validations = [
+            columns,
+            _of_facts(validator, compared),
+            validator.results(frame, checks, hours, ["hour", *metric.dimensions]),
+        ]
+        self._keep(metric.name, metric.name, validations)
+
+    def _keep(self, of: str | None, name: str, validations: list[Validation]) -> None:
+        self._audited.findings[of] = [finding for validation in validations for finding in validation.findings]
+        self._audited.pages[name] = page(validations, name)
+
+
+def _of_facts(validator: Validator, found: Facts) -> Validation:
+    return validator.results(found.frame, found.checks, list(dict.fromkeys(found.frame["hour"])), ["hour"])

@@ -1,0 +1,144 @@
+"""The expectations that follow from the declarations by themselves, and those from history: nobody has to write them.
+
+Most of them compare columns of one frame of facts, with one row per hour: what the events say beside what the tiles say.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from batch_layer.audit.facts import ADDED_UP, EventFacts, doubles
+from batch_layer.audit.history import Known, bounds, is_number
+from batch_layer.audit.suites import Check
+from hourline.changes import TOLERANCE
+from hourline.declarations import Source
+from hourline.hours import hour_text
+from hourline.tiling import Tiling
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A frame with one row per hour (and ``hour`` as text), and what must hold between its columns."""
+
+    frame: pd.DataFrame
+    checks: list[Check]
+
+
+def source_facts(source: Source, events: EventFacts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]) -> Facts:
+    """The archive against progress, and the events against their declaration."""
+    required = [name for name, field in source.fields.items() if field.required]
+    frame = pd.DataFrame(
+        {
+            "hour": [hour_text(hour) for hour in hours],
+            "events in the archive": [events.count(hour, "archived") for hour in hours],
+            "events in progress": [in_progress.get(hour, 0) for hour in hours],
+            "events outside their hour": [events.count(hour, "strays") for hour in hours],
+            **{f"events without {name}": [events.count(hour, f"null of {name}") for hour in hours] for name in required},
+        }
+    )
+    checks = [_equal("events in the archive", "events in progress"), _none("events outside their hour")]
+    return Facts(frame, [*checks, *(_none(f"events without {name}") for name in required)])
+
+
+def metric_facts(
+    tiling: Tiling,
+    events: EventFacts,
+    of_tiles: Known,
+    of_events: Known,
+    rows: Mapping[str, int],
+    hours: Sequence[datetime],
+    known: Known,
+) -> Facts:
+    """The tiles against the events, and against history; ``rows`` are the tiles by hour, ``known`` the values of published hours."""
+    metric = tiling.metric
+    counted = [events.count(hour, f"of {metric.name}") for hour in hours]
+    columns: dict[str, list[Any]] = {
+        "hour": [hour_text(hour) for hour in hours],
+        "number of rows": [rows.get(hour_text(hour), 0) for hour in hours],
+        # Of no events no rows, of some at least one.
+        "rows at least": [min(count, 1) for count in counted],
+        "rows at most": counted,
+    }
+    checks = [_at_least("number of rows", "rows at least"), _at_least("rows at most", "number of rows")]
+    for name in [name for name, measure in metric.measures.items() if measure.kind in ADDED_UP]:
+        pairs = [(of_tiles.get(hour, {}).get(name), of_events.get(hour, {}).get(name)) for hour in hours]
+        if name in doubles(tiling):
+            sizes = [events.size(hour, metric.name, name) for hour in hours]
+            columns[f"{name} off by"] = [_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)]
+            checks.append(Check("expect_column_values_to_be_between", {"column": f"{name} off by", "max_value": TOLERANCE}))
+        else:
+            columns[f"{name} of the tiles"] = [None if mine is None else str(mine) for mine, _ in pairs]
+            columns[f"{name} of the events"] = [None if theirs is None else str(theirs) for _, theirs in pairs]
+            checks.append(_equal(f"{name} of the tiles", f"{name} of the events"))
+    if metric.history.severity != "off":
+        for name in metric.measures:
+            values = [of_tiles.get(hour, {}).get(name) for hour in hours]
+            if not any(is_number(value) for value in values):
+                continue
+            limits = [bounds(known, hour, name, metric.history) or (None, None) for hour in hours]
+            if all(low is None for low, _ in limits):
+                continue  # still learning
+            band = (f"{name} of the hour", f"{name} at least", f"{name} at most")
+            for column, found in zip(band, (values, *zip(*limits, strict=True)), strict=True):
+                columns[column] = [None if value is None else float(value) for value in found]
+            for greater, less in ((band[0], band[1]), (band[2], band[0])):
+                one = _at_least(greater, less)
+                checks.append(Check(one.type, one.parameters, metric.history.severity, "history", band))
+    return Facts(pd.DataFrame(columns), checks)
+
+
+def row_checks(tiling: Tiling, hours: Sequence[datetime]) -> list[Check]:
+    """What must hold of each row of the results: its hour is one of those recomputed, once for each group; what is never null is not."""
+    metric = tiling.metric
+    never_null = [name for name, measure in metric.measures.items() if measure.kind in ("count", "distinct")]
+    return [
+        Check("expect_column_values_to_be_in_set", {"column": "hour", "value_set": [hour_text(hour) for hour in hours]}),
+        Check("expect_compound_columns_to_be_unique", {"column_list": ["hour", *metric.dimensions]})
+        if metric.dimensions
+        else Check("expect_column_values_to_be_unique", {"column": "hour"}),
+        *(Check("expect_column_values_to_not_be_null", {"column": name}) for name in ["hour", *never_null]),
+    ]
+
+
+def type_facts(tiling: Tiling, stored: pa.Schema) -> Facts:
+    """The columns of the staged table against the declared ones; it concerns all hours."""
+    names = dict.fromkeys([*tiling.schema.names, *stored.names])
+    frame = pd.DataFrame(
+        {
+            "hour": [""] * len(names),
+            "column": list(names),
+            "type": [_type(stored, name) for name in names],
+            "declared type": [_type(tiling.schema, name) for name in names],
+        }
+    )
+    return Facts(frame, [_equal("type", "declared type")])
+
+
+def _type(schema: pa.Schema, name: str) -> str:
+    return str(schema.field(name).type) if name in schema.names else "none"
+
+
+def _equal(one: str, other: str) -> Check:
+    # Without the last one, a null on either side would pass.
+    return Check("expect_column_pair_values_to_be_equal", {"column_A": one, "column_B": other, "ignore_row_if": "both_values_are_missing"})
+
+
+def _at_least(greater: str, less: str) -> Check:
+    parameters = {"column_A": greater, "column_B": less, "or_equal": True, "ignore_row_if": "either_value_is_missing"}
+    return Check("expect_column_pair_values_a_to_be_greater_than_b", parameters)
+
+
+def _none(column: str) -> Check:
+    return Check("expect_column_values_to_be_between", {"column": column, "min_value": 0, "max_value": 0})
+
+
+def _deviation(mine: Any, theirs: Any, size: float) -> float:
+    """Relative to what was added up; infinite where one side has a value and the other has none."""
+    if mine is None or theirs is None:
+        return 0.0 if mine is theirs else float("inf")
+    largest = max(abs(float(mine)), abs(float(theirs)), size)
+    return abs(float(mine) - float(theirs)) / largest if largest else 0.0

@@ -1,0 +1,128 @@
+"""What the audit knows of each hour: counted of the archived events and of the tiles, each by itself, to be compared.
+
+The events of all metrics of a source are counted in one pass, over the hour as a whole and not by dimensions: another way than the tiles have come.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline.declarations import Metric, Source
+from hourline.hours import hour_text
+from hourline.measures import quoted
+from hourline.merged import values_sql
+from hourline.tiling import Tiling
+
+ADDED_UP = ("count", "sum", "min", "max", "mean")
+"""The measures whose value over an hour can be had in two ways; a distinct count is an estimate by a sketch."""
+
+
+@dataclass(frozen=True)
+class EventFacts:
+    """One row per hour that has events, from one pass over them."""
+
+    rows: Mapping[datetime, Mapping[str, Any]]
+
+    def count(self, hour: datetime, name: str) -> int:
+        """A count of ``hour``: ``archived``, ``counted``, ``strays``, ``known of …``, ``of <metric>``; 0 where it has no events."""
+        return int(self.rows.get(hour, {}).get(name) or 0)
+
+    def states(self, tiling: Tiling) -> pa.Table:
+        """The metric's states per hour, over all dimensions together; an hour without events that count is left out."""
+        rows = [
+            {"hour": hour, **{column: row[f"{tiling.metric.name}.{column}"] for column in added_up(tiling)}}
+            for hour, row in self.rows.items()
+            if row[f"of {tiling.metric.name}"]
+        ]
+        return pa.Table.from_pylist(rows, pa.schema([tiling.schema.field("hour"), *(tiling.schema.field(name) for name in added_up(tiling))]))
+
+    def size(self, hour: datetime, metric: str, measure: str) -> float:
+        """The absolute values of a double measure's argument added up, which bounds the error of adding them in another order."""
+        return float(self.rows.get(hour, {}).get(f"{metric}.{measure} size") or 0.0)
+
+
+def event_facts(events: DataFrame, source: Source, tilings: Sequence[Tiling], columns: Iterable[str]) -> EventFacts:
+    """Count ``events``: the archived ones with derived fields, and ``_counts`` that says which of them count; ``columns``: where not null."""
+    aggregates = [
+        F.expr("count_if(NOT duplicate)").alias("archived"),
+        F.expr("count_if(_counts)").alias("counted"),
+        F.expr("count_if(event_time < hour OR event_time >= hour + INTERVAL 1 HOUR OR event_time IS NULL)").alias("strays"),
+        *(F.expr(f"count(`{name}`) FILTER (WHERE _counts)").alias(f"known of {name}") for name in columns),
+        *(F.expr(f"count_if(`{name}` IS NULL)").alias(f"null of {name}") for name, field in source.fields.items() if field.required),
+    ]
+    for tiling in tilings:
+        metric = tiling.metric
+        counts = f"_counts AND ({metric.where})" if metric.where else "_counts"
+        aggregates.append(F.expr(f"count_if({counts})").alias(f"of {metric.name}"))
+        aggregates += [F.expr(f"{tiling.states[c]} FILTER (WHERE {counts})").alias(f"{metric.name}.{c}") for c in added_up(tiling)]
+        aggregates += [
+            F.expr(f"sum(abs(cast({metric.measures[m].argument} as double))) FILTER (WHERE {counts})").alias(f"{metric.name}.{m} size")
+            for m in doubles(tiling)
+        ]
+    rows = events.groupBy("hour").agg(*aggregates).toArrow().to_pylist()
+    return EventFacts({row["hour"]: row for row in rows})
+
+
+def added_up(tiling: Tiling) -> list[str]:
+    """The state columns of the measures whose value over an hour can be had in two ways."""
+    kinds = {name: measure.kind for name, measure in tiling.metric.measures.items()}
+    return [column for column in tiling.states if kinds[_measure(column, tiling.metric)] in ADDED_UP]
+
+
+def doubles(tiling: Tiling) -> list[str]:
+    """The measures whose last digits depend on the order of addition."""
+    floating = {_measure(c, tiling.metric) for c in added_up(tiling) if pa.types.is_floating(tiling.schema.field(c).type)}
+    return [name for name, measure in tiling.metric.measures.items() if name in floating and measure.kind in ("sum", "mean")]
+
+
+def without_sketches(metric: Metric) -> Metric:
+    """The metric with those measures alone whose value over an hour can be had in two ways."""
+    return metric.model_copy(update={"measures": {name: m for name, m in metric.measures.items() if m.kind in ADDED_UP}, "dimensions": {}})
+
+
+def result_frame(connection: duckdb.DuckDBPyConnection, tiling: Tiling, tiles: pa.Table) -> pd.DataFrame:
+    """The finished results of the tiles: hour (as text), the dimensions, the measures."""
+    table = _values(connection, tiling.metric, tiles, tiling.metric.dimensions)
+    nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
+    frame: pd.DataFrame = pa.table({name: _plain_numbers(table[name]) for name in table.column_names}).to_pandas()
+    frame["hour"] = [hour_text(moment) for moment in table["hour"].to_pylist()]
+    for name in nested:  # lists and structs cannot be compared for being unique
+        frame[name] = frame[name].map(lambda value: None if value is None else str(value))
+    return frame
+
+
+def totals(connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table) -> dict[datetime, dict[str, Any]]:
+    """By hour, the measures over all dimensions together."""
+    if not metric.measures:
+        return {}
+    return {row.pop("hour"): row for row in _values(connection, metric, states, []).to_pylist()}
+
+
+def _values(connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table, dimensions: Iterable[str]) -> pa.Table:
+    connection.register("_audited", states)
+    stored = {column: kind for column, kind, *_ in connection.execute("DESCRIBE _audited").fetchall()}
+    keys = ", ".join(quoted(name) for name in ["hour", *dimensions])
+    rows: pa.Table = connection.execute(f"{values_sql(metric, stored, 'FROM _audited', dimensions)} ORDER BY {keys}").to_arrow_table()
+    return rows
+
+
+def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decimals as whole numbers where that is exact, else as doubles: pandas has no decimals of its own."""
+    if not pa.types.is_decimal(column.type):
+        return column
+    if column.type.scale == 0:
+        with suppress(pa.ArrowInvalid):  # beyond 64 bits
+            return column.cast(pa.int64())
+    return column.cast(pa.float64())
+
+
+def _measure(column: str, metric: Metric) -> str:
+    return column if column in metric.measures else column.rpartition("__")[0]

@@ -1,0 +1,175 @@
+"""Expectations as Great Expectations has them: which names and parameters it knows, and what is wrong with a declared one."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+from great_expectations.expectations import expectation as gx
+from great_expectations.expectations.metadata_types import FailureSeverity
+from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
+
+from hourline.declarations import Expectation, Metric, Project, Severity, Source
+from hourline.errors import did_you_mean
+
+Origin = Literal["declaration", "user", "history"]
+
+_BY_ROW = (gx.ColumnMapExpectation, gx.ColumnPairMapExpectation, gx.MulticolumnMapExpectation)
+# Whether a row fulfils these depends on the other rows.
+_OF_ALL_ROWS = {
+    "expect_column_values_to_be_unique",
+    "expect_compound_columns_to_be_unique",
+    "expect_column_values_to_be_increasing",
+    "expect_column_values_to_be_decreasing",
+    "expect_column_value_z_scores_to_be_less_than",
+    "expect_column_values_to_not_be_outliers",
+}
+# They need a SQL database, another table, or what Hourline sets itself.
+_NOT_HERE = {
+    "expect_query_results_to_match_comparison",
+    "unexpected_rows_expectation",
+    "expect_table_row_count_to_equal_other_table",
+    "expect_column_values_to_match_like_pattern",
+    "expect_column_values_to_match_like_pattern_list",
+    "expect_column_values_to_not_match_like_pattern",
+    "expect_column_values_to_not_match_like_pattern_list",
+}
+_SET_BY_HOURLINE = {
+    *("id", "meta", "notes", "description", "rendered_content", "windows", "batch_id", "severity", "result_format", "catch_exceptions"),
+    "library_metadata",
+}
+_COLUMNS = ("column", "column_A", "column_B", "column_list")
+_GX_SEVERITY = {"fail": FailureSeverity.CRITICAL, "warn": FailureSeverity.WARNING}
+
+
+class UnsuitableExpectationError(ValueError):
+    """An expectation that cannot be evaluated as it is declared; ``path`` is the place within it."""
+
+    def __init__(self, message: str, *path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+@dataclass(frozen=True)
+class Check:
+    """An expectation to evaluate, wherever it comes from."""
+
+    type: str
+    parameters: Mapping[str, Any]
+    severity: Severity = "fail"
+    origin: Origin = "declaration"
+    band: tuple[str, str, str] | None = field(default=None)
+    """The columns of the value and of its lower and upper bound, for expectations that compare columns."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it is about."""
+        found: list[str] = []
+        for name in _COLUMNS:
+            value = self.parameters.get(name, [])
+            found += value if isinstance(value, list) else [str(value)]
+        return found
+
+    @property
+    def by_row(self) -> bool:
+        """Whether each row fulfils it or not by itself, so that many hours can be evaluated in one go."""
+        kind = _kind(self.type)
+        whole = self.type in _OF_ALL_ROWS and "hour" not in self.columns  # within one hour, where the hour is among the columns
+        return issubclass(kind, _BY_ROW) and not whole and float(self.parameters.get("mostly", 1)) == 1
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether null leaves it nothing to evaluate: Great Expectations then says that it is fulfilled."""
+        return bool(self.columns) and "null" not in self.type and "row_condition" not in self.parameters
+
+    def built(self, meta: Mapping[str, Any]) -> gx.Expectation:
+        """Great Expectations' object. Raises UnsuitableExpectationError."""
+        kind = _kind(self.type)
+        allowed = [name for name in kind.__fields__ if name not in _SET_BY_HOURLINE]
+        for name in self.parameters:
+            if name not in allowed:
+                raise UnsuitableExpectationError(f"{self.type} has no parameter '{name}'{did_you_mean(name, allowed)}", name)
+        try:
+            return kind(**self.parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
+        except ValueError as error:
+            raise UnsuitableExpectationError(*_explained(self.type, error)) from None
+
+
+def declared_checks(declared: list[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
+    """What a user has declared, to be evaluated. ``types`` are those of the columns, as Spark or pandas write them: YAML holds text alone."""
+    return [Check(one.type, _typed(one.parameters, types or {}), one.severity, "user") for one in declared]
+
+
+def _typed(parameters: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
+    """The parameters with the values of a set as the column has them; all others Great Expectations itself turns into what it wants."""
+    kind = types.get(str(parameters.get("column")), "string")
+    values = parameters.get("value_set")
+    if not isinstance(values, list) or kind.startswith("string"):
+        return dict(parameters)
+    return {**parameters, "value_set": [_as(kind, value) for value in values]}
+
+
+def _as(kind: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if kind.startswith("bool"):
+        return {"true": True, "false": False}.get(value.lower(), value)
+    if kind.startswith(("int", "bigint", "float", "double", "decimal")):
+        with suppress(ValueError):
+            return int(value)
+        with suppress(ValueError):
+            return float(value)
+    return value
+
+
+def unsuitable(project: Project) -> list[str]:
+    """What is wrong with the declared expectations, one line each: ``metrics/x.yaml:12: …``; nothing is evaluated."""
+    declared: list[tuple[str, Source | Metric, list[str]]] = []
+    for source in project.sources.values():
+        declared.append(("source", source, [*source.fields, *source.derived, "event_time", "hour"]))
+    for metric in project.metrics.values():
+        declared.append(("metric", metric, ["hour", *metric.dimensions, *metric.measures]))
+    mistakes = []
+    for kind, declaration, columns in declared:
+        for number, check in enumerate(declared_checks(declaration.expectations)):
+            try:
+                check.built({})
+                _refuse_unknown_columns(check, columns)
+            except UnsuitableExpectationError as error:
+                where = project.where_declared(kind, declaration.name, ("expectations", str(number), check.type, *error.path))
+                mistakes.append(f"{where}: expectations.{number}: {error}")
+    return mistakes
+
+
+def _refuse_unknown_columns(check: Check, columns: list[str]) -> None:
+    for name in check.columns:
+        if name not in columns:
+            raise UnsuitableExpectationError(f"there is no column '{name}'{did_you_mean(name, columns)}")
+
+
+@cache
+def _kind(name: str) -> type[gx.Expectation]:
+    known = set(list_registered_expectation_implementations()) - _NOT_HERE
+    if name in _NOT_HERE:
+        raise UnsuitableExpectationError(f"{name} needs an SQL database or another table, which an audit has not")
+    if name not in known:
+        raise UnsuitableExpectationError(f"Great Expectations has no '{name}'{_near(name, known)}")
+    return get_expectation_impl(name)
+
+
+def _near(name: str, known: set[str]) -> str:
+    hint = did_you_mean(name, known)
+    return hint if hint.startswith(" —") else "; all are listed at https://greatexpectations.io/expectations"
+
+
+def _explained(name: str, error: ValueError) -> tuple[str, ...]:
+    """A sentence, and the parameter; Great Expectations checks its parameters by pydantic, which tells a mistake once for each allowed type."""
+    details: list[Mapping[str, Any]] = error.errors() if hasattr(error, "errors") else []
+    if not details:
+        return (f"{name}: {error}",)
+    place = str(details[0]["loc"][0])
+    told = {detail["msg"] for detail in details if str(detail["loc"][0]) == place}
+    if place == "__root__":
+        return (f"{name}: {'; '.join(sorted(told))}",)
+    return (f"{name}: {place}: {'; '.join(sorted(told))}", place)

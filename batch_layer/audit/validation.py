@@ -1,0 +1,267 @@
+"""Great Expectations run over the rows of some hours, and what it found, hour by hour.
+
+Rows are a pandas frame (results, facts) or a Spark DataFrame (events), with a column ``hour`` that holds text such as ``2013-01-05T14:00Z``. An
+expectation on each row by itself is evaluated once for all hours, and its failing rows say which hours fail; any other is evaluated for one
+hour after the other. What Great Expectations would let pass is a failure here: nothing evaluated, or an expectation that broke.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import great_expectations as gx
+import pandas as pd
+from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
+from pyspark.sql import DataFrame
+
+from batch_layer.audit.suites import Check, UnsuitableExpectationError
+
+ROWS_KEPT = 20
+"""So many failing rows of an expectation and hour are kept for the reports."""
+
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one expectation found in one hour."""
+
+    hour: str
+    check: Check
+    success: bool
+    found: str = ""
+    """In words; empty where there is nothing to say."""
+    observed: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    unexpected: int | None = None
+    """How many rows failed; None where that is no question."""
+    rows: list[str] = field(default_factory=list)
+    """Some of them with their keys, as JSON."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the hour is not to be published for it."""
+        return not self.success and self.check.severity == "fail"
+
+
+@dataclass
+class Validation:
+    """All findings over one set of rows, and Great Expectations' own results, for its reports."""
+
+    findings: list[Finding] = field(default_factory=list)
+    results: list[ExpectationValidationResult] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+class Validator:
+    """Great Expectations, without a project of its own: nothing of it is kept."""
+
+    def __init__(self) -> None:
+        self._context = gx.get_context(mode="ephemeral")
+        self._context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
+        frames = self._context.data_sources.add_pandas("results")
+        self._frames = frames.add_dataframe_asset("results").add_batch_definition_whole_dataframe("results")
+        # It persists what it reads and never lets go of it; here the caller does.
+        events = self._context.data_sources.add_spark("events", persist=False)
+        self._events = events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
+
+    def results(self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]) -> Validation:
+        """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``; ``keys`` are the columns that tell a row."""
+        found = Validation()
+        by_row, whole = _split(checks, found, hours)
+        for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE", {}, found):
+            found.findings += _by_hour(check, result, hours, frame)
+        for hour in hours:
+            of_hour = frame[frame["hour"] == hour]
+            applicable = [check for check in whole if len(of_hour) or not check.columns]
+            for check, result in self._run(self._frames, of_hour, applicable, keys, "COMPLETE", {"hour": hour}, found):
+                found.findings.append(_of_hour(check, result, hour))
+        _refuse_nothing(found, checks, hours, set(frame["hour"]), lambda columns: _known_rows(frame, columns))
+        return found
+
+    def events(self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]) -> Validation:
+        """Evaluate ``checks`` over ``events``; ``known`` says by hour how many of them there are (under ``""``), and by column, not null.
+
+        Rows stay in Spark: only some of those that fail are collected.
+        """
+        found, hours = Validation(), sorted(known)
+        by_row, whole = _split(checks, found, hours)
+        again = []
+        for check, result in self._run(self._events, events, by_row, keys, "BASIC", {}, None):
+            if result.success:
+                found.results.append(result)
+                found.findings += [Finding(hour, check, True, unexpected=0) for hour in hours if known[hour][""]]
+            else:
+                again.append(check)
+        for hour in hours:
+            of_hour = events.where(events["hour"] == hour)
+            applicable = [check for check in (*again, *whole) if known[hour][""] or not check.columns]
+            for check, result in self._run(self._events, of_hour, applicable, keys, "SUMMARY", {"hour": hour}, found):
+                found.findings.append(_of_hour(check, result, hour))
+        filled = {hour for hour in hours if known[hour][""]}
+        _refuse_nothing(found, checks, hours, filled, lambda columns: {h: max(known[h].get(column, 1) for column in columns) for h in filled})
+        return found
+
+    def _run(
+        self,
+        definition: Any,
+        rows: pd.DataFrame | DataFrame,
+        checks: Sequence[Check],
+        keys: list[str],
+        form: str,
+        meta: dict[str, str],
+        found: Validation | None,
+    ) -> Iterable[tuple[Check, ExpectationValidationResult]]:
+        """Each check with its result; the results are added to ``found``."""
+        if not checks:
+            return []
+        suite = gx.ExpectationSuite("audit", expectations=[check.built({**meta, "check": number}) for number, check in enumerate(checks)])
+        result_format = {"result_format": form, "unexpected_index_column_names": keys, "partial_unexpected_count": ROWS_KEPT}
+        validated = definition.get_batch({"dataframe": rows}).validate(suite, result_format=result_format)
+        pairs = [(checks[result.expectation_config.meta["check"]], result) for result in validated.results]
+        if len(pairs) != len(checks):
+            raise RuntimeError(f"Great Expectations evaluated {len(pairs)} of {len(checks)} expectations")
+        if found is not None:
+            found.results += validated.results
+            found.meta = found.meta or validated.meta
+        return pairs
+
+
+def page(validations: Iterable[Validation], name: str) -> ExpectationSuiteValidationResult:
+    """The results of several validations as one, for Data Docs."""
+    results = [result for validation in validations for result in validation.results]
+    meta = next((validation.meta for validation in validations if validation.meta), {})
+    successful = sum(bool(result.success) for result in results)
+    statistics = {
+        "evaluated_expectations": len(results),
+        "successful_expectations": successful,
+        "unsuccessful_expectations": len(results) - successful,
+        "success_percent": 100.0 * successful / len(results) if results else None,
+    }
+    return ExpectationSuiteValidationResult(
+        success=successful == len(results),
+        results=results,
+        suite_name=name,
+        statistics=statistics,
+        meta=meta,
+    )
+
+
+def _split(checks: Sequence[Check], found: Validation, hours: Sequence[str]) -> tuple[list[Check], list[Check]]:
+    """Those to evaluate for all hours in one go, and those hour by hour; one that cannot be evaluated fails in every hour."""
+    by_row: list[Check] = []
+    whole: list[Check] = []
+    for check in checks:
+        try:
+            check.built({})
+            (by_row if check.by_row else whole).append(check)
+        except UnsuitableExpectationError as error:
+            found.findings += [Finding(hour, check, False, f"it cannot be evaluated: {error}") for hour in hours]
+    return by_row, whole
+
+
+def _by_hour(check: Check, result: ExpectationValidationResult, hours: Sequence[str], frame: pd.DataFrame) -> list[Finding]:
+    """What a result over all hours says of each."""
+    if broken := _exception(result):
+        return [Finding(hour, check, False, f"it cannot be evaluated: {broken}") for hour in hours]
+    failing: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result.result.get("unexpected_index_list") or []:
+        failing.setdefault(row["hour"], []).append(row)
+    strays = [row for hour, rows in failing.items() if hour not in hours for row in rows]
+    if strays or (not result.success and not failing):
+        return [Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_kept(strays)) for hour in hours]
+    sizes = frame["hour"].value_counts()
+    found = []
+    for hour in [hour for hour in hours if hour in sizes]:
+        rows = failing.get(hour, [])
+        words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
+        observed, lower, upper = _band(check, frame, hour)
+        found.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
+    return found
+
+
+def _of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:
+    if broken := _exception(result):
+        return Finding(hour, check, False, f"it cannot be evaluated: {broken}")
+    details: Mapping[str, Any] = result.result
+    unexpected = details.get("unexpected_count")
+    value = details.get("observed_value")
+    words = f"found {_short(value)}" if value is not None else ""
+    if unexpected is not None and not result.success:
+        words = f"{unexpected:,} of {details.get('element_count', 0):,} rows"
+    rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
+    lower, upper = (_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
+    return Finding(hour, check, bool(result.success), words, _number(value), lower, upper, unexpected, _kept(rows))
+
+
+def _refuse_nothing(found: Validation, checks: Sequence[Check], hours: Sequence[str], filled: set[str], known: Any) -> None:
+    """Make a failure of what was not evaluated, or had nothing but null to look at; ``filled`` are the hours that have rows.
+
+    Great Expectations says of a column that is always null that it fulfils everything. What follows from declarations may be null, and says so.
+    """
+    for check in checks:
+        of_check = {finding.hour: number for number, finding in enumerate(found.findings) if finding.check is check}
+        for hour in hours:
+            if hour not in of_check and (hour in filled or not check.columns):
+                found.findings.append(Finding(hour, check, False, "it was not evaluated"))
+        if check.origin != "user" or not check.needs_values:
+            continue
+        for hour, rows in known(check.columns).items():
+            if rows == 0 and hour in of_check and found.findings[of_check[hour]].success:
+                words = f"there is nothing to evaluate: {', '.join(check.columns)} is always null"
+                found.findings[of_check[hour]] = Finding(hour, check, False, words)
+
+
+def _known_rows(frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
+    """By hour, the rows in which one of ``columns`` is not null; none if there is no such column, which is told already."""
+    if not set(columns) <= set(frame.columns):
+        return {}
+    counts = frame[columns].notna().any(axis=1).groupby(frame["hour"]).sum()
+    return {str(hour): int(count) for hour, count in counts.items()}
+
+
+def _band(check: Check, frame: pd.DataFrame, hour: str) -> tuple[float | None, float | None, float | None]:
+    if check.band is None:
+        return None, None, None
+    row = frame[frame["hour"] == hour].iloc[0]
+    observed, lower, upper = (_number(row[column]) for column in check.band)
+    return observed, lower, upper
+
+
+def _exception(result: ExpectationValidationResult) -> str:
+    """What was raised while it was evaluated; Great Expectations has two forms of telling."""
+    info = result.exception_info or {}
+    for one in (info, *(value for value in info.values() if isinstance(value, dict))):
+        if one.get("raised_exception"):
+            return " ".join(str(one.get("exception_message") or "it raised an exception").split())[:_LONGEST]
+    return ""
+
+
+def _kept(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [json.dumps({str(name): _plain(value) for name, value in row.items()}, ensure_ascii=False) for row in rows[:ROWS_KEPT]]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int):
+        return value
+    if hasattr(value, "item") and not isinstance(value, str):
+        return _plain(value.item())
+    return _short(value)
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
