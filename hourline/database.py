@@ -14,8 +14,8 @@ import duckdb_extension_delta
 from hourline.declarations import Project
 from hourline.hour_states import late_sql, metric_hours_sql, source_hours_sql
 from hourline.hours import Clock, wall_clock
-from hourline.layout import DRIFT_SCHEMA, Layout
-from hourline.snapshot import Snapshot, take_snapshot
+from hourline.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
+from hourline.snapshot import MetricTables, Snapshot, take_snapshot
 from hourline.tables import exists
 
 _NO_HOURS = """
@@ -54,8 +54,9 @@ def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Sn
     - ``events_<source>``, ``rejected_<source>``: the newest rows, also beyond the snapshot's progress
     - ``source_hours_<source>``: hour, events, late, clock, settled
     - ``late_<source>``: hour, sequence, events, arrived, clock
-    - ``drift``: what was kept of each publication (DRIFT_SCHEMA)
-    - ``metric_hours``: source, metric, declaration, served, hour, state, events, late, cut, settled
+    - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
+    - ``metric_hours``: see ``metric_hours_sql``
+    - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cut`` (absent, if there are none)
     """
     layout = Layout.of(project)
     connection.execute("CREATE SCHEMA hourline")
@@ -68,20 +69,35 @@ def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Sn
             connection.execute(f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}")
             _attach(connection, f"events_{source.name}", layout.events(source))
             _attach(connection, f"rejected_{source.name}", layout.rejected(source))
-    if exists(layout.drift, layout.storage_options):
-        # Its rows are only ever added to; those of a publication that did not come about have a number that none has reached.
-        _attach(connection, "all_drift", layout.drift)
-        connection.execute(f"CREATE VIEW hourline.drift AS FROM hourline.all_drift WHERE publication <= {snapshot.publication}")
-    else:
-        connection.register("_drift", DRIFT_SCHEMA.empty_table())
-        connection.execute("CREATE VIEW hourline.drift AS FROM _drift")
+    for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
+        if exists(uri, layout.storage_options):
+            # Its rows are only ever added to; those of a publication that did not come about have a number that none has reached.
+            _attach(connection, f"all_{kept}", uri)
+            connection.execute(f"CREATE VIEW hourline.{kept} AS FROM hourline.all_{kept} WHERE publication <= {snapshot.publication}")
+        else:
+            connection.register(f"_{kept}", schema.empty_table())
+            connection.execute(f"CREATE VIEW hourline.{kept} AS FROM _{kept}")
     parts = [_NO_HOURS]
     for tables in snapshot.metrics:
         _attach(connection, f"provisional_{tables.name}", layout.provisional(tables.source, tables.metric), tables.provisional)
         if tables.final is not None:
             _attach(connection, f"final_{tables.name}", layout.final(tables.source, tables.metric), tables.final)
+        _attach_staged(connection, layout, tables, snapshot)
         parts.append(metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence))
     connection.execute(f"CREATE VIEW hourline.metric_hours AS {' UNION ALL '.join(f'({part})' for part in parts)}")
+
+
+def _attach_staged(connection: duckdb.DuckDBPyConnection, layout: Layout, tables: MetricTables, snapshot: Snapshot) -> None:
+    """Each blocked hour at the version of the staged table that holds its rows: one that was staged later may not have come to its end."""
+    named = f"metric = '{tables.metric.name}' AND declaration = '{tables.declaration}'"
+    marks = f"SELECT hour, staged, blocked_cut FROM hourline.coverage WHERE {named} AND staged IS NOT NULL"
+    parts = []
+    for (version,) in connection.execute(f"SELECT DISTINCT staged FROM ({marks}) ORDER BY staged").fetchall():
+        name = f"staged_{tables.name}_{version}"
+        _attach(connection, name, layout.staged(tables.source, tables.metric), version)
+        parts.append(f"SELECT s.*, m.blocked_cut AS cut FROM hourline.{name} s JOIN ({marks} AND staged = {version}) m USING (hour)")
+    if parts:
+        connection.execute(f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}")
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, uri: str, version: int | None = None) -> None:

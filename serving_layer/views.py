@@ -5,8 +5,8 @@ import duckdb
 from hourline.declarations import Project
 from hourline.hour_states import WEAKEST_FIRST
 from hourline.measures import quoted
-from hourline.merged import finished_sql, merged_states_sql, stored_types
-from hourline.snapshot import Snapshot
+from hourline.merged import finished_sql, merged_states_sql, stored_types, values_sql
+from hourline.snapshot import MetricTables, Snapshot
 
 _DRIFT = """
     SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells, settled, provisional, final, cut, published
@@ -31,6 +31,20 @@ def create_views(connection: duckdb.DuckDBPyConnection, project: Project, snapsh
     connection.execute(f"CREATE VIEW hours AS {_hours_sql(project, snapshot)}")
     connection.execute(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
     connection.execute(f"CREATE VIEW drift AS {_DRIFT}")
+    connection.execute("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
+    # The older declaration of a changed metric comes first; it is the newer one that is recomputed.
+    for tables in {tables.metric.name: tables for tables in snapshot.metrics}.values():
+        connection.execute(f"CREATE VIEW {tables.metric.name}_staged AS {_staged_sql(connection, tables)}")
+
+
+def _staged_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> str:
+    """hour, the dimensions, the finished measures, cut: what the last recompute of each blocked hour gave."""
+    staged = f"hourline.staged_{tables.name}"
+    found = connection.execute("SELECT 1 FROM duckdb_views() WHERE schema_name = 'hourline' AND view_name = ?", [f"staged_{tables.name}"]).fetchone()
+    # Without any, its columns come from a table that is always there.
+    rows = f"FROM {staged}" if found else f"SELECT *, NULL::BIGINT AS cut FROM hourline.provisional_{tables.name} WHERE false"
+    values = values_sql(tables.metric, stored_types(connection, tables), rows, tables.metric.dimensions)
+    return f"SELECT * FROM ({values}) LEFT JOIN (SELECT DISTINCT hour, cut FROM ({rows})) USING (hour)"
 
 
 def _late_events_sql(snapshot: Snapshot) -> str:

@@ -1,0 +1,87 @@
+"""A person overrules an audit: the staged rows of a blocked hour are published as they are, on record."""
+
+import json
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from batch_layer.publish import Publication, Staged
+from batch_layer.seen_changes import hours_to_cover, seen_changes
+from hourline.database import open_database
+from hourline.declarations import Metric, Project
+from hourline.errors import UsageError
+from hourline.hours import Clock, hour_text
+from hourline.layout import QUALITY_SCHEMA, Layout
+from hourline.lease import turn
+from hourline.sketches import install_sketch_functions
+from hourline.snapshot import MetricTables, Snapshot
+from hourline.tables import open_table
+from hourline.tiling import Tiling
+from infra.spark import spark_session
+
+
+def accept(project: Project, metric: Metric, hour: datetime, person: str, reason: str, clock: Clock) -> None:
+    """Publish the staged rows of a blocked ``hour`` (UTC) of ``metric``, up to the sequence they counted to; later events count on top.
+
+    ``person`` and ``reason`` are kept in the quality table. ``clock`` dates the publication (UTC). Raises UsageError when the hour is not blocked,
+    ConflictError when another process has published meanwhile, TableError.
+    """
+    session: list[SparkSession] = []
+
+    def spark() -> SparkSession:
+        session.append(session[0] if session else spark_session(project, "batch"))
+        return session[0]
+
+    try:
+        with turn(project.workspace, "batch", lambda process: None), open_database(project, clock) as (database, snapshot):
+            install_sketch_functions(database)
+            staged, publication = _staged(project, snapshot, metric, hour)
+            uncovered = hours_to_cover(database)
+            takes_over = staged.tiling.name in uncovered and uncovered[staged.tiling.name] <= {hour}
+            drift = seen_changes(spark, project, database, snapshot, staged, takes_over)
+            moment = clock()
+            judged = Staged(staged.tiling, staged.rows, [hour], staged.cut, staged.version, staged.columns, drift, takes_over)
+            publication.publish([judged], _record(judged, hour, f"{person}: {reason}", moment), moment)
+    finally:
+        if session:
+            session[0].stop()
+
+
+def _staged(project: Project, snapshot: Snapshot, metric: Metric, hour: datetime) -> tuple[Staged, Publication]:
+    source = project.sources[metric.source]
+    # The columns are those of the table; nothing is computed, so it needs no Spark to tell them.
+    declared = [tables for tables in snapshot.metrics if tables.metric.name == metric.name]
+    marks = {row["hour"]: row for row in snapshot.coverage.to_pylist() if row["metric"] == metric.name and row["staged"] is not None}
+    if hour not in marks:
+        blocked = ", ".join(hour_text(one) for one in sorted(marks)) or "none"
+        raise UsageError(f"{hour_text(hour)} of metric '{metric.name}' is not blocked, so there is nothing to accept; blocked hours of it: {blocked}")
+    tables: MetricTables = declared[-1]
+    mark = marks[hour]
+    table = open_table(Layout.of(project).staged(source, metric), Layout.of(project).storage_options, mark["staged"])
+    rows: pa.Table = table.to_pyarrow_table()
+    tiling = Tiling(tables.source, tables.metric, {}, rows.schema)
+    publication = Publication(project, [tiling])
+    of_hour = rows.filter(pc.equal(rows["hour"], pa.scalar(hour, rows.schema.field("hour").type)))
+    return Staged(tiling, of_hour, [hour], mark["blocked_cut"], mark["staged"], rows.schema), publication
+
+
+def _record(staged: Staged, hour: datetime, words: str, moment: datetime) -> pa.Table:
+    row = {
+        "audited": moment,
+        "source": staged.tiling.source.name,
+        "metric": staged.tiling.metric.name,
+        "declaration": staged.tiling.declaration,
+        "hour": hour,
+        "cut": staged.cut,
+        "expectation": "accepted",
+        "about": "",
+        "parameters": json.dumps({}),
+        "origin": "person",
+        "severity": "warn",
+        "success": True,
+        "found": words,
+        "rows": [],
+    }
+    return pa.Table.from_pylist([row], QUALITY_SCHEMA)
