@@ -38,6 +38,7 @@ def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clo
 
     Raises ConflictError when another process has published meanwhile; nothing that readers see has changed then.
     """
+    began = clock()
     metrics = sorted({item.metric for item in job})
     tilings = [resolve(spark, project.sources[project.metrics[name].source], project.metrics[name]) for name in metrics]
     publication = Publication(project, tilings)
@@ -61,7 +62,8 @@ def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clo
                     staged.append(publication.stage(tiling, tiles, hours, cut, drift, takes_over))
             finally:
                 counted.unpersist()
-    publication.publish(staged, clock())
+    moment = clock()
+    publication.publish(staged, moment, {"events": sum(item.events for item in job), "seconds": (moment - began).total_seconds()})
     cuts = {item.tiling.source.name: item.cut for item in staged}
     return Recomputed(sorted({item.hour for item in job}), metrics, counted_events, cuts)
 

@@ -1,5 +1,6 @@
 """Stage a recompute's rows; then publish: overwrite final hour by hour, and commit coverage once for all metrics."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -73,14 +74,15 @@ class Publication:
         tables.overwrite(table, rows, None, {"cut": cut})
         return Staged(tiling, rows, hours, cut, drift or [], takes_over)
 
-    def publish(self, staged: list[Staged], moment: datetime) -> None:
+    def publish(self, staged: list[Staged], moment: datetime, cost: Mapping[str, float] | None = None) -> None:
         """Overwrite the staged hours in final, then commit coverage: before that commit no reader sees any of it, after it all.
 
-        ``moment`` (UTC) dates it. Raises ConflictError; readers keep what they had.
+        ``moment`` (UTC) dates it; ``cost`` (events × metrics, seconds) is kept with the commit, for the estimate of a backfill. Raises ConflictError;
+        readers keep what they had.
         """
         self._keep_drift(staged, moment)
         fresh = [self._overwrite_final(item, moment) for item in staged]
-        self._commit_coverage(pa.concat_tables(fresh))
+        self._commit_coverage(pa.concat_tables(fresh), cost or {})
 
     def _keep_drift(self, staged: list[Staged], moment: datetime) -> None:
         """Append the drift under the version of coverage that will publish it; what an earlier run left under it was never published."""
@@ -125,7 +127,7 @@ class Publication:
         hours = [*staged.hours, None] if staged.takes_over else staged.hours
         return pa.Table.from_pylist([{**row, "hour": hour} for hour in hours], COVERAGE_SCHEMA)
 
-    def _commit_coverage(self, fresh: pa.Table) -> None:
+    def _commit_coverage(self, fresh: pa.Table, cost: Mapping[str, float]) -> None:
         """Replace the rows of the same metric, declaration and hour; who takes over, also the row by which another declaration did.
 
         Delta replaces by predicate: whatever else it meets is carried over.
@@ -137,7 +139,7 @@ class Publication:
         taking_over = fresh.filter(pc.is_null(fresh["hour"]))["metric"]
         others = met.filter(pc.and_(pc.is_null(met["hour"]), pc.invert(pc.is_in(met["metric"], taking_over))))
         rows = pa.concat_tables([carried, others, fresh]).sort_by([(name, "ascending") for name in key])
-        tables.overwrite(self._coverage, rows, f"{_among('hour', hours.to_pylist())} OR hour IS NULL", {"hours": len(hours)})
+        tables.overwrite(self._coverage, rows, f"{_among('hour', hours.to_pylist())} OR hour IS NULL", {"hours": len(hours), **cost})
 
 
 def _among(column: str, hours: list[datetime]) -> str:

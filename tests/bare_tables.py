@@ -4,7 +4,7 @@ Deterministic, so that a killed process can do it again: the n-th micro-batch is
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -79,8 +79,8 @@ class BareTables:
         self.sequence += 1
         self.offset += size
 
-    def publish(self, *numbers: int, metrics: Collection[str] = tuple(METRICS)) -> None:
-        """Recompute these hours of ``metrics``, up to what is finished, and publish them."""
+    def publish(self, *numbers: int, metrics: Collection[str] = tuple(METRICS), cost: Mapping[str, float] | None = None) -> None:
+        """Recompute these hours of ``metrics``, up to what is finished, and publish them; ``cost`` is said to be what that took."""
         tilings = [tiling for tiling in TILINGS if tiling.metric.name in metrics]
         publication = Publication(self.project, tilings)
         options = self.layout.storage_options
@@ -92,7 +92,7 @@ class BareTables:
         staged = [
             publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut, drift) for tiling in tilings
         ]
-        publication.publish(staged, BASE)
+        publication.publish(staged, BASE, cost)
 
     def check(self) -> None:
         """The answers are: every event of a finished micro-batch, once."""
