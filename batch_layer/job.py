@@ -1,6 +1,6 @@
 """One job of a recompute: take a cut, aggregate, stage, audit, publish; all metrics of a chunk of hours at once."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import SparkSession
@@ -22,16 +22,20 @@ from hourline.tiling import resolve
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What one job has recomputed and, but for what is blocked, published."""
+    """What has become of the hours of one job; (metric, hour) each, in UTC."""
 
-    hours: list[datetime]
-    metrics: list[str]
+    published: list[tuple[str, datetime]]
+    blocked: list[tuple[str, datetime]]
+    """Those that did not pass their audit: readers keep what they had."""
     events: int
     """Events that were counted, duplicates left out."""
     cuts: dict[str, int]
     """By source, the sequence up to which it counted."""
-    blocked: list[tuple[str, datetime]] = field(default_factory=list)
-    """The metrics and hours that did not pass their audit: these are not published."""
+
+    @property
+    def hours(self) -> list[datetime]:
+        """All hours that were recomputed."""
+        return sorted({hour for _, hour in (*self.published, *self.blocked)})
 
 
 def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clock) -> Recomputed:
@@ -39,8 +43,9 @@ def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clo
 
     Raises ConflictError when another process has published meanwhile; nothing that readers see has changed then.
     """
-    metrics = sorted({item.metric for item in job})
-    tilings = [resolve(spark, project.sources[project.metrics[name].source], project.metrics[name]) for name in metrics]
+    began = clock()
+    metrics = [project.metrics[name] for name in sorted({item.metric for item in job})]
+    tilings = [resolve(spark, project.sources[metric.source], metric) for metric in metrics]
     publication = Publication(project, tilings)
     # Progress (in the snapshot) before events: all that the cut speaks of was archived before progress was committed.
     with open_database(project, clock) as (database, snapshot):
@@ -71,10 +76,15 @@ def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clo
             audited.append((found, judged))
     moment = clock()
     write_pages(project, publication.number, [found for found, _ in audited])
-    publication.publish([item for _, items in audited for item in items], quality_rows(audited, moment), moment)
-    cuts = {item.tiling.source.name: item.cut for _, items in audited for item in items}
-    blocked = [(item.tiling.metric.name, hour) for _, items in audited for item in items for hour in sorted(item.blocked)]
-    return Recomputed(sorted({item.hour for item in job}), metrics, counted_events, cuts, blocked)
+    cost = {"events": sum(item.events for item in job), "seconds": (moment - began).total_seconds()}
+    publication.publish([item for _, items in audited for item in items], quality_rows(audited, moment), moment, cost)
+    items = [item for _, items in audited for item in items]
+    return Recomputed(
+        published=[(item.tiling.metric.name, hour) for item in items for hour in item.passed],
+        blocked=[(item.tiling.metric.name, hour) for item in items for hour in sorted(item.blocked)],
+        events=counted_events,
+        cuts={item.tiling.source.name: item.cut for item in items},
+    )
 
 
 def _to_audit(staged: Staged, snapshot: Snapshot) -> StagedHours:

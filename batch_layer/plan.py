@@ -28,6 +28,8 @@ class Wanted:
     settled: bool
     version: int | None
     """The version of final that last published the hour; None: none has."""
+    staged: int | None
+    """The version of the staged table that holds its rows, where it is blocked."""
 
 
 def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
@@ -58,7 +60,7 @@ def done_meanwhile(project: Project, planned: list[Wanted], clock: Clock = wall_
 def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wanted]:
     with open_database(project, clock) as (database, snapshot):
         rows = database.execute("FROM hourline.metric_hours ORDER BY hour, metric").to_arrow_table().to_pylist()
-    versions = {(row["metric"], row["declaration"], row["hour"]): row["version"] for row in snapshot.coverage.to_pylist()}
+    covered = {(row["metric"], row["declaration"], row["hour"]): (row["version"], row["staged"]) for row in snapshot.coverage.to_pylist()}
     declarations = {metric.name: declaration_hash(project.sources[metric.source], metric) for metric in project.metrics.values()}
     expectations = {m.name: expectations_hash(project.sources[m.source].expectations, m.expectations, m.history) for m in project.metrics.values()}
     return [
@@ -69,7 +71,7 @@ def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wa
             _reason(row, expectations[row["metric"]]),
             row["events"],
             row["settled"],
-            versions.get((row["metric"], row["declaration"], row["hour"])),
+            *covered.get((row["metric"], row["declaration"], row["hour"]), (None, None)),
         )
         for row in rows
         if row["declaration"] == declarations[row["metric"]] and (metrics is None or row["metric"] in metrics)

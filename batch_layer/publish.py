@@ -105,16 +105,16 @@ class Publication:
             there = there.filter(pc.invert(pc.is_in(there["hour"], pa.array(kept, there.schema.field("hour").type))))
         return Staged(tiling, there, hours, cut, table.version(), there.schema)
 
-    def publish(self, staged: list[Staged], found: pa.Table, moment: datetime) -> None:
+    def publish(self, staged: list[Staged], found: pa.Table, moment: datetime, cost: Mapping[str, float] | None = None) -> None:
         """Overwrite the staged hours that passed in final, then commit coverage: before that commit no reader sees any of it, after it all.
 
-        ``found`` is what the audit has found (QUALITY_SCHEMA, but for the number of the publication). ``moment`` (UTC) dates it. Raises
-        ConflictError; readers keep what they had.
+        ``found`` is what the audit has found (QUALITY_SCHEMA, but for the number of the publication). ``moment`` (UTC) dates it; ``cost``
+        (events × metrics, seconds) is kept with the commit, for the estimate of a backfill. Raises ConflictError; readers keep what they had.
         """
         self._keep(self._drift, self._drift_rows(staged, moment))
         self._keep(self._quality, found.set_column(0, "publication", pa.array([self.number] * found.num_rows, pa.int64())))
         fresh = [rows for item in staged for rows in (self._overwrite_final(item, moment), self._blocked_rows(item))]
-        self._commit_coverage(pa.concat_tables(fresh))
+        self._commit_coverage(pa.concat_tables(fresh), cost or {})
 
     def _keep(self, table: DeltaTable, rows: pa.Table) -> None:
         """Append rows under the version of coverage that will publish them; what an earlier run left under it was never published."""
@@ -193,7 +193,7 @@ class Publication:
         hours = [*staged.passed, None] if staged.takes_over else staged.passed
         return pa.Table.from_pylist([{**row, "hour": hour} for hour in hours], COVERAGE_SCHEMA)
 
-    def _commit_coverage(self, fresh: pa.Table) -> None:
+    def _commit_coverage(self, fresh: pa.Table, cost: Mapping[str, float]) -> None:
         """Replace the rows of the same metric, declaration and hour; who takes over, also the row by which another declaration did.
 
         Delta replaces by predicate: whatever else it meets is carried over.
@@ -205,7 +205,7 @@ class Publication:
         taking_over = fresh.filter(pc.is_null(fresh["hour"]))["metric"]
         others = met.filter(pc.and_(pc.is_null(met["hour"]), pc.invert(pc.is_in(met["metric"], taking_over))))
         rows = pa.concat_tables([carried, others, fresh]).sort_by([(name, "ascending") for name in key])
-        tables.overwrite(self._coverage, rows, f"{_among('hour', hours.to_pylist())} OR hour IS NULL", {"hours": len(hours)})
+        tables.overwrite(self._coverage, rows, f"{_among('hour', hours.to_pylist())} OR hour IS NULL", {"hours": len(hours), **cost})
 
 
 def _among(column: str, hours: list[datetime]) -> str:

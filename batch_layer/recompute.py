@@ -26,11 +26,12 @@ def recompute(
     wanted: list[Wanted],
     clock: Clock = wall_clock,
     *,
+    hours_per_job: int | None = None,
     on_waiting: Callable[[int], None] = lambda process: None,
     on_left_out: Callable[[list[Wanted]], None] = lambda left_out: None,
     on_published: Callable[["Recomputed"], None] = lambda done: None,
 ) -> list["Recomputed"]:
-    """Recompute and publish ``wanted``, as many hours in one job as the settings say.
+    """Recompute and publish ``wanted``, ``hours_per_job`` in one job, or as many as the settings say.
 
     The lease is given up between two jobs, to whoever has been waiting for it longest; ``on_waiting`` is told whom this one waits for. What
     somebody else has published meanwhile is left out, and ``on_left_out`` is told. Running it again changes no answer. ``clock`` dates the
@@ -40,7 +41,7 @@ def recompute(
     spark: SparkSession | None = None
     done = []
     try:
-        for planned in _jobs(wanted, project.settings.batch.hours_per_job):
+        for planned in _jobs(wanted, hours_per_job or project.settings.batch.hours_per_job):
             with turn(project.workspace, "batch", on_waiting):
                 left_out = done_meanwhile(project, planned, clock)
                 if left_out:

@@ -7,7 +7,7 @@ event could be counted twice or not at all.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -87,9 +87,9 @@ def read_coverage(project: Project) -> tuple[int, pa.Table]:
     return table.version(), rows.cast(COVERAGE_SCHEMA)
 
 
-def pinned_version(coverage: pa.Table, metric: Metric, declaration: str) -> int | None:
-    """The version of the declaration's final table that counts: the highest one that a row of coverage names."""
-    return _highest(coverage, ["metric", "declaration"], "version").get((metric.name, declaration))
+def pinned_version(coverage: pa.Table, metric: Metric, declaration: str, of: Literal["version", "staged"] = "version") -> int | None:
+    """The version of the declaration's final table that counts: the highest one that a row of coverage names; or that of its staged table."""
+    return _highest(coverage, ["metric", "declaration"], of).get((metric.name, declaration))
 
 
 def has_taken_over(coverage: pa.Table, metric: Metric, declaration: str, born: int) -> bool:

@@ -23,10 +23,10 @@ class Connection:
     """A DuckDB connection on the merged results of one project, at one consistent snapshot of all its tables.
 
     Views: one per metric (``hour`` TIMESTAMPTZ in UTC, the dimensions, the finished measures, ``state``), ``<metric>_states`` (the same with
-    mergeable states, for roll-ups), ``hours``, the records themselves: ``events_<source>`` and ``rejected_<source>``; ``late_events``; ``drift``:
-    by how much each recomputed hour changed, one row per measure and cause; ``quality``: what each audit found, one row per hour and expectation; and
-    ``<metric>_staged``: what a recompute gave for the hours that did not pass their audit. The snapshot is taken when the connection is opened, and again by
-    ``refresh``.
+    mergeable states, for roll-ups), ``hours``, the records themselves: ``events_<source>`` and ``rejected_<source>``; ``late_events``; ``drift``: by
+    how much each recomputed hour changed, one row per measure and cause; ``quality``: what each audit found, one row per hour and expectation; and
+    ``<metric>_staged``: what a recompute gave for the hours that did not pass their audit. The snapshot is taken when the connection is opened, and
+    again by ``refresh``.
     """
 
     def __init__(self, project: Project, clock: Clock = wall_clock) -> None:

@@ -114,7 +114,8 @@ def _audits(connection: Connection, hour: datetime | None, metric: str | None, s
         SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cut,
                a.publication = max(a.publication) OVER (PARTITION BY a.metric, a.hour) AS newest,
                expectation, about, parameters, origin, severity, success, found, observed, lower, upper, unexpected, rows
-        FROM audits a JOIN found f ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source AND coalesce(f.metric, a.metric) = a.metric
+        FROM audits a JOIN found f
+        ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source AND coalesce(f.metric, a.metric) = a.metric
         ORDER BY a.hour, a.metric, a.publication, success, severity, f.metric NULLS FIRST, expectation, about""").to_arrow_table()
     audits: dict[tuple[str, datetime, int], AuditedHour] = {}
     for row in rows.to_pylist():
@@ -135,7 +136,9 @@ def _audits(connection: Connection, hour: datetime | None, metric: str | None, s
         audit = audits[key]
         audit.expectations += row["origin"] != "person"
         details = {name: row[name] for name in Finding.model_fields if name not in ("parameters", "rows")}
-        audit.findings.append(Finding(**details, parameters=json.loads(row["parameters"] or "{}"), rows=[json.loads(one) for one in row["rows"] or []]))
+        audit.findings.append(
+            Finding(**details, parameters=json.loads(row["parameters"] or "{}"), rows=[json.loads(one) for one in row["rows"] or []])
+        )
     for (name, moment, _), audit in audits.items():
         if audit.outcome == "passed":
             audit.outcome = _outcome(audit, (name, moment) in blocked)

@@ -4,7 +4,7 @@ Deterministic, so that a killed process can do it again: the n-th micro-batch is
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -80,8 +80,8 @@ class BareTables:
         self.sequence += 1
         self.offset += size
 
-    def publish(self, *numbers: int, metrics: Collection[str] = tuple(METRICS)) -> None:
-        """Recompute these hours of ``metrics``, up to what is finished, and publish them."""
+    def publish(self, *numbers: int, metrics: Collection[str] = tuple(METRICS), cost: Mapping[str, float] | None = None) -> None:
+        """Recompute these hours of ``metrics``, up to what is finished, and publish them; ``cost`` is said to be what that took."""
         tilings = [tiling for tiling in TILINGS if tiling.metric.name in metrics]
         publication = Publication(self.project, tilings)
         options = self.layout.storage_options
@@ -95,7 +95,7 @@ class BareTables:
             for tiling in tilings
         ]
         found = [{"metric": name, "hour": moment, "success": True} for name in metrics for moment in chosen]
-        publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE)
+        publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE, cost)
 
     def check(self) -> None:
         """The answers are: every event of a finished micro-batch, once."""

@@ -13,7 +13,7 @@ import typer
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
 from hourline.cli.output import note, say, say_json, say_table
 from hourline.errors import UsageError
-from hourline.hours import hour_text, parse_range, wall_clock
+from hourline.hours import HourRange, hour_text, parse_range, wall_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from batch_layer.plan import Wanted
     from hourline.declarations import Project
     from speed_layer.micro_batch import Finished
+
+BLOCKED = 3
+"""The exit status of a recompute that came to its end, and of which an hour did not pass its audit."""
 
 Metrics = Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; may be given again.")]
 
@@ -50,7 +53,7 @@ def speed(
     from infra.kafka import kafka_of
     from speed_layer.run import run, warmed_up
 
-    with _stop_on_signal() as stop, ExitStack() as held:
+    with stop_on_signal() as stop, ExitStack() as held:
         if standby:
             spark = _stand_by(declared, stop, held)
             declared = load(project, workspace)  # as it is now, not as it was when the wait began
@@ -97,8 +100,8 @@ def plan(project: ProjectFolder = Path(), workspace: Workspace = None, metric: M
     declared = load(project, workspace)
     from batch_layer.plan import plan as plan_hours
 
-    wanted = plan_hours(declared, _metrics(declared, metric))
-    _tell_not_taken_up(declared)
+    wanted = plan_hours(declared, chosen_metrics(declared, metric))
+    tell_not_taken_up(declared)
     if format is ReportFormat.JSON:
         say_json([{"metric": item.metric, "hour": item.hour, "reason": item.reason, "events": item.events} for item in wanted])
     elif wanted:
@@ -123,35 +126,51 @@ def recompute(
     from batch_layer.plan import plan_range
     from batch_layer.recompute import recompute as recompute_hours
 
-    metrics = _metrics(declared, metric)
-    _tell_not_taken_up(declared)
+    metrics = chosen_metrics(declared, metric)
+    tell_not_taken_up(declared)
     if start is not None and end is not None:
-        hours = parse_range(start, end)
-        if hours.start > wall_clock():
-            raise UsageError(f"the range {hours} lies in the future; it is now {hour_text(wall_clock())}")
-        wanted = plan_range(declared, hours, metrics)
-        _refuse_unsettled([item for item in wanted if not item.settled and not unsettled])
+        wanted = plan_range(declared, past_range(start, end), metrics)
+        refuse_unsettled([item for item in wanted if not item.settled and not unsettled])
     else:
         wanted = plan_hours(declared, metrics)
     if not wanted:
         say("nothing to recompute" + ("" if start is None else ": no source has events in that range"))
         return
     note(f"recomputing {len({item.hour for item in wanted})} hour(s) of {len({item.metric for item in wanted})} metric(s); starting Spark")
-    recompute_hours(declared, wanted, on_waiting=_report_waiting, on_left_out=_report_left_out, on_published=_report_published)
+    done = recompute_hours(declared, wanted, on_waiting=report_waiting, on_left_out=report_left_out, on_published=report_published)
+    exit_if_blocked(done)
 
 
-def _tell_not_taken_up(project: "Project") -> None:
+def exit_if_blocked(done: Iterable["Recomputed"]) -> None:
+    """Raises typer.Exit with the status for it when an hour did not pass its audit."""
+    if any(one.blocked for one in done):
+        note("`hourline quality --open` says why; readers keep what they had")
+        raise typer.Exit(BLOCKED)
+
+
+def past_range(start: str, end: str) -> HourRange:
+    """The range from --from and --to. Raises UsageError when it is reversed, empty, not on the hour, or in the future."""
+    hours = parse_range(start, end)
+    if hours.start > wall_clock():
+        raise UsageError(f"the range {hours} lies in the future; it is now {hour_text(wall_clock())}")
+    return hours
+
+
+def tell_not_taken_up(project: "Project") -> None:
+    """Name the metrics of which nothing can be planned yet."""
     from batch_layer.plan import not_taken_up
 
     for name in not_taken_up(project):
         note(f"metric '{name}' is new or has changed: the speed layer takes it up when it starts again (`hourline down`, `hourline up`)")
 
 
-def _metrics(project: "Project", names: list[str] | None) -> list[str] | None:
+def chosen_metrics(project: "Project", names: list[str] | None) -> list[str] | None:
+    """The metrics of --metric; None: all. Raises UsageError with a near name."""
     return [known("metric", name, list(project.metrics)) for name in names] if names else None
 
 
-def _refuse_unsettled(unsettled: list["Wanted"]) -> None:
+def refuse_unsettled(unsettled: list["Wanted"]) -> None:
+    """Raises UsageError when there is one."""
     if unsettled:
         raise UsageError(
             f"{hour_text(unsettled[0].hour)} has not settled yet: its events may still be arriving; give --unsettled to recompute it all the same"
@@ -164,27 +183,39 @@ def _report(done: "Finished") -> None:
     say(f"{wall_clock():%H:%M:%S} {done.source} #{done.sequence}: {', '.join(parts)} in {done.seconds:.2f} s")
 
 
-def _report_waiting(process: int) -> None:
+def report_waiting(process: int) -> None:
+    """Say whom a recompute waits for."""
     note(f"waiting for process {process}, which recomputes hours of this project; Ctrl-C gives up")
 
 
-def _report_left_out(left_out: list["Wanted"]) -> None:
+def report_left_out(left_out: list["Wanted"]) -> None:
+    """Say what a recompute need not do any more."""
     metrics = ", ".join(sorted({item.metric for item in left_out}))
-    say(f"left out {_hours({item.hour for item in left_out})}, of {metrics}: recomputed by another process meanwhile")
+    say(f"left out {hours_in_words({item.hour for item in left_out})}, of {metrics}: recomputed by another process meanwhile")
 
 
-def _report_published(done: "Recomputed") -> None:
-    say(f"published {_hours(done.hours)}, of {', '.join(done.metrics)}: {done.events:,} events counted")
+def report_published(done: "Recomputed") -> None:
+    """What came of a job: which hours were published, and which are blocked."""
+    if done.published:
+        say(f"published {_of(done.published)}: {done.events:,} events counted")
+    if done.blocked:
+        say(f"blocked {_of(done.blocked)}: what was recomputed did not pass its audit")
 
 
-def _hours(hours: Iterable[datetime]) -> str:
+def _of(pairs: Iterable[tuple[str, datetime]]) -> str:
+    found = list(pairs)
+    return f"{hours_in_words(hour for _, hour in found)}, of {', '.join(sorted({metric for metric, _ in found}))}"
+
+
+def hours_in_words(hours: Iterable[datetime]) -> str:
+    """How many, and the first and the last."""
     ordered = sorted(hours)
     first, last = hour_text(ordered[0]), hour_text(ordered[-1])
     return f"{len(ordered)} hour(s), {first if first == last else f'{first} … {last}'}"
 
 
 @contextmanager
-def _stop_on_signal() -> Iterator[threading.Event]:
+def stop_on_signal() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set; a second one interrupts at once."""
     stop = threading.Event()
 

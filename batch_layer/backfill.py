@@ -1,0 +1,142 @@
+"""A backfill: all hours of a range recomputed, each once, however often it is interrupted.
+
+What it remembers is a small file: for each metric's declaration, the versions of final and staged that counted when the backfill began. An hour that
+was published in a higher version, or blocked, has been done since, by this backfill or by whoever else; so there is nothing to note after each job,
+and nothing that a crash between a publication and a note could tear apart.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batch_layer.plan import Wanted, plan_range
+from batch_layer.recompute import recompute
+from hourline.declarations import Project, declaration_hash
+from hourline.errors import TableError
+from hourline.hours import Clock, HourRange, wall_clock
+from hourline.layout import Layout
+from hourline.snapshot import pinned_version, read_coverage
+from hourline.tables import exists, open_table
+
+if TYPE_CHECKING:
+    from batch_layer.job import Recomputed
+
+_HOURS_PER_JOB = 24
+"""Between two jobs the hourly recompute has its turn: it should not wait for a week to be done."""
+
+_RECENT_PUBLICATIONS = 20
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """What is to be done, and what was done before it was interrupted."""
+
+    project: Project
+    file: Path
+    """Where it is remembered until it is done."""
+    begun: datetime
+    resumed: bool
+    pinned: dict[str, list[int]]
+    """By declaration (metric_hash), the versions of final, and of staged for blocked hours, that counted when it began; -1: none."""
+    wanted: list[Wanted]
+    """Every hour of every metric in the range."""
+    left: list[Wanted]
+    """Those that have not been done since it began."""
+
+    def run(
+        self,
+        clock: Clock = wall_clock,
+        *,
+        on_waiting: Callable[[int], None] = lambda process: None,
+        on_left_out: Callable[[list[Wanted]], None] = lambda left_out: None,
+        on_published: Callable[["Recomputed"], None] = lambda done: None,
+    ) -> list["Recomputed"]:
+        """Recompute what is left, as ``recompute`` does, and raise what it does. Wherever it ends, the same backfill planned again goes on there."""
+        self._remember()
+        most = hours_per_job(self.project)
+        done = recompute(
+            self.project, self.left, clock, hours_per_job=most, on_waiting=on_waiting, on_left_out=on_left_out, on_published=on_published
+        )
+        self.file.unlink(missing_ok=True)  # two at once both come to their end
+        return done
+
+    def _remember(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.file.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text(json.dumps({"begun": self.begun.isoformat(), "pinned": self.pinned}, indent=2))
+        partial.replace(self.file)
+
+
+def plan_backfill(project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock) -> Backfill:
+    """All hours of the range (of ``metrics``, or all) in which a source has events; one of the same range and metrics that was interrupted is
+    resumed. Changes nothing. Raises TableError.
+    """
+    key = f"{hours} {sorted(metrics) if metrics else 'all'}"
+    file = project.workspace / "backfills" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    remembered = _read(file)
+    _, coverage = read_coverage(project)  # before the plan, so that no publication between the two is overlooked
+    chosen = [project.metrics[name] for name in metrics or project.metrics]
+    declarations = {metric.name: declaration_hash(project.sources[metric.source], metric) for metric in chosen}
+    pinned = {}
+    for metric in chosen:
+        name = f"{metric.name}_{declarations[metric.name]}"
+        versions = (pinned_version(coverage, metric, declarations[metric.name], of) for of in ("version", "staged"))
+        newest = [-1 if version is None else version for version in versions]
+        pinned[name] = remembered.pinned.get(name, newest) if remembered else newest  # one that was changed since is done anew, as a whole
+    wanted = plan_range(project, hours, metrics, clock)
+    left = [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
+    return Backfill(project, file, remembered.begun if remembered else clock(), remembered is not None, pinned, wanted, left)
+
+
+def hours_per_job(project: Project) -> int:
+    """How many hours a backfill recomputes in one job."""
+    return min(_HOURS_PER_JOB, project.settings.batch.hours_per_job)
+
+
+def estimate(project: Project, wanted: list[Wanted]) -> timedelta | None:
+    """How long it takes to recompute ``wanted``, by the last publications; None where none of them was timed."""
+    layout = Layout.of(project)
+    if not exists(layout.coverage, layout.storage_options):
+        return None
+    commits = open_table(layout.coverage, layout.storage_options).history(_RECENT_PUBLICATIONS)
+    timed = [(float(one["hourline.events"]), float(one["hourline.seconds"])) for one in commits if "hourline.seconds" in one]
+    if not timed:
+        return None
+    per_job, per_event = _fitted(timed)
+    jobs = -(-len({item.hour for item in wanted}) // hours_per_job(project))
+    return timedelta(seconds=jobs * per_job + sum(item.events for item in wanted) * per_event)
+
+
+def _is_done(item: Wanted, pinned: list[int]) -> bool:
+    """Whether the hour was published, or blocked, since the backfill began, when the versions of final and staged were ``pinned``."""
+    return any(version is not None and version > then for version, then in zip((item.version, item.staged), pinned, strict=True))
+
+
+def _fitted(timed: list[tuple[float, float]]) -> tuple[float, float]:
+    """Seconds a job and seconds an event, neither below zero, that come nearest to what was timed (events, seconds): least squares."""
+    events, seconds = (sum(column) / len(timed) for column in zip(*timed, strict=True))
+    spread = sum((e - events) ** 2 for e, _ in timed)
+    slope = sum((e - events) * (s - seconds) for e, s in timed) / spread if spread else 0.0
+    per_event = min(max(slope, 0.0), seconds / events if events else 0.0)
+    return seconds - per_event * events, per_event
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    begun: datetime
+    pinned: dict[str, list[int]]
+
+
+def _read(file: Path) -> _Remembered | None:
+    try:
+        state = json.loads(file.read_text())
+        return _Remembered(datetime.fromisoformat(state["begun"]), dict(state["pinned"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TableError(f"{file}, where an interrupted backfill is remembered, cannot be read ({error}); delete it to begin anew") from None

@@ -1,0 +1,52 @@
+"""How far a long command has come: a bar on a terminal, else one line now and then; both on standard error."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from hourline.cli.output import note
+
+
+@contextmanager
+def progress(doing: str, what: str, total: int, done: int = 0, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
+    """Within the block, tell how many of ``total`` are done (``what``: hours, rows), ``done`` at first, by calling what is returned."""
+    started, first = clock(), done
+    # A descriptor of its own, since a start of Spark turns standard error to its log for a while.
+    with os.fdopen(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2), "w") as output:
+        console = Console(file=output)
+        columns = (
+            TextColumn(doing, markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(what),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        # What is printed within the block goes above the bar, unless it does not go to the terminal.
+        with Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal, redirect_stdout=sys.stdout.isatty(), redirect_stderr=True
+        ) as bar:
+            task = bar.add_task("", total=total, completed=done, left="")
+
+            def move(now: int) -> None:
+                left = (clock() - started) / (now - first) * (total - now) if now > first else None
+                words = f", {in_words(timedelta(seconds=left))} left" if left else ""
+                bar.update(task, completed=now, left=words.removeprefix(", "))
+                if not console.is_terminal:
+                    note(f"{now:,} of {total:,} {what}{words}")
+
+            yield move
+
+
+def in_words(time: timedelta) -> str:
+    """``about 40 s``, ``about 12 min``, ``about 3.5 h``."""
+    seconds = time.total_seconds()
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {round(seconds / 60)} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

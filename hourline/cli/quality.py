@@ -1,0 +1,113 @@
+"""``quality`` and ``publish``: what the audits have found, and a person's word against one. Reading needs neither Spark nor Java."""
+
+import getpass
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
+from hourline.cli.output import note, say, say_json, say_table
+from hourline.errors import UsageError
+from hourline.hours import hour_text, parse_hour, wall_clock
+
+if TYPE_CHECKING:
+    from serving_layer.quality import AuditedHour, QualityReport
+
+_ROWS_SHOWN = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to ``app``."""
+    app.command()(quality)
+    app.command()(publish)
+
+
+def quality(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    hour: Annotated[str | None, typer.Option("--hour", help="All that the newest audit of this hour (UTC) found, such as 2013-01-05T14.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", "-m", help="Only this metric.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Also what did not pass earlier and was mended since.")] = False,
+    unsolved: Annotated[bool, typer.Option("--open", help="Only what is blocked now.")] = False,
+    format: Format = ReportFormat.TEXT,
+) -> None:
+    """Show what the audits of the last four weeks found. The exit status is 1 when an hour of them is blocked."""
+    declared = load(project, workspace)
+    if failed and unsolved:
+        raise UsageError("give --failed or --open, not both: --open is what is blocked now, --failed what ever was")
+    if metric is not None:
+        known("metric", metric, list(declared.metrics))
+    from serving_layer import connect
+    from serving_layer.quality import quality_report
+
+    with connect(declared) as connection:
+        report = quality_report(connection, parse_hour(hour) if hour else None, metric, failed=failed, unsolved=unsolved)
+    if format is ReportFormat.JSON:
+        say_json(report.model_dump())
+    else:
+        _say(report)
+    if report.blocked:
+        raise typer.Exit(1)
+
+
+def publish(
+    accept: Annotated[tuple[str, str], typer.Option("--accept", metavar="METRIC HOUR", help="A blocked hour (UTC) of a metric.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why it is right all the same; kept on record.")],
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+) -> None:
+    """Publish an hour although its audit did not pass: the rows that were audited, as they are."""
+    declared = load(project, workspace)
+    name, hour = known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
+    if not reason.strip():
+        raise UsageError("the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'")
+    from batch_layer.accept import accept as accept_hour
+
+    accept_hour(declared, declared.metrics[name], hour, getpass.getuser(), reason.strip(), wall_clock)
+    say(f"published {hour_text(hour)} of {name}, accepted by {getpass.getuser()}: {reason.strip()}")
+
+
+def _say(report: "QualityReport") -> None:
+    if report.hours:
+        say_table(["hour (UTC)", "metric", "outcome", "severity", "expectation", "of", "found"], list(_rows(report)))
+        say("")
+    for audit in (audit for audit in report.hours if audit.outcome == "blocked"):
+        for finding in (finding for finding in audit.findings if not finding.success and finding.rows):
+            for row in finding.rows[:_ROWS_SHOWN]:
+                say(f"{audit.metric}, {finding.about}: {', '.join(f'{name}={value}' for name, value in row.items())}")
+            if (finding.unexpected or 0) > _ROWS_SHOWN:
+                say(f"{audit.metric}, {finding.about}: {finding.unexpected:,} rows in all")
+    for audit in (audit for audit in report.hours if audit.outcome == "blocked" and audit.report):
+        say(f"{audit.metric}, {hour_text(audit.hour)}: {_shortest(audit.report or '')}")
+    if not report.audited:
+        say("nothing of that was ever audited" if report.since is None else "nothing has been audited yet")
+        return
+    counts = ", ".join(f"{count:,} {outcome}" for outcome in ("passed", "warned", "accepted", "blocked") if (count := getattr(report, outcome)))
+    since = f" since {report.since:%Y-%m-%d %H:%M}" if report.since else ""
+    say(f"{report.audited:,} audited (hours × metrics){since}: {counts}")
+    if report.site:
+        note(f"the reports: {_shortest(report.site)}")
+
+
+def _rows(report: "QualityReport") -> Iterator[tuple[object, ...]]:
+    """One row per finding; what is the audit's stands in its first one."""
+    for audit in report.hours:
+        own: tuple[object, ...] = (audit.hour, audit.metric, audit.outcome)
+        for finding in audit.findings:
+            severity = "" if finding.success else finding.severity
+            yield (*own, severity, finding.expectation, finding.about, finding.found or _observed(audit, finding.observed))
+            own = ("", "", "")
+
+
+def _observed(audit: "AuditedHour", value: float | None) -> str:
+    return "" if value is None else f"{value:,.6g}"
+
+
+def _shortest(path: str) -> str:
+    """The path as seen from the working directory, where that is shorter."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
