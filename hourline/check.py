@@ -21,6 +21,12 @@ _NOT_REPEATABLE = re.compile(
 
 def refuse_unresolved(spark: SparkSession, project: Project) -> None:
     """Raises DeclarationError with every mistake in the declared expressions, one line each: ``metrics/x.yaml:7: …``."""
+    if mistakes := unresolved(spark, project):
+        raise DeclarationError("\n".join(mistakes))
+
+
+def unresolved(spark: SparkSession, project: Project) -> list[str]:
+    """Every mistake in the declared expressions, one line each."""
     mistakes: list[str] = []
     for source in project.sources.values():
         place = _Place(project, "source", source.name, list(source.fields), mistakes)
@@ -30,8 +36,7 @@ def refuse_unresolved(spark: SparkSession, project: Project) -> None:
         events = with_derived(empty_events(spark, source), source)
         for metric in project.metrics_of(source.name):
             _check_metric(spark, source, metric, _Place(project, "metric", metric.name, events.columns, mistakes))
-    if mistakes:
-        raise DeclarationError("\n".join(mistakes))
+    return mistakes
 
 
 class _Place:

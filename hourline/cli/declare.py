@@ -27,16 +27,20 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to make.")]) ->
 
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Check all declarations, each expression by Spark itself; nothing is run or written."""
+    """Check all declarations, each expression by Spark itself, each expectation by Great Expectations; nothing is run or written."""
     declared = load(project, workspace)
-    from hourline.check import refuse_unresolved
+    from batch_layer.audit.suites import unsuitable
+    from hourline.check import unresolved
+    from hourline.errors import DeclarationError
     from infra.spark import spark_session
 
     spark = spark_session(declared, "check")
     try:
-        refuse_unresolved(spark, declared)
+        mistakes = [*unresolved(spark, declared), *unsuitable(declared)]
     finally:
         spark.stop()
+    if mistakes:
+        raise DeclarationError("\n".join(mistakes))
     say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.metrics)} metric(s), no mistakes")
 
 

@@ -204,7 +204,7 @@ def report_published(done: "Recomputed") -> None:
 
 def _of(pairs: Iterable[tuple[str, datetime]]) -> str:
     found = list(pairs)
-    return f"{hours_in_words(hour for _, hour in found)}, of {', '.join(sorted({metric for metric, _ in found}))}"
+    return f"{hours_in_words({hour for _, hour in found})}, of {', '.join(sorted({metric for metric, _ in found}))}"
 
 
 def hours_in_words(hours: Iterable[datetime]) -> str:
