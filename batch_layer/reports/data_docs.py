@@ -54,12 +54,12 @@ def write_page(site: Path, publication: int, name: str, result: ExpectationSuite
                 "table_renderer": {"class_name": ExpectationRows.__name__, "module_name": __name__},
             }
         )
-        document = renderer.render(ordered)  # type: ignore[no-untyped-call]
+        document = renderer.render(ordered)
         document.sections = document.sections[1:]  # without its overview, whose links lead nowhere: the page has its own
         worst = {_section(item): _STATUSES[_rank(item)] for item in reversed(ordered.results)}
         document.sections.sort(key=lambda section: _STATUSES.index(worst[section.section_name]))
         sections = [(section.section_name, worst[section.section_name]) for section in document.sections]
-        body = _OfflineView().render(document, template="data_docs_sections.j2")
+        body = _OfflineView().render(document, template="data_docs_sections.j2")  # type: ignore[no-untyped-call]
     else:
         body = ""
     statuses = [_status(item)[0] for item in ordered.results]

@@ -59,7 +59,7 @@ def write(site: Path, path: str, text: str) -> Path:
     target = site / "style.css"
     if not target.is_file() or target.read_bytes() != style:
         _replace(target, style)
-    return _replace(site / path, text.encode("utf-8", "replace"))  # a lone surrogate is no reason to have no report
+    return _replace(site / path, text.encode())
 
 
 def prune(site: Path, oldest_kept_publication: int, still_open: Collection[int] = ()) -> list[int]:
