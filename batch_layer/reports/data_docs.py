@@ -7,6 +7,7 @@ a logo from five hosts, links to pages that are not there, and folds with JavaSc
 import json
 from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -59,12 +60,12 @@ def write_page(site: Path, publication: int, name: str, result: ExpectationSuite
         worst = {_section(item): _STATUSES[_rank(item)] for item in reversed(ordered.results)}
         document.sections.sort(key=lambda section: _STATUSES.index(worst[section.section_name]))
         sections = [(section.section_name, worst[section.section_name]) for section in document.sections]
-        body = _OfflineView().render(document, template="data_docs_sections.j2")  # type: ignore[no-untyped-call]
+        body = _view().render(document, template="data_docs_sections.j2")  # type: ignore[no-untyped-call]
     else:
         body = ""
     statuses = [_status(item)[0] for item in ordered.results]
     page = (
-        _OfflineView()
+        _view()
         .env.get_template("data_docs_page.html")
         .render(
             title=title,
@@ -131,6 +132,11 @@ class _OfflineView(DefaultJinjaPageView):
         elif not _is_block(content_block):
             return escape(str(content_block))
         return super().render_content_block(jinja_context, content_block, index, content_block_id, render_to_markdown)
+
+
+@cache
+def _view() -> _OfflineView:
+    return _OfflineView()  # which compiles each template once
 
 
 def _summary(result: ExpectationValidationResult) -> ExpectationValidationResult:

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Collection
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -47,6 +48,7 @@ def moment_text(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+@cache
 def templates() -> Environment:
     """Jinja2 with the pages' templates; everything that is put into them is escaped."""
     # Indentation is for who edits the templates; in a page with thousands of links it is weight.
