@@ -205,13 +205,14 @@ def test_the_overview_tells_blocked_hours_first_with_rows_and_commands(tmp_path:
 
 
 def test_successive_hours_that_failed_alike_are_one_problem(tmp_path: Path) -> None:
-    rows = [row(hour, success=hour not in (2, 3, 4, 6)) for hour in range(8)]
-    rows += [row(hour, None, "expect_table_row_count_to_be_between", success=hour != 6) for hour in range(8)]
-    page = overview(tmp_path, rows, *(("views", hour) for hour in (6, 3, 2, 4)))
-    assert "4 hours of views are blocked" in page.text
+    rows = [row(hour, success=hour not in (2, 3, 4, 5, 7)) for hour in range(8)]
+    rows += [row(hour, None, "expect_table_row_count_to_be_between", success=hour != 5) for hour in range(8)]
+    page = overview(tmp_path, rows, *(("views", hour) for hour in (7, 5, 3, 2, 4)))
+    assert "5 hours of views are blocked" in page.text
     commands = re.findall(r"hourline recompute .*", page.text)
     assert commands == [
-        "hourline recompute --from 2026-03-02T06:00Z --to 2026-03-02T07:00Z --metric views",
+        "hourline recompute --from 2026-03-02T07:00Z --to 2026-03-02T08:00Z --metric views",
+        "hourline recompute --from 2026-03-02T05:00Z --to 2026-03-02T06:00Z --metric views",
         "hourline recompute --from 2026-03-02T02:00Z --to 2026-03-02T05:00Z --metric views",
     ]
     assert "visits of the events" in page.text
