@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from batch_layer.reports.overview import write_overview
-from batch_layer.reports.site import page_name, page_path, prune
+from batch_layer.reports.site import prune
 from hourline.layout import QUALITY_SCHEMA
+from hourline.report_pages import page_name, page_path
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 

@@ -23,7 +23,8 @@ from great_expectations.util import convert_to_json_serializable
 from jinja2 import ChoiceLoader, FileSystemLoader, pass_context
 from jinja2.runtime import Context
 
-from batch_layer.reports.site import TEMPLATES, moment_text, page_path, shortened, write
+from batch_layer.reports.site import TEMPLATES, moment_text, shortened, write
+from hourline.report_pages import page_path
 
 SHOWN_ROWS = 20
 """So many failing rows of an expectation are shown."""

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from batch_layer.reports.charts import Curve, cells, curve, date_marks, ticks
 from batch_layer.reports.problems import problems
-from batch_layer.reports.site import anchor, moment_text, page_name, page_path, shortened, templates, write
+from batch_layer.reports.site import moment_text, shortened, templates, write
 from batch_layer.reports.trends import Line, Trend, hour_number, hour_of, trends
+from hourline.report_pages import anchor, page_name, page_path
 
 _TOLD = 5
 """So many expectations are told when the pointer is on an hour."""

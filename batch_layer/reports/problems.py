@@ -8,9 +8,10 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from batch_layer.reports.site import page_name, page_path, shortened
+from batch_layer.reports.site import shortened
 from batch_layer.reports.trends import Finding, Trend, hour_of
 from hourline.hours import hour_text
+from hourline.report_pages import page_name, page_path
 
 _SHOWN_ROWS = 5
 

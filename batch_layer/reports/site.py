@@ -14,27 +14,10 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from hourline.hours import hour_text
-
 TEMPLATES = Path(__file__).parent / "templates"
 
 LONGEST = 160
 """So much of a value is shown."""
-
-
-def page_name(source: str, metric: str | None) -> str:
-    """The name of the page about a metric, or about the events of its source; a source and a metric may share a name."""
-    return f"metric-{metric}" if metric is not None else f"source-{source}"
-
-
-def page_path(publication: int, name: str) -> str:
-    """The address of a Data Docs page within the site."""
-    return f"runs/{publication:06d}/{name}.html"
-
-
-def anchor(hour: datetime) -> str:
-    """Where a page speaks of ``hour``."""
-    return f"h{hour_text(hour)}"
 
 
 def shortened(value: object) -> str:
