@@ -157,6 +157,16 @@ def test_markup_in_values_is_shown_as_text(tmp_path: Path, validate: Any) -> Non
         assert text in page.text
 
 
+def test_markup_in_what_other_renderers_return_is_shown_as_text() -> None:
+    from great_expectations.render.components import RenderedTableContent
+
+    from batch_layer.reports.data_docs import OfflineView
+
+    table = RenderedTableContent(table=[["<b>", ["<i>", ("<u>",)], {"<s>": 1}, None, 3]], header_row=["<em>"]).to_json_dict()
+    shown = OfflineView().env.get_template("component.j2").render(content_block=table)
+    assert not set(re.findall(r"<(b|i|u|s|em)>", shown))
+
+
 def test_a_warning_is_told_from_a_failure_and_a_crash(tmp_path: Path, validate: Any) -> None:
     result = validate(
         some_tiles([1, 2]),

@@ -89,7 +89,7 @@ def _extent(findings: Sequence[Finding]) -> tuple[float, float]:
     low, high = min(passed), max(passed)
     span = (high - low) or abs(high) * 0.2 or 1.0
     others = {value for finding in findings for value in (finding.lower, finding.upper, finding.observed) if value is not None}
-    near = [value for value in others if low - 2 * span <= value <= high + 2 * span]
+    near = [value for value in others if low - 1.5 * span <= value <= high + 1.5 * span]
     low, high = min([low, *near]), max([high, *near])
     if low == high:
         low, high = low - span / 2, high + span / 2

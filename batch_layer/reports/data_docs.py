@@ -108,7 +108,7 @@ class ExpectationRows(ValidationResultsTableContentBlockRenderer):
         return row
 
 
-class _OfflineView(DefaultJinjaPageView):
+class OfflineView(DefaultJinjaPageView):
     """Renders with our templates before Great Expectations' own, and escapes all that is text, which those do not."""
 
     def __init__(self) -> None:
@@ -136,8 +136,8 @@ class _OfflineView(DefaultJinjaPageView):
 
 
 @cache
-def _view() -> _OfflineView:
-    return _OfflineView()  # which compiles each template once
+def _view() -> OfflineView:
+    return OfflineView()  # which compiles each template once
 
 
 def _summary(result: ExpectationValidationResult) -> ExpectationValidationResult:
