@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from batch_layer.publish import Publication, Staged
+from batch_layer.reports.writing import renew_overview
 from batch_layer.seen_changes import hours_to_cover, seen_changes
 from hourline.database import open_database
 from hourline.declarations import Metric, Project
@@ -44,6 +45,7 @@ def accept(project: Project, metric: Metric, hour: datetime, person: str, reason
             moment = clock()
             judged = Staged(staged.tiling, staged.rows, [hour], staged.cut, staged.version, staged.columns, drift, takes_over)
             publication.publish([judged], _record(judged, hour, f"{person}: {reason}", moment), moment)
+            renew_overview(project, clock)
     finally:
         if session:
             session[0].stop()

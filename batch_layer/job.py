@@ -10,7 +10,7 @@ from batch_layer.audit.auditing import Audit, Audited, StagedHours
 from batch_layer.audit.record import quality_rows
 from batch_layer.plan import Wanted
 from batch_layer.publish import Publication, Staged
-from batch_layer.reports import write_pages
+from batch_layer.reports.writing import renew_overview, write_pages
 from batch_layer.seen_changes import hours_to_cover, seen_changes
 from hourline.database import open_database
 from hourline.declarations import Project
@@ -75,9 +75,10 @@ def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clo
                 judged.append(replace(passing, drift=drift, takes_over=takes_over))
             audited.append((found, judged))
     moment = clock()
-    write_pages(project, publication.number, [found for found, _ in audited])
+    write_pages(project, publication.number, [found for found, _ in audited], moment)
     cost = {"events": sum(item.events for item in job), "seconds": (moment - began).total_seconds()}
     publication.publish([item for _, items in audited for item in items], quality_rows(audited, moment), moment, cost)
+    renew_overview(project, clock)
     items = [item for _, items in audited for item in items]
     return Recomputed(
         published=[(item.tiling.metric.name, hour) for item in items for hour in item.passed],

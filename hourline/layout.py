@@ -16,7 +16,6 @@ All timestamps are microseconds in UTC; every column is nullable, since writers 
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -171,9 +170,3 @@ class Layout:
 def sql_timestamp(moment: datetime) -> str:
     """An aware moment as text that Spark, DuckDB and delta-rs all read as the same UTC time."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def report_page(workspace: Path, publication: int, source: str, metric: str | None) -> Path:
-    """Where the Data Docs page of an audit lies: of a metric's results, or (None) of its source's events; ``publication`` is the audit's."""
-    name = f"source-{source}" if metric is None else f"metric-{metric}"  # the two may share a name
-    return workspace / "quality" / "runs" / f"{publication:06d}" / f"{name}.html"

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from hourline.layout import report_page
+from hourline.report_pages import page_name, page_path, report_site
 from serving_layer.connection import Connection
 
 SHOWN_DAYS = 28
@@ -91,7 +91,7 @@ def quality_report(
     if hour is None:
         for audit in shown:
             audit.findings = [finding for finding in audit.findings if not finding.success or finding.origin == "person"]
-    index = connection.project.workspace / "quality" / "index.html"
+    index = report_site(connection.project) / "index.html"
     return QualityReport(audited=len(latest), **counts, since=since, hours=shown, site=str(index) if index.exists() else None)
 
 
@@ -121,7 +121,7 @@ def _audits(connection: Connection, hour: datetime | None, metric: str | None, s
     for row in rows.to_pylist():
         key = (row["metric"], row["hour"], row["publication"])
         if key not in audits:
-            page = report_page(connection.project.workspace, row["publication"], row["source"], row["metric"])
+            page = report_site(connection.project) / page_path(row["publication"], page_name(row["source"], row["metric"]))
             audits[key] = AuditedHour(
                 hour=row["hour"],
                 source=row["source"],

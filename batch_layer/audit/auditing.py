@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import duckdb
 import pyarrow as pa
@@ -46,8 +47,8 @@ class Audited:
 
     source: Source
     findings: dict[str | None, list[Finding]] = field(default_factory=dict)
-    pages: dict[str, ExpectationSuiteValidationResult] = field(default_factory=dict)
-    """For Data Docs, by the source's name and those of the metrics."""
+    pages: dict[str | None, ExpectationSuiteValidationResult] = field(default_factory=dict)
+    """The same for Data Docs."""
     broken: set[str | None] = field(default_factory=set)
     """Where the audit itself failed."""
 
@@ -72,8 +73,8 @@ class Audit:
         self._hours = sorted({hour for item in staged for hour in item.hours})
         found: list[EventFacts] = []
         self._guarded(None, self._hours, lambda: found.append(self._events(marked, staged)))
-        for item in staged if found else []:
-            self._guarded(item.tiling.metric.name, item.hours, lambda item=item: self._results(found[0], item))  # type: ignore[misc]
+        for item in staged:
+            self._guarded(item.tiling.metric.name, item.hours, partial(self._results, found, item))
         failpoints.reached("after audit")
         return self._audited
 
@@ -103,12 +104,14 @@ class Audit:
                 for hour in self._hours
             }
             validations.append(validator.events(counting, checks, known, _EVENT_KEYS))
-        self._keep(None, source.name, validations)
+        self._keep(None, validations)
         return events
 
-    def _results(self, events: EventFacts, item: StagedHours) -> None:
+    def _results(self, of_source: Sequence[EventFacts], item: StagedHours) -> None:
         """Audit the results of one metric."""
-        tiling, connection = item.tiling, self._connection
+        if not of_source:
+            raise RuntimeError("the events could not be counted")
+        events, tiling, connection = of_source[0], item.tiling, self._connection
         metric = tiling.metric
         frame = facts.result_frame(connection, tiling, item.rows)
         of_tiles = facts.totals(connection, metric, item.rows)
@@ -127,11 +130,11 @@ class Audit:
             _of_facts(validator, compared),
             validator.results(frame, checks, hours, ["hour", *metric.dimensions]),
         ]
-        self._keep(metric.name, metric.name, validations)
+        self._keep(metric.name, validations)
 
-    def _keep(self, of: str | None, name: str, validations: list[Validation]) -> None:
+    def _keep(self, of: str | None, validations: list[Validation]) -> None:
         self._audited.findings[of] = [finding for validation in validations for finding in validation.findings]
-        self._audited.pages[name] = page(validations, name)
+        self._audited.pages[of] = page(validations, of or self._source.name)
 
 
 def _of_facts(validator: Validator, found: Facts) -> Validation:

@@ -1,10 +1,1 @@
-"""stub"""
-
-from collections.abc import Sequence
-
-from batch_layer.audit.auditing import Audited
-from hourline.declarations import Project
-
-
-def write_pages(project: Project, number: int, found: Sequence[Audited]) -> None:
-    pass
+"""What people look at in the morning: an overview page of all audits, and a Data Docs page for each. One folder of files that opens offline."""

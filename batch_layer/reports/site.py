@@ -1,0 +1,68 @@
+"""The site: where its files lie, and how they are written.
+
+index.html                       the overview page
+style.css                        of all pages
+runs/<publication>/<name>.html   the Data Docs page of one audit
+"""
+
+import os
+import shutil
+from collections.abc import Collection
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+LONGEST = 160
+"""So much of a value is shown."""
+
+
+def shortened(value: object) -> str:
+    """``value`` as text of a bearable length."""
+    text = "null" if value is None else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
+
+
+def moment_text(moment: datetime) -> str:
+    """``2013-01-05 14:07 UTC``."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+@cache
+def templates() -> Environment:
+    """Jinja2 with the pages' templates; everything that is put into them is escaped."""
+    # Indentation is for who edits the templates; in a page with thousands of links it is weight.
+    return Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+def write(site: Path, path: str, text: str) -> Path:
+    """Write a page, and the stylesheet unless it is there; a reader sees the old page or the new one, never half of one. Raises OSError."""
+    style = (TEMPLATES / "style.css").read_bytes()
+    target = site / "style.css"
+    if not target.is_file() or target.read_bytes() != style:
+        _replace(target, style)
+    return _replace(site / path, text.encode())
+
+
+def prune(site: Path, oldest_kept_publication: int, still_open: Collection[int] = ()) -> list[int]:
+    """Remove the pages of publications older than ``oldest_kept_publication``, but for those of ``still_open``; return whose were removed.
+
+    Only the names of the folders are looked at.
+    """
+    runs = site / "runs"
+    there = [int(folder.name) for folder in runs.glob("*") if folder.name.isdecimal()]
+    old = sorted(publication for publication in there if publication < oldest_kept_publication and publication not in still_open)
+    for publication in old:
+        shutil.rmtree(runs / f"{publication:06d}", ignore_errors=True)
+    return old
+
+
+def _replace(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
+    return path

@@ -1,0 +1,159 @@
+"""What the audits found, expectation by expectation and hour by hour: the rows of the quality table, put in order for the overview page."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+WINDOW = 28 * 24
+"""Hours that are shown of a source: four weeks, up to its newest audited hour."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One expectation in one hour; the fields are those of QUALITY_SCHEMA. ``hour`` counts hours since 1970 (UTC)."""
+
+    publication: int
+    audited: int
+    source: str
+    metric: str | None
+    hour: int
+    expectation: str
+    about: str | None
+    parameters: str | None
+    origin: str
+    severity: str
+    success: bool
+    observed: float | None
+    lower: float | None
+    upper: float | None
+    unexpected: int | None
+    found: str | None
+    row: int
+    """Its place in the table."""
+
+    @property
+    def state(self) -> str:
+        """``passed``, ``warned`` or ``failed``."""
+        return "passed" if self.success else "warned" if self.severity == "warn" else "failed"
+
+
+@dataclass
+class Line:
+    """One expectation over the hours."""
+
+    findings: dict[int, Finding]
+
+    @property
+    def newest(self) -> Finding:
+        """What was found in the newest hour."""
+        return self.findings[max(self.findings)]
+
+    def hours_in(self, state: str) -> list[int]:
+        """The hours in which it passed, warned or failed, in order."""
+        return sorted(hour for hour, finding in self.findings.items() if finding.state == state)
+
+
+@dataclass
+class Trend:
+    """The audits of one metric, or of a source's events (``metric`` is None)."""
+
+    source: str
+    metric: str | None
+    first: int = 0
+    end: int = 0
+    """The hours shown are ``first <= hour < end``, the same for all that is about a source."""
+    lines: list[Line] = field(default_factory=list)
+    """Those that have failed first, then those with numbers to look at."""
+    states: dict[int, str] = field(default_factory=dict)
+    """Of each audited hour: passed, warned, failed, blocked, accepted."""
+    publications: dict[int, int] = field(default_factory=dict)
+    """Of each audited hour, the publication whose audit counts: the newest."""
+
+
+def hour_number(hour: datetime) -> int:
+    """Hours since 1970."""
+    return (hour - _EPOCH) // timedelta(hours=1)
+
+
+def hour_of(number: int) -> datetime:
+    """The hour of that number, in UTC."""
+    return _EPOCH + timedelta(hours=number)
+
+
+def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
+    """A trend for each source and for each of its metrics, in order; ``blocked`` are metrics and hours."""
+    grouped: dict[tuple[str, str | None], list[Finding]] = defaultdict(list)
+    for finding in _findings(rows):
+        grouped[finding.source, finding.metric].append(finding)
+    open_hours = set(blocked)
+    newest: dict[str, int] = {}
+    for (source, _), findings in grouped.items():
+        newest[source] = max(newest.get(source, 0), *(finding.hour for finding in findings))
+    found = []
+    for (source, metric), findings in sorted(grouped.items(), key=lambda item: (item[0][0], item[0][1] is not None, item[0][1] or "")):
+        shown = [finding for finding in findings if finding.hour > newest[source] - WINDOW]
+        if shown:
+            found.append(_trend(source, metric, shown, open_hours))
+    for trend in found:
+        beside = [other for other in found if other.source == trend.source]
+        trend.first, trend.end = min(min(other.states) for other in beside), newest[trend.source] + 1
+    return found
+
+
+def _findings(rows: pa.Table) -> list[Finding]:
+    # Numbers for moments: making half a million datetimes costs more than all the rest.
+    audited, hour = (rows[name].cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64()) for name in ("audited", "hour"))
+    made = {"audited": audited, "hour": pc.divide(hour, 3600), "row": pa.array(range(rows.num_rows))}
+    columns = [made[name] if name in made else rows[name] for name in Finding.__dataclass_fields__]
+    return [Finding(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
+
+
+def _trend(source: str, metric: str | None, findings: list[Finding], blocked: set[tuple[str, int]]) -> Trend:
+    audits: dict[int, int] = {}
+    accepted: dict[int, int] = {}
+    for finding in findings:
+        kept = accepted if finding.expectation == "accepted" else audits
+        kept[finding.hour] = max(kept.get(finding.hour, 0), finding.publication)
+    counted = [finding for finding in findings if finding.expectation != "accepted" and finding.publication == audits[finding.hour]]
+
+    states: dict[int, str] = dict.fromkeys(audits, "passed")
+    for finding in counted:
+        if finding.state == "failed" or (finding.state == "warned" and states[finding.hour] == "passed"):
+            states[finding.hour] = finding.state
+    for hour, publication in accepted.items():
+        if publication >= audits.get(hour, 0):
+            states[hour] = "accepted"
+    for hour in audits:
+        if metric is not None and (metric, hour) in blocked:
+            states[hour] = "blocked"
+    return Trend(source, metric, lines=_lines(counted), states=states, publications={**accepted, **audits})
+
+
+def _lines(findings: list[Finding]) -> list[Line]:
+    """One line an expectation, also where its bounds have been changed; two, where two with other parameters are about the same."""
+    alike: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        alike[finding.expectation, finding.about, finding.origin, finding.severity].append(finding)
+    lines = []
+    for group in alike.values():
+        line = Line({finding.hour: finding for finding in group})
+        if len(line.findings) == len(group):
+            lines.append(line)
+            continue
+        apart: dict[str | None, dict[int, Finding]] = defaultdict(dict)
+        for finding in group:
+            apart[finding.parameters][finding.hour] = finding
+        lines += [Line(part) for part in apart.values()]
+    return sorted(lines, key=_by_interest)
+
+
+def _by_interest(line: Line) -> tuple[object, ...]:
+    some = line.newest
+    quiet = all(finding.observed is None for finding in line.findings.values())
+    return -len(line.hours_in("failed")), -len(line.hours_in("warned")), quiet, some.about or "", some.expectation, some.parameters or ""
