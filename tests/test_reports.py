@@ -359,6 +359,6 @@ def test_pruning_keeps_what_the_window_and_open_problems_link_to(tmp_path: Path)
     for publication in (1, 2, 3, 4, 1_000_000):
         put_page(tmp_path, publication)
     (tmp_path / "runs" / "notes").mkdir()
-    assert prune(tmp_path, 4, still_open=[2]) == [1, 3]
+    assert prune(tmp_path, [2, 4]) == [1, 3]
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["000002", "000004", "1000000", "notes"]
-    assert prune(tmp_path / "nowhere", 4) == []
+    assert prune(tmp_path / "nowhere", [4]) == []

@@ -10,7 +10,7 @@ from great_expectations.expectations import expectation as gx
 from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
 
-from hourline.declarations import Expectation, Metric, Project, Severity, Source
+from hourline.declarations import Expectation, Severity
 from hourline.errors import did_you_mean
 
 Origin = Literal["declaration", "user", "history"]
@@ -40,6 +40,8 @@ _SET_BY_HOURLINE = {
     "library_metadata",
 }
 _COLUMNS = ("column", "column_A", "column_B", "column_list")
+# Of these, Great Expectations takes whatever it is given; of all others it makes what it wants.
+_KINDS = {"quantile_ranges": "double", "partition_object": "double"}
 _GX_SEVERITY = {"fail": FailureSeverity.CRITICAL, "warn": FailureSeverity.WARNING}
 
 
@@ -102,50 +104,23 @@ def declared_checks(declared: list[Expectation], types: Mapping[str, str] | None
 
 
 def _typed(parameters: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters with the values of a set as the column has them; all others Great Expectations itself turns into what it wants."""
+    """The parameters with the values of a set as the column has them."""
     kind = types.get(str(parameters.get("column")), "string")
-    values = parameters.get("value_set")
-    if not isinstance(values, list) or kind.startswith("string"):
-        return dict(parameters)
-    return {**parameters, "value_set": [_as(kind, value) for value in values]}
+    return {name: _as(kind if name == "value_set" else _KINDS.get(name, "string"), value) for name, value in parameters.items()}
 
 
 def _as(kind: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if kind.startswith("bool"):
+    if isinstance(value, list):
+        return [_as(kind, item) for item in value]
+    if isinstance(value, dict):
+        return {name: _as(kind, item) for name, item in value.items()}
+    if isinstance(value, str) and kind.startswith("bool"):
         return {"true": True, "false": False}.get(value.lower(), value)
-    if kind.startswith(("int", "bigint", "float", "double", "decimal")):
-        with suppress(ValueError):
-            return int(value)
-        with suppress(ValueError):
-            return float(value)
+    if isinstance(value, str) and kind.startswith(("int", "bigint", "float", "double", "decimal")):
+        for number in (int, float):
+            with suppress(ValueError):
+                return number(value)
     return value
-
-
-def unsuitable(project: Project) -> list[str]:
-    """What is wrong with the declared expectations, one line each: ``metrics/x.yaml:12: …``; nothing is evaluated."""
-    declared: list[tuple[str, Source | Metric, list[str]]] = []
-    for source in project.sources.values():
-        declared.append(("source", source, [*source.fields, *source.derived, "event_time", "hour"]))
-    for metric in project.metrics.values():
-        declared.append(("metric", metric, ["hour", *metric.dimensions, *metric.measures]))
-    mistakes = []
-    for kind, declaration, columns in declared:
-        for number, check in enumerate(declared_checks(declaration.expectations)):
-            try:
-                check.built({})
-                _refuse_unknown_columns(check, columns)
-            except UnsuitableExpectationError as error:
-                where = project.where_declared(kind, declaration.name, ("expectations", str(number), check.type, *error.path))
-                mistakes.append(f"{where}: expectations.{number}: {error}")
-    return mistakes
-
-
-def _refuse_unknown_columns(check: Check, columns: list[str]) -> None:
-    for name in check.columns:
-        if name not in columns:
-            raise UnsuitableExpectationError(f"there is no column '{name}'{did_you_mean(name, columns)}")
 
 
 @cache

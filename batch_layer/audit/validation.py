@@ -9,11 +9,13 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import great_expectations as gx
 import pandas as pd
 from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
+from great_expectations.core.batch_definition import BatchDefinition
 from pyspark.sql import DataFrame
 
 from batch_layer.audit.suites import Check, UnsuitableExpectationError
@@ -64,9 +66,12 @@ class Validator:
         self._context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
         frames = self._context.data_sources.add_pandas("results")
         self._frames = frames.add_dataframe_asset("results").add_batch_definition_whole_dataframe("results")
-        # It persists what it reads and never lets go of it; here the caller does.
+
+    @cached_property
+    def _events(self) -> BatchDefinition[Any]:
+        """Made when it is wanted, since that needs a Spark session. It persists what it reads and never lets go of it; here the caller does."""
         events = self._context.data_sources.add_spark("events", persist=False)
-        self._events = events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
+        return events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
 
     def results(self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]) -> Validation:
         """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``; ``keys`` are the columns that tell a row."""
@@ -107,7 +112,7 @@ class Validator:
 
     def _run(
         self,
-        definition: Any,
+        definition: BatchDefinition[Any],
         rows: pd.DataFrame | DataFrame,
         checks: Sequence[Check],
         keys: list[str],
@@ -121,12 +126,12 @@ class Validator:
         suite = gx.ExpectationSuite("audit", expectations=[check.built({**meta, "check": number}) for number, check in enumerate(checks)])
         result_format = {"result_format": form, "unexpected_index_column_names": keys, "partial_unexpected_count": ROWS_KEPT}
         validated = definition.get_batch({"dataframe": rows}).validate(suite, result_format=result_format)
-        pairs = [(checks[result.expectation_config.meta["check"]], result) for result in validated.results]
+        pairs = [(checks[config.meta["check"]], result) for result in validated.results if (config := result.expectation_config) and config.meta]
         if len(pairs) != len(checks):
             raise RuntimeError(f"Great Expectations evaluated {len(pairs)} of {len(checks)} expectations")
         if found is not None:
             found.results += validated.results
-            found.meta = found.meta or validated.meta
+            found.meta = found.meta or dict(validated.meta)
         return pairs
 
 
@@ -190,8 +195,11 @@ def _of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Fi
     unexpected = details.get("unexpected_count")
     value = details.get("observed_value")
     words = f"found {_short(value)}" if value is not None else ""
-    if unexpected is not None and not result.success:
-        words = f"{unexpected:,} of {details.get('element_count', 0):,} rows"
+    if not result.success and "element_count" in details:
+        words = f"{unexpected:,} of {details['element_count']:,} rows"
+    for name in ("missing", "unexpected"):
+        if not result.success and value is None and "element_count" not in details and (listed := details.get(f"partial_{name}_list")):
+            words = f"{name}: {_short(', '.join(map(str, listed)))}"
     rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
     lower, upper = (_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
     return Finding(hour, check, bool(result.success), words, _number(value), lower, upper, unexpected, _kept(rows))
@@ -210,7 +218,7 @@ def _refuse_nothing(found: Validation, checks: Sequence[Check], hours: Sequence[
         if check.origin != "user" or not check.needs_values:
             continue
         for hour, rows in known(check.columns).items():
-            if rows == 0 and hour in of_check and found.findings[of_check[hour]].success:
+            if rows == 0 and hour in of_check:
                 words = f"there is nothing to evaluate: {', '.join(check.columns)} is always null"
                 found.findings[of_check[hour]] = Finding(hour, check, False, words)
 

@@ -47,14 +47,14 @@ def write(site: Path, path: str, text: str) -> Path:
     return _replace(site / path, text.encode())
 
 
-def prune(site: Path, oldest_kept_publication: int, still_open: Collection[int] = ()) -> list[int]:
-    """Remove the pages of publications older than ``oldest_kept_publication``, but for those of ``still_open``; return whose were removed.
+def prune(site: Path, linked: Collection[int]) -> list[int]:
+    """Remove the pages of publications that nothing links to any more, and return whose were removed; only the names of the folders are looked at.
 
-    Only the names of the folders are looked at.
+    Those of publications newer than all ``linked`` ones stay: their hours may be about to be published.
     """
     runs = site / "runs"
     there = [int(folder.name) for folder in runs.glob("*") if folder.name.isdecimal()]
-    old = sorted(publication for publication in there if publication < oldest_kept_publication and publication not in still_open)
+    old = sorted(publication for publication in there if publication not in linked and publication < max(linked, default=0))
     for publication in old:
         shutil.rmtree(runs / f"{publication:06d}", ignore_errors=True)
     return old

@@ -41,12 +41,7 @@ def renew_overview(project: Project, clock: Clock) -> None:
         rows = database.execute(f"SELECT {names} FROM hourline.quality WHERE {' OR '.join(chosen) or 'false'}").to_arrow_table().cast(QUALITY_SCHEMA)
         site = report_site(project)
         write_overview(site, project.name, rows, marks, clock())
-        linked = set(rows["publication"].to_pylist())
-        blocked = {hour for _, hour in marks}
-        recent = [
-            publication for publication, hour in zip(*rows.select(["publication", "hour"]).to_pydict().values(), strict=True) if hour not in blocked
-        ]
-        prune(site, min(recent, default=0), linked)
+        prune(site, set(rows["publication"].to_pylist()))
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to make.")]) ->
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Check all declarations, each expression by Spark itself, each expectation by Great Expectations; nothing is run or written."""
     declared = load(project, workspace)
-    from batch_layer.audit.suites import unsuitable
+    from batch_layer.audit.mistakes import unsuitable
     from hourline.check import unresolved
     from hourline.errors import DeclarationError
     from infra.spark import spark_session
