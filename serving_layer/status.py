@@ -8,6 +8,7 @@ from hourline.declarations import Project, Source, declaration_hash
 from hourline.errors import BrokerError
 from hourline.lease import lease_holder
 from hourline.reading import Reading, offsets_in, reading_of
+from hourline.report_pages import page_name, page_path, report_site
 from hourline.snapshot import MetricTables
 from serving_layer.connection import Connection
 
@@ -39,6 +40,8 @@ class HourStatus(BaseModel):
     events: int
     late: int
     settled: bool
+    report: str | None
+    """The path of the Data Docs page of its newest audit: of a blocked metric, where there is one; None: it was not audited, or long ago."""
 
 
 class ChangingMetric(BaseModel):
@@ -72,9 +75,25 @@ def project_status(project: Project, last: int) -> ProjectStatus:
             "SELECT hour, name AS source, state, events, late, settled FROM hours WHERE kind = 'source' "
             f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
         )
-        hours = [HourStatus(**row) for row in rows.to_arrow_table().to_pylist()]
+        found = rows.to_arrow_table().to_pylist()
+        pages = _pages(connection, [row["hour"] for row in found])
+        hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
         changing = [_changing(connection, tables) for tables in connection.snapshot.served]
     return ProjectStatus(project=project.name, speed=speed, sources=sources, changing=[item for item in changing if item], hours=hours)
+
+
+def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, datetime], str]:
+    """By source and hour, the page of its newest audit."""
+    if not hours:
+        return {}
+    rows = connection.sql(f"""
+        SELECT q.source, q.hour, q.metric, q.publication
+        FROM hourline.quality q JOIN hourline.metric_hours h USING (metric, declaration, hour)
+        WHERE q.hour >= TIMESTAMPTZ '{min(hours).isoformat()}' AND q.origin <> 'person'
+        QUALIFY row_number() OVER (PARTITION BY q.source, q.hour ORDER BY h.blocked_cut NULLS LAST, q.publication DESC, q.metric) = 1""").fetchall()
+    site = report_site(connection.project)
+    addressed = {(source, hour): site / page_path(publication, page_name(source, metric)) for source, hour, metric, publication in rows}
+    return {key: str(page) for key, page in addressed.items() if page.is_file()}
 
 
 def _changing(connection: Connection, served: MetricTables) -> ChangingMetric | None:

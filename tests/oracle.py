@@ -17,7 +17,7 @@ Hour = datetime
 Key = tuple[Any, ...]
 """The hour, then the dimensions."""
 
-_WEAKEST_FIRST = ["provisional", "revised", "final"]
+_WEAKEST_FIRST = ["blocked", "provisional", "revised", "final"]
 
 
 @dataclass(frozen=True)

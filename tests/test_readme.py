@@ -12,7 +12,7 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from hourline.declarations import BatchSettings, EventTime, Field, KafkaSettings, Metric, Settings, Source, SparkSettings, SpeedSettings
+from hourline.declarations import BatchSettings, EventTime, Field, History, KafkaSettings, Metric, Settings, Source, SparkSettings, SpeedSettings
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 PATIENCE = 60.0
@@ -102,6 +102,7 @@ def test_the_tour_prints_what_the_readme_says(tmp_path: Path) -> None:
         (EventTime, ""),
         (Field, ""),
         (Metric, ""),
+        (History, ""),
         (Settings, ""),
         (KafkaSettings, "kafka."),
         (SparkSettings, "spark."),

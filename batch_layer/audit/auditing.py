@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 
 import duckdb
 import pyarrow as pa
@@ -67,6 +67,10 @@ class Audit:
         self._audited = Audited(source)
         self._hours: list[datetime] = []
 
+    @cached_property
+    def _validator(self) -> Validator:
+        return Validator()
+
     def of(self, marked: DataFrame, staged: Sequence[StagedHours]) -> Audited:
         """Audit ``staged``; ``marked`` are the archived events of all their hours (see ``ArchivedEvents.marked``), held in memory."""
         failpoints.reached("before audit")
@@ -95,15 +99,14 @@ class Audit:
         events = event_facts(marked, source, [item.tiling for item in staged], columns)
         view = f"hourline.source_hours_{source.name}"
         in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
-        validator = Validator()
-        validations = [_of_facts(validator, source_facts(source, events, in_progress, self._hours))]
+        validations = [_of_facts(self._validator, source_facts(source, events, in_progress, self._hours))]
         if checks:
             counting = marked.where("_counts").withColumn("hour", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"))
             known = {
                 hour_text(hour): {"": events.count(hour, "counted"), **{name: events.count(hour, f"known of {name}") for name in columns}}
                 for hour in self._hours
             }
-            validations.append(validator.events(counting, checks, known, _EVENT_KEYS))
+            validations.append(self._validator.events(counting, checks, known, _EVENT_KEYS))
         self._keep(None, validations)
         return events
 
@@ -119,16 +122,15 @@ class Audit:
         earlier = {} if item.tables is None else published_values(connection, item.tables, metric.history, item.hours[0], item.hours[-1])
         rows = {str(hour): int(count) for hour, count in frame["hour"].value_counts().items()}
         hours = [hour_text(hour) for hour in item.hours]
-        validator = Validator()
-        columns = _of_facts(validator, type_facts(tiling, item.columns))
+        columns = _of_facts(self._validator, type_facts(tiling, item.columns))
         columns.findings = [Finding(hour, one.check, one.success, one.found, rows=one.rows) for one in columns.findings for hour in hours]
         compared = metric_facts(tiling, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles})
         types = {name: str(frame[name].dtype) for name in frame.columns}
         checks = [*row_checks(tiling, item.hours), *declared_checks(metric.expectations, types)]
         validations = [
             columns,
-            _of_facts(validator, compared),
-            validator.results(frame, checks, hours, ["hour", *metric.dimensions]),
+            _of_facts(self._validator, compared),
+            self._validator.results(frame, checks, hours, ["hour", *metric.dimensions]),
         ]
         self._keep(metric.name, validations)
 

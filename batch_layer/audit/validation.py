@@ -16,6 +16,7 @@ import great_expectations as gx
 import pandas as pd
 from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
 from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
 from pyspark.sql import DataFrame
 
 from batch_layer.audit.suites import Check, UnsuitableExpectationError
@@ -62,7 +63,9 @@ class Validator:
     """Great Expectations, without a project of its own: nothing of it is kept."""
 
     def __init__(self) -> None:
-        self._context = gx.get_context(mode="ephemeral")
+        # Its defaults would leave a folder for reports in /tmp.
+        stores = InMemoryStoreBackendDefaults(init_temp_docs_sites=False)
+        self._context = gx.get_context(mode="ephemeral", project_config=DataContextConfig(store_backend_defaults=stores))
         self._context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
         frames = self._context.data_sources.add_pandas("results")
         self._frames = frames.add_dataframe_asset("results").add_batch_definition_whole_dataframe("results")

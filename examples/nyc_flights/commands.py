@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from hourline.errors import HourlineError
@@ -15,10 +15,12 @@ _GRACE_SECONDS = 30
 class Command:
     """One ``hourline …``, running until its end, ``stop()``, or the end of this process."""
 
-    def __init__(self, arguments: list[str], folder: Path, workspace: Path, log: Path) -> None:
+    def __init__(self, arguments: list[str], folder: Path, workspace: Path, log: Path, fine: Collection[int] = (0,)) -> None:
+        """``fine`` are the exit statuses that are no failure here."""
         self.text = " ".join(["hourline", *(f'"{argument}"' if " " in argument else argument for argument in arguments)])
         self._log = log
         self._read = 0
+        self._fine = fine
         environment = {**os.environ, "HOURLINE_PROJECT": str(folder), "HOURLINE_WORKSPACE": str(workspace)}
         self._process = Supervised([sys.executable, "-m", "hourline", *arguments], log=log, cwd=folder, env=environment, grace=_GRACE_SECONDS)
 
@@ -28,7 +30,7 @@ class Command:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return True
-        if status != 0:
+        if status not in self._fine:
             raise HourlineError(f"`{self.text}` failed with status {status}: {self._last_line()} (its output is in {self._log})")
         return False
 

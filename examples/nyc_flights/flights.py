@@ -48,6 +48,17 @@ def write_parts(flights: Path, ends: Sequence[datetime], folder: Path) -> list[P
     return parts
 
 
+def hold_back(part: Part, origin: str, hour: datetime) -> tuple[Part, Part]:
+    """Take the reports of an airport's departures of one ``hour`` (UTC) out of ``part``: what is left of it, and those."""
+    schedule = f'"scheduled": "{hour.astimezone(_NEW_YORK):%Y-%m-%dT%H:}'
+    lines = part.file.read_text(encoding="utf-8").splitlines(keepends=True)
+    held = [line for line in lines if schedule in line and f'"origin": "{origin}"' in line]
+    file = part.file.with_name(f"{part.file.stem}-held-back.jsonl")
+    file.write_text("".join(held), encoding="utf-8")
+    part.file.write_text("".join(line for line in lines if line not in held), encoding="utf-8")
+    return Part(part.file, part.end, part.reports - len(held)), Part(file, part.end, len(held))
+
+
 def _reports(flights: Path) -> Iterator[tuple[datetime, str]]:
     """When each report was sent, and its line."""
     with flights.open(newline="", encoding="utf-8") as file:

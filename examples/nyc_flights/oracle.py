@@ -42,9 +42,10 @@ class Oracle:
         self._database.execute("SET TimeZone = 'UTC'")
         self._database.execute(_FLIGHTS, [str(flights), list(days)])
 
-    def metrics(self, until: datetime) -> dict[str, Cells]:
-        """All cells by metric, counting the flights that were reported before ``until`` (aware)."""
-        self._database.execute("CREATE OR REPLACE TEMP TABLE known AS FROM flights WHERE reported < ?", [until])
+    def metrics(self, until: datetime, held_back: tuple[str, datetime] | None = None) -> dict[str, Cells]:
+        """All cells by metric, counting the flights that were reported before ``until`` (aware), but for those of an airport and hour."""
+        known = "FROM flights WHERE reported < ? AND (origin, hour_utc) IS DISTINCT FROM (?, ?)"
+        self._database.execute(f"CREATE OR REPLACE TEMP TABLE known AS {known}", [until, *(held_back or (None, None))])
         answers = {}
         for metric, (width, query) in _METRICS.items():
             answers[metric] = {row[:width]: row[width:] for row in self._database.execute(query).fetchall()}

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +20,8 @@ from serving_layer import connect
 PROJECT = Path(__file__).parent
 _LOOK_EVERY_SECONDS = 0.7
 _ARRIVAL_SECONDS = 60
+# That an hour is blocked is part of the story.
+_FINE = {"recompute": (0, 3), "quality": (0, 1)}
 
 
 class Stage:
@@ -78,10 +81,10 @@ class Stage:
                     raise HourlineError(f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}")
                 self._look(self._speed, commands)
 
-    def check(self, oracle: Oracle, part: Part) -> None:
-        """Compare all that is served now with what was reported up to the end of ``part``."""
+    def check(self, oracle: Oracle, part: Part, held_back: tuple[str, datetime] | None = None) -> None:
+        """Compare all that is served now with what was reported up to the end of ``part``, but for an airport's hour that was held back."""
         self.hours.refresh()
-        self.compared(compare(self.hours.connection, oracle.metrics(part.end)))
+        self.compared(compare(self.hours.connection, oracle.metrics(part.end, held_back)))
 
     def compared(self, comparison: Comparison) -> None:
         """Show a comparison, and count it in."""
@@ -98,7 +101,8 @@ class Stage:
         self.screen.look(self.hours, self.hours.refresh(), self._heartbeat)
 
     def _start(self, *arguments: str) -> Command:
-        command = Command([*arguments], PROJECT, self.workspace, self.folder / f"{len(self._commands) + 1:02}-{arguments[0]}.log")
+        log = self.folder / f"{len(self._commands) + 1:02}-{arguments[0]}.log"
+        command = Command([*arguments], PROJECT, self.workspace, log, _FINE.get(arguments[0], (0,)))
         self._commands.append(command)
         self.screen.command(command.text)
         return command

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from examples.nyc_flights.check import compare_days
-from examples.nyc_flights.flights import write_parts
+from examples.nyc_flights.flights import hold_back, write_parts
 from examples.nyc_flights.oracle import Oracle
 from examples.nyc_flights.screen import picture, side_by_side
 from examples.nyc_flights.stage import Stage
@@ -18,6 +18,9 @@ def _utc(day: int, hour: int, minute: int = 0) -> datetime:
     return datetime(2013, 1, day, hour, minute, tzinfo=UTC)
 
 
+# One hour is poisoned: an airport's reports of it do not come until late.
+_HELD_BACK = ("JFK", _utc(2, 15))
+
 # Where the stream rests for a moment. The short parts run while a recompute does: their pace is such that both take about as long.
 _ENDS = [_utc(2, 1), _utc(2, 2), _utc(3, 1), _utc(3, 2), _utc(6, 0)]
 
@@ -26,6 +29,7 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     """Play the demo; every comparison with the oracle is added to ``stage.comparison``."""
     screen = stage.screen
     evening, night, next_day, next_evening, rest = write_parts(stage.flights, _ENDS, stage.folder)
+    next_day, held_back = hold_back(next_day, *_HELD_BACK)
     screen.title("Kafka and Spark start")
     stage.start_speed_layer()
 
@@ -40,17 +44,20 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     screen.title("Late departures: flights that leave hours after schedule make hours revised")
     stage.stream(next_day, 6000)
     stage.run("status", "--last", "3")
-    stage.check(oracle, next_day)
+    stage.check(oracle, next_day, _HELD_BACK)
 
-    screen.title("The next recompute settles them, and what has become due meanwhile")
+    screen.title("The next recompute settles them. One hour of one metric is blocked: JFK's reports of it are missing, and no hour is without JFK")
     stage.stream(next_evening, 250, "recompute")
-    stage.check(oracle, next_evening)
+    stage.check(oracle, next_evening, _HELD_BACK)
+    stage.run("quality", "--open")
 
-    screen.title("Two days more; then a last recompute, with the hours that have not settled yet")
+    screen.title("The missing reports come, and two days more; then a last recompute, with the hours that have not settled yet")
+    stage.stream(held_back, 100000)
     stage.stream(rest, 15000)
     stage.check(oracle, rest)
     stage.run("recompute", "--from", "2013-01-01T10", "--to", "2013-01-05T05", "--unsettled")
     stage.check(oracle, rest)
+    stage.run("quality")
     screen.show(picture(stage.hours))
 
     screen.title("How far off was an hour's last provisional answer?")

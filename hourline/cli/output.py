@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -43,6 +44,11 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: s
     # Never cut: a terminal wraps what is too wide, and a file or pipe has no width.
     console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10_000)).maximum)
     console.print(table)
+
+
+def shortest_path(path: str | None) -> str | None:
+    """The path as seen from the working directory, where that is shorter."""
+    return None if path is None else str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path
 
 
 def _cell(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
-from hourline.cli.output import note, say, say_json, say_table
+from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline.errors import UsageError
 from hourline.hours import hour_text, parse_hour, wall_clock
 
@@ -74,13 +74,14 @@ def _say(report: "QualityReport") -> None:
         say_table(["hour (UTC)", "metric", "outcome", "severity", "expectation", "of", "found"], list(_rows(report)))
         say("")
     for audit in (audit for audit in report.hours if audit.outcome == "blocked"):
-        for finding in (finding for finding in audit.findings if not finding.success and finding.rows):
+        where = f"{hour_text(audit.hour)} {audit.metric}"
+        for finding in (finding for finding in audit.findings if not finding.success and finding.severity == "fail"):
             for row in finding.rows[:_ROWS_SHOWN]:
-                say(f"{audit.metric}, {finding.about}: {', '.join(f'{name}={value}' for name, value in row.items())}")
+                say(f"{where}: {', '.join(f'{name}={value}' for name, value in row.items() if name != 'hour')}")
             if (finding.unexpected or 0) > _ROWS_SHOWN:
-                say(f"{audit.metric}, {finding.about}: {finding.unexpected:,} rows in all")
-    for audit in (audit for audit in report.hours if audit.outcome == "blocked" and audit.report):
-        say(f"{audit.metric}, {hour_text(audit.hour)}: {_shortest(audit.report or '')}")
+                say(f"{where}: {finding.unexpected:,} rows in all")
+        if audit.report:
+            say(f"{where}: {shortest_path(audit.report)}")
     if not report.audited:
         say("nothing of that was ever audited" if report.since is None else "nothing has been audited yet")
         return
@@ -88,7 +89,7 @@ def _say(report: "QualityReport") -> None:
     since = f" since {report.since:%Y-%m-%d %H:%M}" if report.since else ""
     say(f"{report.audited:,} audited (hours × metrics){since}: {counts}")
     if report.site:
-        note(f"the reports: {_shortest(report.site)}")
+        note(f"the reports: {shortest_path(report.site)}")
 
 
 def _rows(report: "QualityReport") -> Iterator[tuple[object, ...]]:
@@ -103,11 +104,3 @@ def _rows(report: "QualityReport") -> Iterator[tuple[object, ...]]:
 
 def _observed(audit: "AuditedHour", value: float | None) -> str:
     return "" if value is None else f"{value:,.6g}"
-
-
-def _shortest(path: str) -> str:
-    """The path as seen from the working directory, where that is shorter."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return path

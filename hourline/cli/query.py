@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
-from hourline.cli.output import say, say_json, say_table
+from hourline.cli.output import say, say_json, say_table, shortest_path
 from hourline.errors import UsageError
 
 
@@ -79,7 +79,7 @@ def status(
     if report.hours:
         say("")
         say_table(
-            ["hour (UTC)", "source", "state", "events", "late", "settled"],
-            [(h.hour, h.source, h.state, h.events, h.late, h.settled) for h in report.hours],
+            ["hour (UTC)", "source", "state", "events", "late", "settled", "audit"],
+            [(h.hour, h.source, h.state, h.events, h.late, h.settled, shortest_path(h.report)) for h in report.hours],
             right=["events", "late"],
         )
