@@ -9,7 +9,10 @@ from hourline.declarations import Project, declaration_hash
 from hourline.hours import Clock, HourRange, wall_clock
 from hourline.snapshot import take_snapshot
 
-_REASONS = {"provisional": "never covered", "revised": "revised", "missing": "new metric", "final": "asked for"}
+ASKED_FOR = "asked for"
+"""The reason of an hour that wants no recomputing: it is final."""
+
+_REASONS = {"provisional": "never covered", "revised": "revised", "missing": "new metric", "final": ASKED_FOR}
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Wanted:
 
 def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
     """The hours to recompute (of ``metrics``, or all), by hour and metric. ``clock`` settles the hours of sources that go by wall time."""
-    return [wanted for wanted in _hours(project, metrics, clock) if wanted.settled and wanted.reason != _REASONS["final"]]
+    return [wanted for wanted in _hours(project, metrics, clock) if wanted.settled and wanted.reason != ASKED_FOR]
 
 
 def plan_range(project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
@@ -49,7 +52,7 @@ def done_meanwhile(project: Project, planned: list[Wanted], clock: Clock = wall_
     """Those of ``planned`` that somebody else has published since they were planned, and that no late event has revised again."""
     now = {(item.metric, item.hour): item for item in _hours(project, None, clock)}
     pairs = [(item, now.get((item.metric, item.hour), item)) for item in planned]
-    return [item for item, found in pairs if found.version != item.version and found.reason == _REASONS["final"]]
+    return [item for item, found in pairs if found.version != item.version and found.reason == ASKED_FOR]
 
 
 def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wanted]:
