@@ -123,8 +123,9 @@ def test_a_week_killed_twice_beside_the_stream_is_recomputed_once(kafka: str, tm
         assert "resuming: 72 of 168 hours were done" in said
         assert "published 24 hour(s)" in said
         assert "168 of 168 hours" in said
-        speed.process.send_signal(signal.SIGTERM)
+        speed.process.send_signal(signal.SIGINT)  # Ctrl-C
         assert speed.wait() == 0, speed.lines
+        assert "stopping after the micro-batch under way\n" in speed.lines
     assert list((project.project.workspace / "backfills").iterdir()) == []
     with serving_layer.connect(project.project) as connection:
         published = connection.sql("SELECT DISTINCT metric, hour, published FROM drift").fetchall()
