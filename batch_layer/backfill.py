@@ -9,16 +9,16 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batch_layer.plan import Wanted, plan_range
+from batch_layer.plan import ASKED_FOR, Wanted, plan_range
 from batch_layer.recompute import recompute
 from hourline.declarations import Project, declaration_hash
 from hourline.errors import TableError
-from hourline.hours import Clock, HourRange, wall_clock
+from hourline.hours import HOUR, Clock, HourRange, wall_clock
 from hourline.layout import Layout
 from hourline.snapshot import pinned_version, read_coverage
 from hourline.tables import exists, open_table
@@ -37,16 +37,16 @@ class Backfill:
     """What is to be done, and what was done before it was interrupted."""
 
     project: Project
-    file: Path
-    """Where it is remembered until it is done."""
-    begun: datetime
-    resumed: bool
-    pinned: dict[str, list[int]]
-    """By declaration (metric_hash), the versions of final, and of staged for blocked hours, that counted when it began; -1: none."""
     wanted: list[Wanted]
-    """Every hour of every metric in the range."""
+    """All hours of all metrics."""
     left: list[Wanted]
     """Those that have not been done since it began."""
+    begun: datetime
+    resumed: bool = False
+    file: Path | None = None
+    """Where it is remembered until it is done; None: `plan` tells as well what is left."""
+    pinned: dict[str, list[int]] = field(default_factory=dict)
+    """By declaration (metric_hash), the versions of final, and of staged for blocked hours, that counted when it began; -1: none."""
 
     def run(
         self,
@@ -57,19 +57,21 @@ class Backfill:
         on_published: Callable[["Recomputed"], None] = lambda done: None,
     ) -> list["Recomputed"]:
         """Recompute what is left, as ``recompute`` does, and raise what it does. Wherever it ends, the same backfill planned again goes on there."""
-        self._remember()
+        if self.file:
+            self._remember(self.file)
         most = hours_per_job(self.project)
         done = recompute(
             self.project, self.left, clock, hours_per_job=most, on_waiting=on_waiting, on_left_out=on_left_out, on_published=on_published
         )
-        self.file.unlink(missing_ok=True)  # two at once both come to their end
+        if self.file:
+            self.file.unlink(missing_ok=True)  # two at once both come to their end
         return done
 
-    def _remember(self) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.file.with_suffix(f".{os.getpid()}.partial")
+    def _remember(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(f".{os.getpid()}.partial")
         partial.write_text(json.dumps({"begun": self.begun.isoformat(), "pinned": self.pinned}, indent=2))
-        partial.replace(self.file)
+        partial.replace(file)
 
 
 def plan_backfill(project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock) -> Backfill:
@@ -90,7 +92,15 @@ def plan_backfill(project: Project, hours: HourRange, metrics: list[str] | None 
         pinned[name] = remembered.pinned.get(name, newest) if remembered else newest  # one that was changed since is done anew, as a whole
     wanted = plan_range(project, hours, metrics, clock)
     left = [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
-    return Backfill(project, file, remembered.begun if remembered else clock(), remembered is not None, pinned, wanted, left)
+    return Backfill(project, wanted, left, remembered.begun if remembered else clock(), remembered is not None, file, pinned)
+
+
+def plan_hours(project: Project, source: str, hours: set[datetime], clock: Clock = wall_clock) -> tuple[Backfill, set[datetime]]:
+    """The hours among ``hours`` of a source that want recomputing; and, apart from them, those that have not settled yet."""
+    wanting = [] if not hours else plan_range(project, HourRange(min(hours), max(hours) + HOUR), clock=clock)
+    wanting = [item for item in wanting if item.source == source and item.hour in hours and item.reason != ASKED_FOR]
+    settled = [item for item in wanting if item.settled]
+    return Backfill(project, settled, settled, clock()), {item.hour for item in wanting if not item.settled}
 
 
 def hours_per_job(project: Project) -> int:

@@ -12,7 +12,10 @@ from hourline.declarations import Project, declaration_hash, expectations_hash
 from hourline.hours import Clock, HourRange, wall_clock
 from hourline.snapshot import take_snapshot
 
-_REASONS = {"provisional": "never covered", "revised": "revised", "missing": "new metric", "final": "asked for", "blocked": "asked for"}
+ASKED_FOR = "asked for"
+"""The reason of an hour that wants no recomputing: it is final, or blocked for reasons that are still there."""
+
+_REASONS = {"provisional": "never covered", "revised": "revised", "missing": "new metric", "final": ASKED_FOR, "blocked": ASKED_FOR}
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Wanted:
 
 def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
     """The hours to recompute (of ``metrics``, or all), by hour and metric. ``clock`` settles the hours of sources that go by wall time."""
-    return [wanted for wanted in _hours(project, metrics, clock) if wanted.settled and wanted.reason != _REASONS["final"]]
+    return [wanted for wanted in _hours(project, metrics, clock) if wanted.settled and wanted.reason != ASKED_FOR]
 
 
 def plan_range(project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
@@ -54,7 +57,7 @@ def done_meanwhile(project: Project, planned: list[Wanted], clock: Clock = wall_
     """Those of ``planned`` that somebody else has published since they were planned, and that no late event has revised again."""
     now = {(item.metric, item.hour): item for item in _hours(project, None, clock)}
     pairs = [(item, now.get((item.metric, item.hour), item)) for item in planned]
-    return [item for item, found in pairs if found.version != item.version and found.reason == _REASONS["final"]]
+    return [item for item, found in pairs if found.version != item.version and found.reason == ASKED_FOR]
 
 
 def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wanted]:
@@ -80,5 +83,5 @@ def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wa
 
 def _reason(row: dict[str, Any], expectations: str) -> str:
     if row["blocked_cut"] is not None:
-        return "blocked" if row["fresh"] or row["expectations"] != expectations else _REASONS["blocked"]
+        return "blocked" if row["fresh"] or row["expectations"] != expectations else ASKED_FOR
     return "changed metric" if row["state"] == "missing" and not row["served"] else _REASONS[row["state"]]

@@ -1,4 +1,4 @@
-"""How far a source's topic has been read, according to progress: what was read, where reading goes on, and what resets have skipped.
+"""How far a source's topic, or a file, has been read, according to progress: what was read, where reading goes on, and what resets have skipped.
 
 Between two resets reading is contiguous, so what was read is one stretch of each partition per reset, whatever the number of micro-batches; offsets
 within it that hold no record (transaction markers, compacted ones) are read as well.
@@ -9,6 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+FILE = "file:"
+"""A topic id that begins so is that of an imported file, whose rows are its offsets; the others are Kafka's."""
 
 Range = tuple[int, int]
 """Offsets from the first up to, and not including, the second."""

@@ -1,8 +1,10 @@
 """The one builder of Spark sessions."""
 
+import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +54,7 @@ def spark_session(project: Project, name: str, extra: dict[str, str] | None = No
     for name_of_log in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark logs each of its errors with a stack trace, beside raising it.
         PySparkLogger.getLogger(name_of_log).disabled = True
+    logging.getLogger().addFilter(_no_trace_of_py4j)
     # Workers would otherwise run whatever python3 is first on the path.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     jars = ",".join(str(jar) for jar in fetch_jars("spark"))
@@ -82,13 +85,24 @@ def spark_session(project: Project, name: str, extra: dict[str, str] | None = No
         raise SetupError(f"Spark did not start on {settings.master}: {str(error).strip().partition(chr(10))[0]} (its log is {log})") from error
 
 
+def _no_trace_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs a stack trace where a call to Java is interrupted, beside raising what interrupted it."""
+    return not str(record.msg).endswith("while sending command.")
+
+
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block: in the middle of its start, it would leave Java running, with nobody to end it."""
+    """Ctrl-C waits for the end of the block: in the middle of its start, it would leave Java running, with nobody to end it.
+
+    Afterwards it means what it meant before. Spark would have it cancel all jobs, and asks Java for that in the middle of whatever it is asking for.
+    """
+    handler = signal.getsignal(signal.SIGINT)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

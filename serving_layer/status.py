@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from hourline.declarations import Project, Source, declaration_hash
 from hourline.errors import BrokerError
 from hourline.lease import lease_holder
-from hourline.reading import Reading, offsets_in, reading_of
+from hourline.reading import FILE, Reading, offsets_in, reading_of
 from hourline.report_pages import page_name, page_path, report_site
 from hourline.snapshot import MetricTables
 from serving_layer.connection import Connection
@@ -121,8 +121,8 @@ def _source(connection: Connection, source: Source) -> SourceStatus:
 
 
 def _reading(connection: Connection, source: Source, sequence: int) -> Reading:
-    """How far the topic that was read last has been read."""
-    progress = f"hourline.progress_{source.name} WHERE sequence <= {sequence}"
+    """How far the topic that was read last has been read; what was imported from files does not matter."""
+    progress = f"hourline.progress_{source.name} WHERE sequence <= {sequence} AND NOT starts_with(topic_id, '{FILE}')"
     rows = connection.sql(f"SELECT sequence, topic_id, offsets, position FROM {progress} ORDER BY sequence").to_arrow_table()
     return reading_of(rows, rows["topic_id"][-1].as_py() if rows.num_rows else None)
 

@@ -24,6 +24,18 @@ from speed_layer.upkeep import MICRO_BATCHES, keep_up
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a source's records come from."""
+
+    topic_id: str
+    """Identifies it for ever."""
+    topic: str
+    """Its name, for people."""
+    history: bool = False
+    """Imported: of history no event is late, however long ago its hour has settled."""
+
+
+@dataclass(frozen=True)
 class Finished:
     """What a finished micro-batch did, for people to watch."""
 
@@ -48,7 +60,7 @@ class MicroBatch:
         ledger: Ledger,
         known_ids: KnownIds,
         rereading: Rereading,
-        topic_id: str,
+        origin: Origin,
         clock: Clock,
         on_finished: Callable[[Finished], None],
     ) -> None:
@@ -57,7 +69,7 @@ class MicroBatch:
         self.known_ids = known_ids
         self.rereading = rereading
         self.source = ledger.source
-        self.topic_id = topic_id
+        self.origin = origin
         self.wall = clock
         self.on_finished = on_finished
         self.running = threading.Lock()
@@ -116,7 +128,7 @@ class MicroBatch:
             self.ledger.append(self.ledger.provisional[tiling.name], self.ledger.provisional_schemas[tiling.name], tiles, sequence)
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
-        identified = rows.append_column("topic_id", pa.array([self.topic_id] * rows.num_rows, pa.string()))
+        identified = rows.append_column("topic_id", pa.array([self.origin.topic_id] * rows.num_rows, pa.string()))
         accepted = identified.filter(pc.equal(rows["outcome"], "accepted"))
         rejected = identified.filter(pc.equal(rows["outcome"], "rejected"))
         # A field may be called key or value, too: of a rejected record there are no fields.
@@ -144,8 +156,8 @@ class MicroBatch:
         finished = self.wall()
         row = {
             "sequence": sequence,
-            "topic_id": self.topic_id,
-            "topic": self.source.topic,
+            "topic_id": self.origin.topic_id,
+            "topic": self.origin.topic,
             "offsets": [{"partition": o["partition"], "first": o["offset_min"], "last": o["offset_max"]} for o in offsets],
             "records": fresh.num_rows - anew,
             "accepted": accepted.num_rows,
@@ -171,11 +183,12 @@ class MicroBatch:
     def _hours(self, accepted: pa.Table, clock: datetime | None) -> list[dict[str, Any]]:
         """Accepted events per hour, and how many of them came after their hour had settled by ``clock``, the source's before this micro-batch."""
         counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour").to_pylist()
+        settled_by = None if self.origin.history else clock
         return [
             {
                 "hour": entry["hour"],
                 "events": entry["offset_count"],
-                "late": entry["offset_count"] if clock and entry["hour"] + HOUR + self.source.settle <= clock else 0,
+                "late": entry["offset_count"] if settled_by and entry["hour"] + HOUR + self.source.settle <= settled_by else 0,
             }
             for entry in counts
         ]

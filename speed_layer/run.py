@@ -28,7 +28,7 @@ from speed_layer.door import admit
 from speed_layer.kafka_stream import read_topic, starting_offsets
 from speed_layer.known_ids import KnownIds, archived_id_hashes, with_id_hash
 from speed_layer.ledger import open_ledger
-from speed_layer.micro_batch import Finished, MicroBatch
+from speed_layer.micro_batch import Finished, MicroBatch, Origin
 from speed_layer.rereading import Rereading
 
 # A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it gives.
@@ -116,17 +116,9 @@ def _start(
     on_finished: Callable[[Finished], None],
 ) -> tuple[MicroBatch, StreamingQuery]:
     options = dict(project.settings.kafka.options)
-    topic_id = ensure_topic(bootstrap, source.topic, source.partitions, options)
-    tilings = _tilings(spark, project, source)
-    fields = nullable(to_arrow_schema(empty_events(spark, source).drop("event_time", "hour").schema, timezone="UTC"))
-    ledger = open_ledger(Layout.of(project), source, fields, tilings, topic_id)
-    known_ids = KnownIds(source.id_horizon)
-    if source.id and ledger.clock:
-        events = Layout.of(project).events(source)
-        known_ids.remember(archived_id_hashes(spark, source, events, ledger.events.version(), ledger.clock - source.id_horizon), ledger.clock)
-    rereading = Rereading(ledger.reading, ledger.events, ledger.rejected, topic_id)
-    batch = MicroBatch(project, ledger, known_ids, rereading, topic_id, clock, on_finished)
-    start = starting_offsets(source, topic_offsets(bootstrap, source.topic, options), ledger.reading.next_offsets)
+    origin = Origin(ensure_topic(bootstrap, source.topic, source.partitions, options), source.topic)
+    batch = open_micro_batch(spark, project, source, origin, clock, on_finished)
+    start = starting_offsets(source, topic_offsets(bootstrap, source.topic, options), batch.ledger.reading.next_offsets)
     settings = project.settings.speed
     stream = read_topic(spark, source, bootstrap, options, start, settings.max_records_per_batch)
     # Judged in the stream, not in each micro-batch: so Spark resolves all these expressions once.
@@ -134,6 +126,24 @@ def _start(
     writer = judged.writeStream.queryName(source.name).foreachBatch(batch).option("checkpointLocation", (checkpoints / source.name).as_uri())
     writer = writer.trigger(availableNow=True) if drain else writer.trigger(processingTime=f"{settings.trigger.total_seconds()} seconds")
     return batch, writer.start()
+
+
+def open_micro_batch(
+    spark: SparkSession, project: Project, source: Source, origin: Origin, clock: Clock, on_finished: Callable[[Finished], None]
+) -> MicroBatch:
+    """What processes the micro-batches of ``source`` from now on; whoever did it before is fenced out, and what that left unfinished is cleared away.
+
+    Raises TableError, ConflictError. The caller holds the lease "speed".
+    """
+    tilings = _tilings(spark, project, source)
+    fields = nullable(to_arrow_schema(empty_events(spark, source).drop("event_time", "hour").schema, timezone="UTC"))
+    ledger = open_ledger(Layout.of(project), source, fields, tilings, origin.topic_id)
+    known_ids = KnownIds(source.id_horizon)
+    if source.id and ledger.clock:
+        events = Layout.of(project).events(source)
+        known_ids.remember(archived_id_hashes(spark, source, events, ledger.events.version(), ledger.clock - source.id_horizon), ledger.clock)
+    rereading = Rereading(ledger.reading, ledger.events, ledger.rejected, origin.topic_id)
+    return MicroBatch(project, ledger, known_ids, rereading, origin, clock, on_finished)
 
 
 def _tilings(spark: SparkSession, project: Project, source: Source) -> list[Tiling]:

@@ -135,14 +135,17 @@ def weakest(of_metrics: Iterable[str]) -> str:
     return min(of_metrics, key=_WEAKEST_FIRST.index)
 
 
-def late_events(rule: SourceRule, events: list[Event]) -> dict[Hour, int]:
-    """By hour, the events that came when their hour had settled by the source's clock, the highest event time of earlier sequences."""
+def late_events(rule: SourceRule, events: list[Event], live: Callable[[Event], bool] = lambda event: True) -> dict[Hour, int]:
+    """By hour, the events that came when their hour had settled by the source's clock, the highest event time of earlier sequences.
+
+    Those that are not ``live`` are history: they are not late.
+    """
     late = dict.fromkeys((event.hour for event in events), 0)
     clocks: dict[int, datetime | None] = {}
     highest: datetime | None = None
     for event in events:
         before = clocks.setdefault(event.sequence, highest)
-        late[event.hour] += before is not None and event.hour + timedelta(hours=1) + rule.settle <= before
+        late[event.hour] += live(event) and before is not None and event.hour + timedelta(hours=1) + rule.settle <= before
         highest = max(highest or event.time, event.time)
     return late
 

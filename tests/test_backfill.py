@@ -62,6 +62,7 @@ def test_what_it_remembers_must_be_readable(tmp_path: Path) -> None:
     tables = started(tmp_path, [0])
     planned = plan_backfill(tables.project, ALL)
     interrupt(planned, lambda: None)
+    assert planned.file
     planned.file.write_text('{"begun": ')
     with pytest.raises(TableError, match="delete it to begin anew"):
         plan_backfill(tables.project, ALL)
@@ -122,15 +123,16 @@ def test_a_week_killed_twice_beside_the_stream_is_recomputed_once(kafka: str, tm
         assert "resuming: 72 of 168 hours were done" in said
         assert "published 24 hour(s)" in said
         assert "168 of 168 hours" in said
-        speed.process.send_signal(signal.SIGTERM)
+        speed.process.send_signal(signal.SIGINT)  # Ctrl-C
         assert speed.wait() == 0, speed.lines
+        assert "stopping after the micro-batch under way\n" in speed.lines
     assert list((project.project.workspace / "backfills").iterdir()) == []
     with serving_layer.connect(project.project) as connection:
         published = connection.sql("SELECT DISTINCT metric, hour, published FROM drift").fetchall()
     times = Counter((metric, of) for metric, of, _ in published)
     assert len(times) == 2 * 168
     assert set(times.values()) == {1}, "each hour of each metric was recomputed once"
-    project.cuts = {(row["metric"], row["hour"]): row["cut"] for row in project.table("coverage", "") if row["hour"]}
+    project.note_cuts()
     project.drain()
     assert project.check() > 5000
 
@@ -172,6 +174,7 @@ def interrupt(planned: Backfill, after: object) -> None:
 
     with patch("batch_layer.backfill.recompute", recompute), pytest.raises(KeyboardInterrupt):
         planned.run()
+    assert planned.file
     assert set(json.loads(planned.file.read_text())) == {"begun", "pinned"}
 
 

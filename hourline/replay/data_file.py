@@ -1,4 +1,4 @@
-"""The file to replay: found, its format told by its name, and opened through whatever it is packed in."""
+"""A file of records: found, its format told by its name, and opened through whatever it is packed in."""
 
 import gzip
 import zipfile
@@ -71,16 +71,16 @@ def find_data_file(name: str, format: Format | None = None) -> DataFile:
 
 def _require_file(path: Path) -> None:
     if path.is_dir():
-        raise UsageError(f"{path} is a folder; give the file in it to replay{_near(path, '')}")
+        raise UsageError(f"{path} is a folder; give a file in it{_near(path, '')}")
     if not path.exists():
         if not path.parent.is_dir():
             raise UsageError(f"there is no file {path}, nor its folder {path.parent}")
         raise UsageError(f"there is no file {path}{_near(path.parent, path.name)}")
     if not path.is_file():
         # It is read more than once, which a pipe cannot be.
-        raise UsageError(f"{path} is a pipe or a device; write its records into a file first and replay that")
+        raise UsageError(f"{path} is a pipe or a device; write its records into a file first")
     if path.stat().st_size == 0:
-        raise UsageError(f"{path} is empty, so there is nothing to replay")
+        raise UsageError(f"{path} is empty")
 
 
 def _near(folder: Path, name: str) -> str:
@@ -129,6 +129,6 @@ def _readable(path: Path) -> Iterator[None]:
         kind = path.suffix.lower().lstrip(".")
         raise UsageError(f"{path} is not a sound {kind} file ({error}); copy or download it again, or rename it if it is none") from None
     except (NotImplementedError, RuntimeError) as error:  # zipfile's words for a password, or a packing it does not know
-        raise UsageError(f"{path} cannot be unpacked ({error}); unpack it and replay what was in it") from None
+        raise UsageError(f"{path} cannot be unpacked ({error}); unpack it, and give what was in it") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""What a replay sends: the records of a file, in the file's order or by a column."""
+"""What a replay sends, or an import archives: the records of a file, in the file's order or by a column."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -48,9 +48,7 @@ def open_recording(
     may turn out unsound in its middle, while its records are read.
     """
     file = find_data_file(name, format)
-    rows = _rows(file, null_text)
-    if rows.total == 0:
-        raise UsageError(f"{file} holds no records, so there is nothing to replay")
+    rows = rows_of(file, null_text)
     for column in {order_by, key, partition}:
         if isinstance(column, str):
             _require_column(column, rows, file)
@@ -59,12 +57,20 @@ def open_recording(
         yield Recording(stack.enter_context(ordered(records)) if order_by else records, rows.total)
 
 
-def _rows(file: DataFile, null_text: str | None) -> Rows:
-    if file.format == "csv":
-        return CsvRows(file, null_text)
-    if null_text is not None:
-        raise UsageError(f"{file} is no CSV, so no text stands for null in it; leave --null out")
-    return JsonLines(file) if file.format == "jsonl" else ParquetRows(file)
+def rows_of(file: DataFile, null_text: str | None) -> Rows:
+    """The rows of ``file``, each with its number and as JSON. Raises UsageError as ``open_recording`` does."""
+    if null_text is not None and file.format != "csv":
+        raise UsageError(f"{file} is no CSV, so no text stands for null in it; leave --null-text out")
+    match file.format:
+        case "csv":
+            rows: Rows = CsvRows(file, null_text)
+        case "jsonl":
+            rows = JsonLines(file)
+        case "parquet":
+            rows = ParquetRows(file)
+    if rows.total == 0:
+        raise UsageError(f"{file} holds no records")
+    return rows
 
 
 def _require_column(column: str, rows: Rows, file: DataFile) -> None:

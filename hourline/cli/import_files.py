@@ -1,0 +1,87 @@
+"""``import``: history from files, without Kafka; then the hours that it lies in are recomputed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hourline.cli.backfill import run_backfill
+from hourline.cli.layers import hours_in_words, stop_on_signal
+from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.output import note, say
+from hourline.cli.progress import progress
+
+if TYPE_CHECKING:
+    from hourline.declarations import Project, Source
+    from speed_layer.import_files import HistoryFile
+    from speed_layer.micro_batch import Finished
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to ``app``."""
+    app.command(name="import")(import_)
+
+
+def import_(
+    files: Annotated[list[str], typer.Argument(help="CSV, JSON lines or Parquet; also gzipped or zipped.")],
+    source: Annotated[str, typer.Option("--source", "-s", help="The source whose events they are.")],
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    format: Annotated[Literal["csv", "jsonl", "parquet"] | None, typer.Option(help="The files' format.", show_default="by their names")] = None,
+    null_text: Annotated[str | None, typer.Option(help="In CSV, a text that stands for null, as an empty cell does.")] = None,
+    no_backfill: Annotated[bool, typer.Option("--no-backfill", help="Do not recompute the hours that it lies in.")] = False,
+) -> None:
+    """Bring events from files into the archive while the speed layer is stopped, each row once however often; then recompute their hours."""
+    declared = load(project, workspace)
+    chosen = declared.sources[known("source", source, list(declared.sources))]
+    from hourline.lease import lease
+    from speed_layer.import_files import find_history
+
+    with lease(declared.workspace, "speed"):
+        found = find_history(declared, chosen, files, format, null_text)
+        _import(declared, chosen, found)
+    if not no_backfill:
+        _backfill(declared, chosen, found)
+
+
+def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
+    """Raises typer.Exit when it is interrupted."""
+    from speed_layer.import_files import import_files
+    from speed_layer.run import warmed_up
+
+    left = [file for file in files if file.imported < file.rows.total]
+    for file in files:
+        if file not in left:
+            say(f"{file.name}: all of its {file.rows.total:,} rows were imported before")
+    if not left:
+        return
+    total, done = sum(file.rows.total for file in left), sum(file.imported for file in left)
+    note(f"importing {total - done:,} rows; starting Spark")
+    with warmed_up(declared) as spark, stop_on_signal() as stop, progress("import", "rows", total, done) as move:
+
+        def on_finished(one: "Finished") -> None:
+            nonlocal done
+            done += one.records
+            move(done)
+
+        imported = import_files(spark, declared, source, left, stopped=stop.is_set, on_finished=on_finished)
+    for one in imported:
+        before = f" ({one.file.imported:,} were imported before)" if one.file.imported else ""
+        counts = f"{one.accepted:,} accepted, {one.rejected:,} rejected, {one.duplicates:,} duplicates"
+        say(f"imported {one.rows:,} rows of {one.file.name}: {counts}{before}")
+    if done < total:
+        note(f"interrupted: {total - done:,} rows are left; the same command goes on there")
+        raise typer.Exit(130)
+
+
+def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
+    from batch_layer.backfill import plan_hours
+    from speed_layer.import_files import touched_hours
+
+    planned, unsettled = plan_hours(declared, source.name, touched_hours(declared, source, files))
+    if unsettled:
+        note(f"not recomputed, since they have not settled yet: {hours_in_words(unsettled)}")
+    if planned.left:
+        run_backfill(planned)
+    else:
+        say("no hour wants recomputing")

@@ -1,0 +1,185 @@
+"""History from files into ``events``, without Kafka: each chunk of rows is a micro-batch like any other, under the same door, ids and progress.
+
+A file is known by its content, whatever it is called, and a row by its number, as a Kafka record is by topic id, partition and offset. So progress
+tells how far a file has been imported: the same one again imports nothing, and one that was interrupted goes on at the next row.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from hourline.declarations import Project, Source
+from hourline.errors import HourlineError, UsageError
+from hourline.hours import Clock, wall_clock
+from hourline.layout import TIMESTAMP, Layout
+from hourline.reading import FILE
+from hourline.replay.data_file import DataFile, Format, find_data_file
+from hourline.replay.reading import Rows, rows_of
+from hourline.tables import exists, open_table
+from hourline.tiling import event_time_type, explain
+from speed_layer.door import admit
+from speed_layer.known_ids import with_id_hash
+from speed_layer.ledger import read_so_far
+from speed_layer.micro_batch import Finished, MicroBatch, Origin
+from speed_layer.run import open_micro_batch
+
+_ROWS_LOOKED_AT = 1000
+
+
+@dataclass(frozen=True)
+class HistoryFile:
+    """A file to import."""
+
+    file: DataFile
+    rows: Rows
+    origin: Origin
+    imported: int
+    """So many of its rows, from the first on, have been imported before."""
+
+    @property
+    def name(self) -> str:
+        """Its name, without its folder."""
+        return self.origin.topic
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was imported of one file, this time."""
+
+    file: HistoryFile
+    rows: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+
+
+def find_history(project: Project, source: Source, names: list[str], format: Format | None = None, null_text: str | None = None) -> list[HistoryFile]:
+    """The files ``names``, each read through once, and how far each was imported before; one that is given twice is there once.
+
+    ``format`` and ``null_text`` as in a replay. Raises UsageError when one of them is missing, a folder, empty, not sound, or of other things than
+    ``source``: nothing is imported then.
+    """
+    found: dict[str, HistoryFile] = {}
+    for name in names:
+        file = find_data_file(name, format)
+        rows = rows_of(file, null_text)
+        _refuse_foreign(file, rows, source)
+        with file.open() as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()[:32]  # type: ignore[arg-type] # whatever can be read
+        origin = Origin(f"{FILE}{content}", file.member or file.path.name, history=True)
+        found.setdefault(origin.topic_id, HistoryFile(file, rows, origin, _imported(project, source, origin)))
+    return list(found.values())
+
+
+def import_files(
+    spark: SparkSession,
+    project: Project,
+    source: Source,
+    files: list[HistoryFile],
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+    clock: Clock = wall_clock,
+    on_finished: Callable[[Finished], None] = lambda finished: None,
+) -> list[Imported]:
+    """Import the rows of ``files`` that have not been imported yet, ``max_records_per_batch`` at a time; ``on_finished`` is told of each micro-batch.
+
+    ``stopped`` is asked between two micro-batches. ``clock`` says when the rows arrived (UTC), by which event times too far ahead are told.
+    Returns what was imported of each file. Raises ConflictError when another process writes to the tables, TableError; what was imported until
+    then stays. The caller holds the lease "speed".
+    """
+    # As rows in the plan itself, which is Spark's choice for small tables, they would be parsed by its optimizer: three times slower.
+    spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
+    chunk: list[Finished] = []
+
+    def finished(one: Finished) -> None:
+        chunk.append(one)
+        on_finished(one)
+
+    done = [Imported(file) for file in files]
+    try:
+        batch = open_micro_batch(spark, project, source, files[0].origin, clock, finished)
+        read = _chunks(files, project.settings.speed.max_records_per_batch)
+        for number, (index, first, payloads) in enumerate(read):
+            if stopped():
+                break
+            batch.origin = files[index].origin
+            _micro_batch(spark, batch, number, first, payloads, clock())
+            one, was = chunk.pop(), done[index]
+            done[index] = replace(
+                was,
+                rows=was.rows + one.records,
+                accepted=was.accepted + one.accepted,
+                rejected=was.rejected + one.rejected,
+                duplicates=was.duplicates + one.duplicates,
+            )
+    except PySparkException as error:
+        raise HourlineError(f"Spark could not import: {explain(error)}; what was imported before stays, and the same command goes on") from error
+    return done
+
+
+def touched_hours(project: Project, source: Source, files: list[HistoryFile]) -> set[datetime]:
+    """The hours that the rows of ``files`` lie in, whenever they were imported."""
+    layout = Layout.of(project)
+    progress = open_table(layout.progress(source), layout.storage_options).to_pyarrow_table(columns=["topic_id", "hours"])
+    ids = pa.array([file.origin.topic_id for file in files])
+    return {hour["hour"] for hours in progress.filter(pc.is_in(progress["topic_id"], ids))["hours"].to_pylist() for hour in hours}
+
+
+def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
+    """Before it is archived for ever, and known as imported: a file that cannot be meant."""
+    keys = {field.key or name for name, field in source.fields.items()}
+    if rows.columns is not None:
+        if not keys & set(rows.columns):
+            raise UsageError(
+                f"{file} has none of the fields of source '{source.name}' ({', '.join(sorted(keys))}); its columns are {', '.join(rows.columns)}"
+            )
+    elif not any(_is_object(payload) for _, payload in islice(rows, _ROWS_LOOKED_AT)):
+        raise UsageError(f"{file} holds no JSON object in its first lines; if it is CSV or Parquet, say so, as in --format csv")
+
+
+def _is_object(payload: bytes) -> bool:
+    try:
+        return isinstance(json.loads(payload), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _imported(project: Project, source: Source, origin: Origin) -> int:
+    layout = Layout.of(project)
+    if not exists(layout.progress(source), layout.storage_options):
+        return 0
+    return read_so_far(open_table(layout.progress(source), layout.storage_options), origin.topic_id).next_offsets.get(0, 0)
+
+
+def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, list[bytes]]]:
+    """The rows to import, in files' order: which file, the number of the first row, and the rows."""
+    for index, file in enumerate(files):
+        first = file.imported
+        payloads = (payload for _, payload in islice(file.rows, first, None))
+        while chunk := list(islice(payloads, most)):
+            yield index, first, chunk
+            first += len(chunk)
+
+
+def _micro_batch(spark: SparkSession, batch: MicroBatch, number: int, first: int, payloads: list[bytes], arrived: datetime) -> None:
+    size = len(payloads)
+    records = pa.table(
+        {
+            "key": pa.nulls(size, pa.binary()),
+            "value": pa.array(payloads, pa.binary()),
+            "topic": pa.array([batch.origin.topic] * size, pa.string()),
+            "partition": pa.array([0] * size, pa.int32()),
+            "offset": pa.array(range(first, first + size), pa.int64()),
+            "arrived": pa.array([arrived] * size, TIMESTAMP),
+        }
+    )
+    source = batch.source
+    batch(with_id_hash(admit(spark.createDataFrame(records), source, event_time_type(spark, source)), source), number)
