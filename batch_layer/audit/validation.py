@@ -202,7 +202,7 @@ def _of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Fi
         words = f"{unexpected:,} of {details['element_count']:,} rows"
     for name in ("missing", "unexpected"):
         if not result.success and value is None and "element_count" not in details and (listed := details.get(f"partial_{name}_list")):
-            words = f"{name}: {_short(', '.join(map(str, listed)))}"
+            words = f"{name}: {_short(', '.join(sorted(map(str, listed))))}"
     rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
     lower, upper = (_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
     return Finding(hour, check, bool(result.success), words, _number(value), lower, upper, unexpected, _kept(rows))
