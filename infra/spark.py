@@ -95,15 +95,19 @@ def _undisturbed() -> Iterator[None]:
     """Ctrl-C waits for the end of the block: in the middle of its start, it would leave Java running, with nobody to end it.
 
     Afterwards it means what it meant before. Spark would have it cancel all jobs, and asks Java for that in the middle of whatever it is asking for.
+    (Blocking the signal would not do: another thread of this process takes it, and Python then raises it in this one.)
     """
-    handler = signal.getsignal(signal.SIGINT)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
     try:
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if asked:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
