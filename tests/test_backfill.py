@@ -10,7 +10,7 @@ from unittest.mock import patch
 import parcels
 import pytest
 from bare_tables import BareTables, hour
-from speed_process import SpeedProcess, records_arriving
+from speed_process import SpeedProcess, wait_until
 from stack_project import StackProject
 from test_command_line import NO_KAFKA, PROJECT, Failing, declared, failing, hourline  # noqa: F401 (fixtures)
 
@@ -106,23 +106,25 @@ def test_a_wrong_range_gets_one_sentence(failing: Failing, declared: Path, argum
 def test_a_week_killed_twice_beside_the_stream_is_recomputed_once(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = parcels.make(tmp_path, kafka, topic="backfill")
     monkeypatch.setenv("KAFKA", kafka)
-    project.send("scans", parcels.scans(project.random, 1500, first_hour=0, hours=172))
-    project.drain()
     with SpeedProcess(project) as speed:
         speed.wait_until_ready()
-        with records_arriving(project):  # late ones, in hours that are done already
-            for place in ("after overwrite coverage 2", "after overwrite final 3"):
-                with SpeedProcess(project, *WEEK, command="backfill", failpoint=f"kill {place}") as process:
-                    assert process.wait() == -signal.SIGKILL, process.lines
-            with serving_layer.connect(project.project) as connection:
-                covered = connection.sql("SELECT count(DISTINCT hour) FROM hours WHERE kind = 'metric' AND state IN ('final', 'revised')")
-                assert covered.fetchall() == [(72,)], "two jobs of the first one, one job of the second one"
-            with SpeedProcess(project, *WEEK, command="backfill") as process:
-                assert process.wait() == 0, process.lines
+        project.send("scans", parcels.scans(project.random, 1500, first_hour=0, hours=172))
+        wait_until(lambda: all_read(project), "the stream has stopped")
+        for place in ("after overwrite coverage 2", "after overwrite final 3"):
+            with SpeedProcess(project, *WEEK, command="backfill", failpoint=f"kill {place}") as process:
+                process.wait_for("published")
+                project.send("scans", parcels.scans(project.random, 50, first_hour=0, hours=4))  # late, in hours that are done already
+                assert process.wait() == -signal.SIGKILL, process.lines
+        with serving_layer.connect(project.project) as connection:
+            covered = connection.sql("SELECT count(DISTINCT hour) FROM hours WHERE kind = 'metric' AND state IN ('final', 'revised')")
+            assert covered.fetchall() == [(72,)], "two jobs of the first one, one job of the second one"
+        with SpeedProcess(project, *WEEK, command="backfill") as process:
+            assert process.wait() == 0, process.lines
         said = "".join(process.lines)
         assert "resuming: 72 of 168 hours were done" in said
         assert "published 24 hour(s)" in said
         assert "168 of 168 hours" in said
+        wait_until(lambda: all_read(project), "the stream has stopped")
         speed.process.send_signal(signal.SIGINT)  # Ctrl-C
         assert speed.wait() == 0, speed.lines
         assert "stopping after the micro-batch under way\n" in speed.lines
@@ -133,7 +135,6 @@ def test_a_week_killed_twice_beside_the_stream_is_recomputed_once(kafka: str, tm
     assert len(times) == 2 * 168
     assert set(times.values()) == {1}, "each hour of each metric was recomputed once"
     project.note_cuts()
-    project.drain()
     assert project.check() > 5000
 
 
@@ -154,6 +155,11 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: Stack
     assert sorted(Path(finished_project.project.tables).rglob("*.json")) == tables_before
     assert not (finished_project.project.workspace / "backfills").exists()
     assert "no source has events" in hourline("backfill", "--from", "2020-01-01", "--to", "2020-01-02", folder=root, status=0)
+
+
+def all_read(project: StackProject) -> bool:
+    """Whether the speed layer has finished all that was sent."""
+    return bool(sum(row["records"] for row in project.table("progress", "scans")) == len(project.sent["scans"]))
 
 
 def started(folder: Path, hours: list[int]) -> BareTables:
