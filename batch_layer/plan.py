@@ -54,10 +54,10 @@ def not_taken_up(project: Project) -> list[str]:
 
 
 def done_meanwhile(project: Project, planned: list[Wanted], clock: Clock = wall_clock) -> list[Wanted]:
-    """Those of ``planned`` that somebody else has published since they were planned, and that no late event has revised again."""
+    """Those of ``planned`` that somebody else has published, or blocked, since they were planned, and that no late event has revised again."""
     now = {(item.metric, item.hour): item for item in _hours(project, None, clock)}
     pairs = [(item, now.get((item.metric, item.hour), item)) for item in planned]
-    return [item for item, found in pairs if found.version != item.version and found.reason == ASKED_FOR]
+    return [item for item, found in pairs if (found.version, found.staged) != (item.version, item.staged) and found.reason == ASKED_FOR]
 
 
 def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wanted]:
