@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.audit import facts
-from batch_layer.audit.built_in import Facts, metric_facts, row_checks, source_facts, type_facts
+from batch_layer.audit.built_in import Facts, metric_facts, row_checks, source_facts
 from batch_layer.audit.facts import EventFacts, event_facts
 from batch_layer.audit.history import published_values
 from batch_layer.audit.suites import Check, declared_checks
@@ -122,13 +122,10 @@ class Audit:
         earlier = {} if item.tables is None else published_values(connection, item.tables, metric.history, item.hours[0], item.hours[-1])
         rows = {str(hour): int(count) for hour, count in frame["hour"].value_counts().items()}
         hours = [hour_text(hour) for hour in item.hours]
-        columns = _of_facts(self._validator, type_facts(tiling, item.columns))
-        columns.findings = [Finding(hour, one.check, one.success, one.found, rows=one.rows) for one in columns.findings for hour in hours]
-        compared = metric_facts(tiling, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles})
+        compared = metric_facts(tiling, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.columns)
         types = {name: str(frame[name].dtype) for name in frame.columns}
         checks = [*row_checks(tiling, item.hours), *declared_checks(metric.expectations, types)]
         validations = [
-            columns,
             _of_facts(self._validator, compared),
             self._validator.results(frame, checks, hours, ["hour", *metric.dimensions]),
         ]

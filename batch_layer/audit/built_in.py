@@ -52,8 +52,12 @@ def metric_facts(
     rows: Mapping[str, int],
     hours: Sequence[datetime],
     known: Known,
+    stored: pa.Schema,
 ) -> Facts:
-    """The tiles against the events, and against history; ``rows`` are the tiles by hour, ``known`` the values of published hours."""
+    """The tiles against the events, the declaration and history.
+
+    ``rows`` are the tiles by hour, ``known`` the values of published hours, ``stored`` the columns of the staged table.
+    """
     metric = tiling.metric
     counted = [events.count(hour, f"of {metric.name}") for hour in hours]
     columns: dict[str, list[Any]] = {
@@ -62,8 +66,10 @@ def metric_facts(
         # Of no events no rows, of some at least one.
         "rows at least": [min(count, 1) for count in counted],
         "rows at most": counted,
+        "columns": [_columns(stored)] * len(hours),
+        "declared columns": [_columns(tiling.schema)] * len(hours),
     }
-    checks = [_at_least("number of rows", "rows at least"), _at_least("rows at most", "number of rows")]
+    checks = [_equal("columns", "declared columns"), _at_least("number of rows", "rows at least"), _at_least("rows at most", "number of rows")]
     for name in [name for name, measure in metric.measures.items() if measure.kind in ADDED_UP]:
         pairs = [(of_tiles.get(hour, {}).get(name), of_events.get(hour, {}).get(name)) for hour in hours]
         if name in doubles(tiling):
@@ -104,22 +110,9 @@ def row_checks(tiling: Tiling, hours: Sequence[datetime]) -> list[Check]:
     ]
 
 
-def type_facts(tiling: Tiling, stored: pa.Schema) -> Facts:
-    """The columns of the staged table against the declared ones; it concerns all hours."""
-    names = dict.fromkeys([*tiling.schema.names, *stored.names])
-    frame = pd.DataFrame(
-        {
-            "hour": [""] * len(names),
-            "column": list(names),
-            "type": [_type(stored, name) for name in names],
-            "declared type": [_type(tiling.schema, name) for name in names],
-        }
-    )
-    return Facts(frame, [_equal("type", "declared type")])
-
-
-def _type(schema: pa.Schema, name: str) -> str:
-    return str(schema.field(name).type) if name in schema.names else "none"
+def _columns(schema: pa.Schema) -> str:
+    """The names and types, in one order for all tables."""
+    return ", ".join(sorted(f"{column.name} {column.type}" for column in schema))
 
 
 def _equal(one: str, other: str) -> Check:

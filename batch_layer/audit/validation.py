@@ -7,7 +7,7 @@ hour after the other. What Great Expectations would let pass is a failure here: 
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -80,10 +80,13 @@ class Validator:
         """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``; ``keys`` are the columns that tell a row."""
         found = Validation()
         by_row, whole = _split(checks, found, hours)
+        # Only a frame of facts has bands: one row per hour.
+        facts = {row["hour"]: row for row in frame.to_dict("records")} if any(check.band for check in by_row) else {}
         for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE", {}, found):
-            found.findings += _by_hour(check, result, hours, frame)
-        for hour in hours:
-            of_hour = frame[frame["hour"] == hour]
+            found.findings += _by_hour(check, result, hours, frame, facts)
+        of_hours = dict(tuple(frame.groupby("hour"))) if whole else {}
+        for hour in hours if whole else []:
+            of_hour = of_hours.get(hour, frame.iloc[:0])
             applicable = [check for check in whole if len(of_hour) or not check.columns]
             for check, result in self._run(self._frames, of_hour, applicable, keys, "COMPLETE", {"hour": hour}, found):
                 found.findings.append(_of_hour(check, result, hour))
@@ -171,7 +174,9 @@ def _split(checks: Sequence[Check], found: Validation, hours: Sequence[str]) -> 
     return by_row, whole
 
 
-def _by_hour(check: Check, result: ExpectationValidationResult, hours: Sequence[str], frame: pd.DataFrame) -> list[Finding]:
+def _by_hour(
+    check: Check, result: ExpectationValidationResult, hours: Sequence[str], frame: pd.DataFrame, facts: Mapping[str, Mapping[Hashable, Any]]
+) -> list[Finding]:
     """What a result over all hours says of each."""
     if broken := _exception(result):
         return [Finding(hour, check, False, f"it cannot be evaluated: {broken}") for hour in hours]
@@ -181,12 +186,12 @@ def _by_hour(check: Check, result: ExpectationValidationResult, hours: Sequence[
     strays = [row for hour, rows in failing.items() if hour not in hours for row in rows]
     if strays or (not result.success and not failing):
         return [Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_kept(strays)) for hour in hours]
-    sizes = frame["hour"].value_counts()
+    sizes = frame["hour"].value_counts().to_dict()
     found = []
     for hour in [hour for hour in hours if hour in sizes]:
         rows = failing.get(hour, [])
         words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
-        observed, lower, upper = _band(check, frame, hour)
+        observed, lower, upper = (_number(facts[hour][column]) for column in check.band) if check.band else (None, None, None)
         found.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
     return found
 
@@ -232,14 +237,6 @@ def _known_rows(frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
         return {}
     counts = frame[columns].notna().any(axis=1).groupby(frame["hour"]).sum()
     return {str(hour): int(count) for hour, count in counts.items()}
-
-
-def _band(check: Check, frame: pd.DataFrame, hour: str) -> tuple[float | None, float | None, float | None]:
-    if check.band is None:
-        return None, None, None
-    row = frame[frame["hour"] == hour].iloc[0]
-    observed, lower, upper = (_number(row[column]) for column in check.band)
-    return observed, lower, upper
 
 
 def _exception(result: ExpectationValidationResult) -> str:
