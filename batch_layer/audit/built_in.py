@@ -91,9 +91,11 @@ def metric_facts(
             band = (f"{name} of the hour", f"{name} at least", f"{name} at most")
             for column, found in zip(band, (values, *zip(*limits, strict=True)), strict=True):
                 columns[column] = [None if value is None else float(value) for value in found]
-            for greater, less in ((band[0], band[1]), (band[2], band[0])):
-                one = _at_least(greater, less)
-                checks.append(Check(one.type, one.parameters, metric.history.severity, "history", band))
+            # Null, hence passed over, where nothing is known.
+            beyond = f"{name} beyond past days"
+            columns[beyond] = [_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)]
+            one = _none(beyond)
+            checks.append(Check(one.type, one.parameters, metric.history.severity, "history", band))
     return Facts(pd.DataFrame(columns), checks)
 
 
@@ -127,6 +129,13 @@ def _at_least(greater: str, less: str) -> Check:
 
 def _none(column: str) -> Check:
     return Check("expect_column_values_to_be_between", {"column": column, "min_value": 0, "max_value": 0})
+
+
+def _beyond(value: float | None, lower: float | None, upper: float | None) -> float | None:
+    """How far the value lies outside the bounds: below zero under the lower one, zero within."""
+    if value is None or lower is None or upper is None:
+        return None
+    return min(value - lower, 0.0) or max(value - upper, 0.0)
 
 
 def _deviation(mine: Any, theirs: Any, size: float) -> float:

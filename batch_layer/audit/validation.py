@@ -190,8 +190,12 @@ def _by_hour(
     found = []
     for hour in [hour for hour in hours if hour in sizes]:
         rows = failing.get(hour, [])
-        words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
         observed, lower, upper = (_number(facts[hour][column]) for column in check.band) if check.band else (None, None, None)
+        words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
+        if rows and sizes[hour] == 1:  # a fact: its values say more
+            words = ", ".join(f"{name}: {_short(rows[0].get(name))}" for name in check.columns)
+        if rows and observed is not None:
+            words = f"{observed:,.6g}, where past days say {lower:,.6g} to {upper:,.6g}"
         found.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
     return found
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from batch_layer.reports.charts import Curve, cells, curve, date_marks, ticks
 from batch_layer.reports.problems import problems
 from batch_layer.reports.site import moment_text, shortened, templates, write
-from batch_layer.reports.trends import Line, Trend, hour_number, hour_of, trends
+from batch_layer.reports.trends import Finding, Line, Trend, hour_number, hour_of, trends
 from hourline.report_pages import anchor, page_name, page_path
 
 _TOLD = 5
@@ -22,6 +22,8 @@ _SEPARATE = 120
 
 _BEYOND = {"passed": 0.0, "warned": 0.1, "failed": 0.2, "blocked": 0.2, "accepted": 0.2}
 """How far the cell of an hour stands out of its strip: what is not well is told by its height, too, not by colour alone."""
+
+_COMPARED = {"expect_column_pair_values_to_be_equal": " = ", "expect_column_pair_values_a_to_be_greater_than_b": " ≥ "}
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ def _line_view(trend: Trend, line: Line, gap: float) -> LineView:
     by_state = {state: line.hours_in(state) for state in ("passed", "warned", "failed")}
     bad = by_state["failed"] + by_state["warned"]
     return LineView(
-        about=shortened(newest.about or ""),
-        words=_words(newest.expectation),
+        about=shortened(_about(newest)),
+        words=_words(newest),
         marks=[newest.origin] + (["warns only"] if newest.severity == "warn" else []),
         details=f"{newest.expectation} {shortened(newest.parameters or '')}",
         strip=_strip(by_state, trend.first, gap),
@@ -172,17 +174,20 @@ def _told(trend: Trend, hour: int) -> str:
             break
         value = "" if finding.observed is None else f" {_number(finding.observed)}"
         bounds = _bounds(finding.lower, finding.upper)
-        told.append(
-            f"{'' if finding.success else finding.state + ': '}{finding.about or ''} {_words(finding.expectation)}{value}{bounds and f' ({bounds})'}"[
-                :120
-            ]
-        )
+        told.append(f"{'' if finding.success else finding.state + ': '}{_about(finding)} {_words(finding)}{value}{bounds and f' ({bounds})'}"[:120])
     return "\n".join(told)
 
 
-def _words(expectation: str) -> str:
-    """``expect_column_mean_to_be_between`` as ``mean to be between``; what is no expectation of that kind, as it is."""
-    words = expectation.removeprefix("expect_").removeprefix("column_").replace("_", " ")
+def _about(finding: Finding) -> str:
+    """The columns; two that are compared, with the sign that says how."""
+    return (finding.about or "").replace(", ", _COMPARED.get(finding.expectation, ", "))
+
+
+def _words(finding: Finding) -> str:
+    """``expect_column_mean_to_be_between`` as ``mean to be between``; of facts nothing, since their columns say it all."""
+    if finding.expectation in _COMPARED or (finding.origin != "user" and finding.expectation == "expect_column_values_to_be_between"):
+        return ""
+    words = finding.expectation.removeprefix("expect_").removeprefix("column_").replace("_", " ")
     return {"audit": "the audit itself"}.get(words, shortened(words))
 
 
