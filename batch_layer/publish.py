@@ -1,6 +1,7 @@
 """Stage a recompute's rows; then, once they are audited, publish: overwrite final hour by hour, and commit coverage once for all metrics.
 
-An hour that did not pass its audit is marked in coverage, and nothing else of it changes: readers keep what they had, its rows stay in ``staged``.
+An hour that did not pass its audit is marked in coverage, and nothing else of it changes: readers keep what they had, its rows stay in the version
+of the staged table that the mark names.
 """
 
 from collections.abc import Mapping
@@ -91,18 +92,15 @@ class Publication:
     def stage(self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int) -> Staged:
         """Keep what was recomputed in ``staged/<metric>``, for the audit and for inspection; no reader of results sees it.
 
-        The rows of hours that are blocked since earlier stay there. What is given back was read from the table again: that is what is audited
-        and published.
+        What is given back was read from the table again: that is what is audited and published. The rows of hours that are blocked since earlier
+        stay in the version of the table that coverage names.
         """
         uri = self._layout.staged(tiling.source, tiling.metric)
         table = tables.open_or_create(
             uri, self._layout.storage_options, "staged", tiling.schema, tables.PUBLISHED, f"staged tiles of {tiling.metric.name}"
         )
-        kept = sorted(self._blocked(tiling).keys() - set(hours))
-        tables.overwrite(table, rows, f"NOT ({_among('hour', kept)})" if kept else None, {"cut": cut})
+        tables.overwrite(table, rows, None, {"cut": cut})
         there = table.to_pyarrow_table()
-        if kept:
-            there = there.filter(pc.invert(pc.is_in(there["hour"], pa.array(kept, there.schema.field("hour").type))))
         return Staged(tiling, there, hours, cut, table.version(), there.schema)
 
     def publish(self, staged: list[Staged], found: pa.Table, moment: datetime, cost: Mapping[str, float] | None = None) -> None:
@@ -140,11 +138,6 @@ class Publication:
             for entry in item.drift
         ]
         return pa.Table.from_pylist(rows, DRIFT_SCHEMA)
-
-    def _blocked(self, tiling: Tiling) -> dict[datetime, dict[str, object]]:
-        """The rows of coverage that mark hours of a metric as blocked."""
-        own = self._rows_of(tiling)
-        return {row["hour"]: row for row in own.filter(pc.is_valid(own["staged"])).to_pylist()}
 
     def _rows_of(self, tiling: Tiling) -> pa.Table:
         named = pc.and_(pc.equal(self._covered["metric"], tiling.metric.name), pc.equal(self._covered["declaration"], tiling.declaration))

@@ -80,7 +80,9 @@ class BareTables:
         self.sequence += 1
         self.offset += size
 
-    def publish(self, *numbers: int, metrics: Collection[str] = tuple(METRICS), cost: Mapping[str, float] | None = None) -> None:
+    def publish(
+        self, *numbers: int, metrics: Collection[str] = tuple(METRICS), cost: Mapping[str, float] | None = None, blocked: Collection[int] = ()
+    ) -> None:
         """Recompute these hours of ``metrics``, up to what is finished, and publish them; ``cost`` is said to be what that took."""
         tilings = [tiling for tiling in TILINGS if tiling.metric.name in metrics]
         publication = Publication(self.project, tilings)
@@ -89,11 +91,10 @@ class BareTables:
         events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cut)])
         counted = [number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers]
         chosen = [hour(number) for number in numbers]
+        marks = {hour(number): "" for number in blocked}
         drift = [HourDrift(chosen[0], "n", 1.0, 1.0, 1.0)]
-        staged = [
-            replace(publication.stage(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table(), chosen, cut), drift=drift)
-            for tiling in tilings
-        ]
+        computed = [(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table()) for tiling in tilings]
+        staged = [replace(publication.stage(tiling, rows, chosen, cut), drift=drift, blocked=marks) for tiling, rows in computed]
         found = [{"metric": name, "hour": moment, "success": True} for name in metrics for moment in chosen]
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE, cost)
 

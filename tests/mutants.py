@@ -212,6 +212,30 @@ MUTANTS = [
         (('{**m, "born": sequence + 1}', "{**m}"),),
         "tests/test_protocol_resets.py",
     ),
+    Mutant(
+        "an hour that did not pass its audit is not published",
+        "batch_layer/publish.py",
+        (("if hour not in self.blocked]", "]"),),
+        "tests/test_publications.py",
+    ),
+    Mutant(
+        "the staged rows of a blocked hour stay",
+        "batch_layer/publish.py",
+        (('"staged": staged.version,', '"staged": 1,'),),
+        "tests/test_publications.py",
+    ),
+    Mutant(
+        "what is always null has nothing to evaluate",
+        "batch_layer/audit/validation.py",
+        (("            if rows == 0 and hour in of_check:", "            if False:"),),
+        "tests/test_validation.py",
+    ),
+    Mutant(
+        "an exception in an expectation is a failure",
+        "batch_layer/audit/validation.py",
+        (('        if one.get("raised_exception"):', "        if False:"),),
+        "tests/test_validation.py",
+    ),
 ]
 
 

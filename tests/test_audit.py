@@ -265,3 +265,21 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject) -> None:
     assert project.check_answers() > 100
     accepted = [hour for hour in quality(project, "--metric", "flow")["hours"] if hour["outcome"] == "accepted"]
     assert [finding["found"].partition(": ")[2] for hour in accepted for finding in hour["findings"]] == ["it was a holiday"]
+
+
+def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_them_are_known(project: StackProject) -> None:
+    project = with_expectations(project, "metrics/flow.yaml", "history: {severity: fail, days: 4, learning: 3}")
+    days = [parcels.BEGIN + timedelta(days=1 + day, hours=3) for day in range(6)]
+    scan = parcels.scans(project.random, 1, first_hour=0, hours=1)[0] | {"scan": None, "depot": "north"}
+    for day, count in zip(days, [20, 80, 20, 21, 80, 20], strict=True):
+        project.send("scans", [scan | {"at": f"{day:%Y-%m-%dT%H:%M:%S}Z"}] * count)
+    project.send("scans", [scan | {"at": f"{days[-1] + timedelta(hours=9):%Y-%m-%dT%H:%M:%S}Z"}])
+    project.drain()
+    project.recompute([item for day in days for item in plan_range(project.project, HourRange(day, day + HOUR), ["flow"])])
+    # The second day is as wild as the fifth, but then too little was known.
+    assert project.blocked == {("flow", days[4])}
+    (hour,) = quality(project, "--open")["hours"]
+    told = {finding["about"]: finding for finding in hour["findings"]}
+    assert (told["scans beyond past days"]["observed"], told["scans beyond past days"]["origin"]) == (80.0, "history")
+    assert 0 < told["scans beyond past days"]["lower"] < 20.5 < told["scans beyond past days"]["upper"] < 80
+    assert project.check_answers() > 100

@@ -8,6 +8,7 @@ from bare_tables import BareTables
 
 import serving_layer
 from batch_layer.publish import Publication
+from hourline.snapshot import read_coverage
 from speed_layer.upkeep import keep_up
 
 
@@ -42,3 +43,55 @@ def test_a_publication_of_some_hours_and_metrics_keeps_the_others_covered(tmp_pa
         tables.publish(*published, metrics=metrics)
         keep_up(tables.project, tables.ledger)  # whose pruning makes an hour that is no longer covered a hole
         tables.check()
+
+
+def test_a_blocked_hour_keeps_what_readers_had_until_it_passes(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 0, 1, 0, 1, 1])
+    tables.start()
+    tables.micro_batch(2)
+    tables.publish(0, 1)
+    tables.micro_batch(2)
+    tables.publish(0, 1, blocked=[1])
+    assert states(tables) == {("totals", 0): "final", ("totals", 1): "blocked", ("odd", 0): "final", ("odd", 1): "blocked"}
+    assert cuts(tables) == {(metric, number): cut for metric in ("totals", "odd") for number, cut in ((0, 2), (1, 1))}, "its cut stays what it was"
+    assert staged(tables) == [2]
+    # The rows of one hour stay while another one is recomputed; what has come since counts on top.
+    tables.micro_batch(3)
+    tables.publish(0)
+    assert staged(tables) == [2]
+    tables.check()
+    keep_up(tables.project, tables.ledger)
+    tables.check()
+    tables.publish(1)
+    assert set(states(tables).values()) == {"final"}
+    assert staged(tables) == []
+    tables.check()
+
+
+def test_an_hour_that_is_blocked_from_its_first_recompute_on_stays_provisional(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 0])
+    tables.start()
+    tables.micro_batch(3)
+    tables.publish(0, 1, blocked=[0, 1])
+    assert set(states(tables).values()) == {"blocked"}
+    assert set(cuts(tables).values()) == {None}
+    keep_up(tables.project, tables.ledger)
+    tables.check()
+    tables.publish(0, 1)
+    assert set(states(tables).values()) == {"final"}
+    tables.check()
+
+
+def states(tables: BareTables) -> dict[tuple[str, int], str]:
+    with serving_layer.connect(tables.project) as connection:
+        rows = connection.sql("SELECT name, hour, state FROM hours WHERE kind = 'metric'").fetchall()
+    return {(name, moment.hour): state for name, moment, state in rows}
+
+
+def cuts(tables: BareTables) -> dict[tuple[str, int], int | None]:
+    return {(row["metric"], row["hour"].hour): row["cut"] for row in read_coverage(tables.project)[1].to_pylist()}
+
+
+def staged(tables: BareTables) -> list[int]:
+    with serving_layer.connect(tables.project) as connection:
+        return [n for (n,) in connection.sql("SELECT n FROM totals_staged ORDER BY hour").fetchall()]
