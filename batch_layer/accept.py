@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from batch_layer.publish import Publication, Staged
-from batch_layer.reports.writing import renew_overview
+from batch_layer.reports.renewing import renew_overview
 from batch_layer.seen_changes import hours_to_cover, seen_changes
 from hourline.database import open_database
 from hourline.declarations import Metric, Project

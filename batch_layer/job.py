@@ -10,7 +10,8 @@ from batch_layer.audit.auditing import Audit, Audited, StagedHours
 from batch_layer.audit.record import quality_rows
 from batch_layer.plan import Wanted
 from batch_layer.publish import Publication, Staged
-from batch_layer.reports.writing import renew_overview, write_pages
+from batch_layer.reports.renewing import renew_overview
+from batch_layer.reports.writing import write_pages
 from batch_layer.seen_changes import hours_to_cover, seen_changes
 from hourline.database import open_database
 from hourline.declarations import Project

@@ -74,8 +74,8 @@ def quality_report(
 ) -> QualityReport:
     """The newest audit of each hour, or of ``hour``, and of all metrics, or of ``metric``.
 
-    ``hours`` are those that did not simply pass; with ``failed`` also earlier audits that did not; with ``unsolved`` what is blocked now alone; with
-    ``hour`` all of it.
+    ``hours`` are those that did not simply pass; with ``failed`` all audits that blocked an hour, also earlier ones; with ``unsolved`` those that
+    are blocked now alone; with ``hour`` all of it.
     """
     newest = connection.sql("SELECT max(hour) FROM quality").fetchall()[0][0]
     since = None if newest is None or hour is not None else newest - timedelta(days=SHOWN_DAYS)
@@ -85,7 +85,7 @@ def quality_report(
     if unsolved:
         shown = [audit for audit in latest if audit.outcome == "blocked"]
     elif failed:
-        shown = [audit for audit in audits if any(not finding.success for finding in audit.findings)]
+        shown = [audit for audit in audits if audit.outcome == "accepted" or any(f.severity == "fail" and not f.success for f in audit.findings)]
     else:
         shown = [audit for audit in latest if hour is not None or audit.outcome != "passed"]
     if hour is None:

@@ -41,7 +41,9 @@ class HourStatus(BaseModel):
     late: int
     settled: bool
     report: str | None
-    """The path of the Data Docs page of its newest audit: of a blocked metric, where there is one; None: it was not audited, or long ago."""
+    """The path of the Data Docs page of its newest audit: of a metric that is blocked, or else warned, where there is one. None: there is no such
+    page (any more).
+    """
 
 
 class ChangingMetric(BaseModel):
@@ -87,10 +89,13 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
     if not hours:
         return {}
     rows = connection.sql(f"""
-        SELECT q.source, q.hour, q.metric, q.publication
-        FROM hourline.quality q JOIN hourline.metric_hours h USING (metric, declaration, hour)
-        WHERE q.hour >= TIMESTAMPTZ '{min(hours).isoformat()}' AND q.origin <> 'person'
-        QUALIFY row_number() OVER (PARTITION BY q.source, q.hour ORDER BY h.blocked_cut NULLS LAST, q.publication DESC, q.metric) = 1""").fetchall()
+        WITH audits AS (
+            SELECT source, hour, metric, declaration, publication, bool_and(success) AS passed FROM hourline.quality
+            WHERE hour >= TIMESTAMPTZ '{min(hours).isoformat()}' AND origin <> 'person' AND metric IS NOT NULL GROUP BY ALL
+        ), newest AS (FROM audits QUALIFY publication = max(publication) OVER (PARTITION BY metric, declaration, hour))
+        SELECT n.source, n.hour, n.metric, n.publication FROM newest n JOIN hourline.metric_hours h USING (metric, declaration, hour)
+        QUALIFY row_number() OVER (PARTITION BY n.source, n.hour ORDER BY h.blocked_cut NULLS LAST, passed, n.publication DESC, n.metric) = 1
+        """).fetchall()
     site = report_site(connection.project)
     addressed = {(source, hour): site / page_path(publication, page_name(source, metric)) for source, hour, metric, publication in rows}
     return {key: str(page) for key, page in addressed.items() if page.is_file()}

@@ -1,5 +1,6 @@
 """The overview page: which hours are blocked and what to do about it, then every expectation's trend over the last four weeks."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -188,7 +189,16 @@ def _words(finding: Finding) -> str:
     if finding.expectation in _COMPARED or (finding.origin != "user" and finding.expectation == "expect_column_values_to_be_between"):
         return ""
     words = finding.expectation.removeprefix("expect_").removeprefix("column_").replace("_", " ")
-    return {"audit": "the audit itself"}.get(words, shortened(words))
+    return {"audit": "the audit itself"}.get(words, shortened(f"{words}{_parameters(finding)}"))
+
+
+def _parameters(finding: Finding) -> str:
+    """What a user has given beside the columns."""
+    if finding.origin != "user":
+        return ""
+    given = json.loads(finding.parameters or "{}").items()
+    told = [f"{name.replace('_', ' ')} {value}" for name, value in given if name not in ("column", "column_A", "column_B", "column_list")]
+    return f": {', '.join(told)}" if told else ""
 
 
 def _bounds(lower: float | None, upper: float | None) -> str:

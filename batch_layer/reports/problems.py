@@ -13,6 +13,7 @@ from batch_layer.reports.trends import Finding, Trend, hour_of
 from hourline.hours import hour_text
 from hourline.report_pages import page_name, page_path
 
+_SHOWN_COMMANDS = 5
 _SHOWN_ROWS = 5
 
 _Kind = tuple[tuple[str, str | None], ...]
@@ -57,10 +58,10 @@ class Problem:
     def commands(self) -> list[tuple[str, str]]:
         """What to do, and by which command."""
         start, end = hour_text(hour_of(self.hours[0])), hour_text(hour_of(self.hours[-1] + 1))
-        accept = f'hourline publish --accept {self.metric} {start} --reason "…"'
+        accepts = [f'hourline publish --accept {self.metric} {hour_text(hour_of(hour))} --reason "…"' for hour in self.hours[:_SHOWN_COMMANDS]]
         return [
             ("Once it is mended, recompute:", f"hourline recompute --from {start} --to {end} --metric {self.metric}"),
-            ("Or publish what is staged all the same" + (", each hour by itself:" if len(self.hours) > 1 else ":"), accept),
+            ("Or publish what is staged all the same" + (", each hour by itself:" if len(self.hours) > 1 else ":"), "\n".join(accepts)),
         ]
 
 

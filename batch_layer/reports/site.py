@@ -7,12 +7,17 @@ runs/<publication>/<name>.html   the Data Docs page of one audit
 
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from hourline.declarations import Project
+from hourline.errors import HourlineError
+from hourline.report_pages import report_site
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -45,6 +50,15 @@ def write(site: Path, path: str, text: str) -> Path:
     if not target.is_file() or target.read_bytes() != style:
         _replace(target, style)
     return _replace(site / path, text.encode())
+
+
+@contextmanager
+def writing(project: Project, consequence: str) -> Iterator[None]:
+    """Within the block, reports are written; when they cannot be, raises HourlineError, which says so and the ``consequence``."""
+    try:
+        yield
+    except OSError as error:
+        raise HourlineError(f"the reports in {report_site(project)} cannot be written ({error.strerror or error}); {consequence}") from error
 
 
 def prune(site: Path, linked: Collection[int]) -> list[int]:

@@ -12,6 +12,7 @@ from hourline.cli.layers import (
     Metrics,
     chosen_metrics,
     exit_if_blocked,
+    hours_in_words,
     past_range,
     refuse_unsettled,
     report_left_out,
@@ -54,7 +55,11 @@ def backfill(
     hours = past_range(start, end)
     tell_not_taken_up(declared)
     planned = plan_backfill(declared, hours, metrics)
-    refuse_unsettled([item for item in planned.wanted if not item.settled and not unsettled])
+    waiting = [] if unsettled else [item for item in planned.wanted if not item.settled]
+    if waiting and dry_run:
+        note(f"not settled yet, hence refused without --unsettled: {hours_in_words({item.hour for item in waiting})}")
+    else:
+        refuse_unsettled(waiting)
     if not planned.wanted:
         say("nothing to recompute: no source has events in that range")
         return

@@ -13,7 +13,7 @@ import typer
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
 from hourline.cli.output import note, say, say_json, say_table
 from hourline.errors import UsageError
-from hourline.hours import HourRange, hour_text, parse_range, wall_clock
+from hourline.hours import HOUR, HourRange, hour_text, parse_range, wall_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from batch_layer.plan import Wanted
     from hourline.declarations import Project
     from speed_layer.micro_batch import Finished
+
+_NAMED = 6
+"""So many hours that do not follow one another are named, each."""
 
 BLOCKED = 3
 """The exit status of a recompute that came to its end, and of which an hour did not pass its audit."""
@@ -203,15 +206,23 @@ def report_published(done: "Recomputed") -> None:
 
 
 def _of(pairs: Iterable[tuple[str, datetime]]) -> str:
-    found = list(pairs)
-    return f"{hours_in_words({hour for _, hour in found})}, of {', '.join(sorted({metric for metric, _ in found}))}"
+    """Which hours of which metrics; those of the same hours are named together."""
+    hours: dict[str, set[datetime]] = {}
+    for metric, hour in pairs:
+        hours.setdefault(metric, set()).add(hour)
+    together: dict[frozenset[datetime], list[str]] = {}
+    for metric in sorted(hours):
+        together.setdefault(frozenset(hours[metric]), []).append(metric)
+    return "; ".join(f"{hours_in_words(of)}, of {', '.join(metrics)}" for of, metrics in together.items())
 
 
 def hours_in_words(hours: Iterable[datetime]) -> str:
-    """How many, and the first and the last."""
+    """How many, and which: the first and the last of many."""
     ordered = sorted(hours)
-    first, last = hour_text(ordered[0]), hour_text(ordered[-1])
-    return f"{len(ordered)} hour(s), {first if first == last else f'{first} … {last}'}"
+    names = [hour_text(hour) for hour in ordered]
+    if len(ordered) > 2 and ordered[-1] - ordered[0] != (len(ordered) - 1) * HOUR:
+        return f"{len(ordered)} hour(s), {', '.join(names) if len(names) <= _NAMED else f'between {names[0]} and {names[-1]}'}"
+    return f"{len(ordered)} hour(s), {names[0] if len(names) == 1 else f'{names[0]} … {names[-1]}'}"
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def quality(
     workspace: Workspace = None,
     hour: Annotated[str | None, typer.Option("--hour", help="All that the newest audit of this hour (UTC) found, such as 2013-01-05T14.")] = None,
     metric: Annotated[str | None, typer.Option("--metric", "-m", help="Only this metric.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Also what did not pass earlier and was mended since.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="All audits that blocked an hour, also those that were mended or accepted since.")] = False,
     unsolved: Annotated[bool, typer.Option("--open", help="Only what is blocked now.")] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
@@ -73,21 +73,24 @@ def _say(report: "QualityReport") -> None:
     if report.hours:
         say_table(["hour (UTC)", "metric", "outcome", "severity", "expectation", "of", "found"], list(_rows(report)))
         say("")
-    for audit in (audit for audit in report.hours if audit.outcome == "blocked"):
-        where = f"{hour_text(audit.hour)} {audit.metric}"
+    blocked = [audit for audit in report.hours if audit.outcome == "blocked"]
+    for audit in blocked:
+        where = f"{audit.hour:%Y-%m-%d %H:%M}  {audit.metric}"
         for finding in (finding for finding in audit.findings if not finding.success and finding.severity == "fail"):
             for row in finding.rows[:_ROWS_SHOWN]:
                 say(f"{where}: {', '.join(f'{name}={value}' for name, value in row.items() if name != 'hour')}")
             if (finding.unexpected or 0) > _ROWS_SHOWN:
                 say(f"{where}: {finding.unexpected:,} rows in all")
-        if audit.report:
-            say(f"{where}: {shortest_path(audit.report)}")
+    for page in dict.fromkeys(audit.report for audit in blocked if audit.report):
+        say(f"the rows in full: {shortest_path(page)}")
     if not report.audited:
         say("nothing of that was ever audited" if report.since is None else "nothing has been audited yet")
         return
     counts = ", ".join(f"{count:,} {outcome}" for outcome in ("passed", "warned", "accepted", "blocked") if (count := getattr(report, outcome)))
     since = f" since {report.since:%Y-%m-%d %H:%M}" if report.since else ""
     say(f"{report.audited:,} audited (hours × metrics){since}: {counts}")
+    if blocked:
+        note("once it is mended, `hourline recompute` tries again; `hourline publish --accept METRIC HOUR --reason …` publishes it as it is")
     if report.site:
         note(f"the reports: {shortest_path(report.site)}")
 

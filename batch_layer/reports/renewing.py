@@ -1,0 +1,28 @@
+"""The overview page, written anew after each publication; what that takes does not grow with history."""
+
+from datetime import timedelta
+
+from batch_layer.reports.overview import write_overview
+from batch_layer.reports.site import prune, writing
+from hourline.database import open_database
+from hourline.declarations import Project
+from hourline.hours import Clock
+from hourline.layout import QUALITY_SCHEMA, sql_timestamp
+from hourline.report_pages import report_site
+
+_SHOWN = timedelta(days=28)
+
+
+def renew_overview(project: Project, clock: Clock) -> None:
+    """Write the overview page anew, from four weeks of audited hours and all that is blocked, and remove pages that nothing links to any more."""
+    with writing(project, "all else is done"), open_database(project, clock) as (database, snapshot):
+        marks = database.execute("SELECT metric, hour FROM hourline.metric_hours WHERE blocked_cut IS NOT NULL").fetchall()
+        newest = snapshot.coverage.group_by("source").aggregate([("hour", "max")]).to_pylist()
+        chosen = [f"(source = '{row['source']}' AND hour >= '{sql_timestamp(row['hour_max'] - _SHOWN)}')" for row in newest if row["hour_max"]]
+        if marks:
+            chosen.append(f"hour IN ({', '.join(sorted({repr(sql_timestamp(hour)) for _, hour in marks}))})")
+        names = ", ".join(QUALITY_SCHEMA.names)
+        rows = database.execute(f"SELECT {names} FROM hourline.quality WHERE {' OR '.join(chosen) or 'false'}").to_arrow_table().cast(QUALITY_SCHEMA)
+        site = report_site(project)
+        write_overview(site, project.name, rows, marks, clock())
+        prune(site, set(rows["publication"].to_pylist()))
