@@ -17,7 +17,7 @@ from hourline.hours import Clock, hour_text
 from hourline.layout import QUALITY_SCHEMA, Layout
 from hourline.lease import turn
 from hourline.sketches import install_sketch_functions
-from hourline.snapshot import MetricTables, Snapshot
+from hourline.snapshot import Snapshot
 from hourline.tables import open_table
 from hourline.tiling import Tiling
 from infra.spark import spark_session
@@ -52,17 +52,16 @@ def accept(project: Project, metric: Metric, hour: datetime, person: str, reason
 
 
 def _staged(project: Project, snapshot: Snapshot, metric: Metric, hour: datetime) -> tuple[Staged, Publication]:
-    source = project.sources[metric.source]
-    # The columns are those of the table; nothing is computed, so it needs no Spark to tell them.
-    declared = [tables for tables in snapshot.metrics if tables.metric.name == metric.name]
-    marks = {row["hour"]: row for row in snapshot.coverage.to_pylist() if row["metric"] == metric.name and row["staged"] is not None}
-    if hour not in marks:
-        blocked = ", ".join(hour_text(one) for one in sorted(marks)) or "none"
-        raise UsageError(f"{hour_text(hour)} of metric '{metric.name}' is not blocked, so there is nothing to accept; blocked hours of it: {blocked}")
-    tables: MetricTables = declared[-1]
-    mark = marks[hour]
-    table = open_table(Layout.of(project).staged(source, metric), Layout.of(project).storage_options, mark["staged"])
+    blocked = snapshot.blocked
+    mark = blocked.get((metric.name, hour))
+    if mark is None:
+        there = ", ".join(hour_text(one) for name, one in sorted(blocked) if name == metric.name) or "none"
+        raise UsageError(f"{hour_text(hour)} of metric '{metric.name}' is not blocked, so there is nothing to accept; blocked hours of it: {there}")
+    tables = next(tables for tables in snapshot.recomputed if tables.metric.name == metric.name)
+    layout = Layout.of(project)
+    table = open_table(layout.staged(tables.source, tables.metric), layout.storage_options, mark["staged"])
     rows: pa.Table = table.to_pyarrow_table()
+    # The columns are those of the table; nothing is computed, so it needs no Spark to tell them.
     tiling = Tiling(tables.source, tables.metric, {}, rows.schema)
     publication = Publication(project, [tiling])
     of_hour = rows.filter(pc.equal(rows["hour"], pa.scalar(hour, rows.schema.field("hour").type)))

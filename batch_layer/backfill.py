@@ -45,7 +45,7 @@ class Backfill:
     resumed: bool = False
     file: Path | None = None
     """Where it is remembered until it is done; None: `plan` tells as well what is left."""
-    pinned: dict[str, list[int]] = field(default_factory=dict)
+    pinned: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By declaration (metric_hash), the versions of final, and of staged for blocked hours, that counted when it began; -1: none."""
 
     def run(
@@ -87,8 +87,9 @@ def plan_backfill(project: Project, hours: HourRange, metrics: list[str] | None 
     pinned = {}
     for metric in chosen:
         name = f"{metric.name}_{declarations[metric.name]}"
-        versions = (pinned_version(coverage, metric, declarations[metric.name], of) for of in ("version", "staged"))
-        newest = [-1 if version is None else version for version in versions]
+        final = pinned_version(coverage, metric, declarations[metric.name])
+        staged = pinned_version(coverage, metric, declarations[metric.name], "staged")
+        newest = (-1 if final is None else final, -1 if staged is None else staged)
         pinned[name] = remembered.pinned.get(name, newest) if remembered else newest  # one that was changed since is done anew, as a whole
     wanted = plan_range(project, hours, metrics, clock)
     left = [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
@@ -122,7 +123,7 @@ def estimate(project: Project, wanted: list[Wanted]) -> timedelta | None:
     return timedelta(seconds=jobs * per_job + sum(item.events for item in wanted) * per_event)
 
 
-def _is_done(item: Wanted, pinned: list[int]) -> bool:
+def _is_done(item: Wanted, pinned: tuple[int, int]) -> bool:
     """Whether the hour was published, or blocked, since the backfill began, when the versions of final and staged were ``pinned``."""
     return any(version is not None and version > then for version, then in zip((item.version, item.staged), pinned, strict=True))
 
@@ -139,14 +140,15 @@ def _fitted(timed: list[tuple[float, float]]) -> tuple[float, float]:
 @dataclass(frozen=True)
 class _Remembered:
     begun: datetime
-    pinned: dict[str, list[int]]
+    pinned: dict[str, tuple[int, int]]
 
 
 def _read(file: Path) -> _Remembered | None:
     try:
         state = json.loads(file.read_text())
-        return _Remembered(datetime.fromisoformat(state["begun"]), dict(state["pinned"]))
+        pinned = {str(name): (int(final), int(staged)) for name, (final, staged) in state["pinned"].items()}
+        return _Remembered(datetime.fromisoformat(state["begun"]), pinned)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TableError(f"{file}, where an interrupted backfill is remembered, cannot be read ({error}); delete it to begin anew") from None

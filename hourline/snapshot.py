@@ -7,6 +7,7 @@ event could be counted twice or not at all.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -59,6 +60,18 @@ class Snapshot:
     """The rows of coverage (COVERAGE_SCHEMA) of these."""
     publication: int
     """The version of coverage: the number of the last publication; -1 before the first."""
+
+    @property
+    def recomputed(self) -> list[MetricTables]:
+        """The one declaration of each metric that recomputes compute: the newest one."""
+        return list({tables.metric.name: tables for tables in self.metrics}.values())
+
+    @property
+    def blocked(self) -> dict[tuple[str, datetime], Mapping[str, Any]]:
+        """By metric and hour, the rows of coverage that mark what did not pass its last audit; of these declarations."""
+        newest = {tables.name for tables in self.recomputed}
+        rows = self.coverage.filter(pc.is_valid(self.coverage["staged"])).to_pylist()
+        return {(row["metric"], row["hour"]): row for row in rows if f"{row['metric']}_{row['declaration']}" in newest}
 
     @property
     def served(self) -> list[MetricTables]:

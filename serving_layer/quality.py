@@ -42,7 +42,7 @@ class AuditedHour(BaseModel):
     source: str
     metric: str
     outcome: Literal["blocked", "accepted", "warned", "passed", "superseded"]
-    """superseded: it did not pass, and a later audit has taken its place."""
+    """superseded: it did not pass, and a later audit, or another declaration of the metric, has taken its place."""
     audited: datetime
     cut: int
     """The sequence up to which the audited recompute counted."""
@@ -96,10 +96,7 @@ def quality_report(
 
 
 def _audits(connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None) -> list[AuditedHour]:
-    blocked = {
-        (row[0], row[1]): row[2]
-        for row in connection.sql("SELECT metric, hour, blocked_cut FROM hourline.metric_hours WHERE blocked_cut IS NOT NULL").fetchall()
-    }
+    blocked = connection.snapshot.blocked
     chosen = ["true"]
     if hour is not None:
         chosen.append(f"hour = TIMESTAMPTZ '{hour.isoformat()}'")
@@ -145,9 +142,11 @@ def _audits(connection: Connection, hour: datetime | None, metric: str | None, s
     return list(audits.values())
 
 
-def _outcome(audit: AuditedHour, blocked: bool) -> Literal["blocked", "accepted", "warned", "passed"]:
+def _outcome(audit: AuditedHour, blocked: bool) -> Literal["blocked", "accepted", "warned", "passed", "superseded"]:
     if blocked:
         return "blocked"
     if any(finding.origin == "person" for finding in audit.findings):
         return "accepted"
+    if any(finding.severity == "fail" and not finding.success for finding in audit.findings):
+        return "superseded"  # by another declaration of the metric
     return "passed" if all(finding.success for finding in audit.findings) else "warned"

@@ -32,8 +32,7 @@ def create_views(connection: duckdb.DuckDBPyConnection, project: Project, snapsh
     connection.execute(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
     connection.execute(f"CREATE VIEW drift AS {_DRIFT}")
     connection.execute("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
-    # The older declaration of a changed metric comes first; it is the newer one that is recomputed.
-    for tables in {tables.metric.name: tables for tables in snapshot.metrics}.values():
+    for tables in snapshot.recomputed:
         connection.execute(f"CREATE VIEW {tables.metric.name}_staged AS {_staged_sql(connection, tables)}")
 
 

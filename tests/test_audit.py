@@ -27,7 +27,7 @@ from batch_layer.job import run_job
 from batch_layer.plan import Wanted, plan, plan_range
 from hourline.cli import app
 from hourline.errors import DeclarationError
-from hourline.hours import HOUR, HourRange, hour_text, wall_clock
+from hourline.hours import HOUR, HourRange, wall_clock
 from infra.spark import spark_session
 
 pytestmark = pytest.mark.stack
@@ -222,7 +222,7 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
 
     told = command(project, "quality", "--open")
     assert told.exit_code == 1
-    assert "missing: north, south" in told.stdout and hour_text(at) in told.stdout
+    assert "missing: north, south" in told.stdout and f"{at:%Y-%m-%d %H:%M}" in told.stdout
     assert all(Path(hour["report"]).is_file() for hour in quality(project, "--open")["hours"])
     assert command(project, "quality", "--metric", "fragile").exit_code == 0
     with serving_layer.connect(project.project) as connection:

@@ -4,8 +4,10 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from test_protocol import Protocol, factor
+from test_protocol import BASE, HOURS, Protocol, factor
 
+from batch_layer.accept import accept
+from hourline.errors import UsageError
 from hourline.snapshot import take_snapshot
 
 
@@ -64,6 +66,33 @@ def test_hours_from_before_a_new_metric_are_missing_until_they_are_recomputed(pr
     protocol.recompute({1, 2}, "published")
     protocol.reads_are_exact()
     protocol.everything_recomputed()
+    protocol.reads_are_exact()
+
+
+def test_what_blocked_an_older_declaration_is_nothing_to_the_one_that_took_over(protocol: Protocol) -> None:
+    arrive(protocol, [0, 1])
+    protocol.recompute({0, 1}, "published", blocked={0})
+    assert list(take_snapshot(protocol.project).blocked) == [("totals", HOURS[0])]
+    protocol.metric_changes(2, restarted=True)
+    arrive(protocol, [0, 1])
+    protocol.everything_recomputed()
+    assert served(protocol) == 2
+    assert take_snapshot(protocol.project).blocked == {}
+    with pytest.raises(UsageError, match="is not blocked"):
+        accept(protocol.project, protocol.project.metrics["totals"], HOURS[0], "somebody", "it is right", lambda: BASE)
+    protocol.reads_are_exact()
+
+
+def test_an_accepted_hour_counts_up_to_its_cut_and_what_has_come_since_on_top(protocol: Protocol) -> None:
+    arrive(protocol, [0, 0, 1])
+    protocol.recompute({0, 1}, "published", blocked={0, 1})
+    arrive(protocol, [0, 2])
+    protocol.a_person_accepts()
+    protocol.reads_are_exact()
+    protocol.upkeep()
+    protocol.reads_are_exact()
+    protocol.recompute({0, 1}, "published")
+    assert take_snapshot(protocol.project).blocked == {}
     protocol.reads_are_exact()
 
 

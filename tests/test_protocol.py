@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import serving_layer
+from batch_layer.accept import accept
 from batch_layer.publish import Publication, Staged
 from batch_layer.seen_changes import hours_to_cover
 from hourline.database import open_database
@@ -153,6 +154,14 @@ class Protocol(RuleBasedStateMachine):
                 publication.publish(staged, QUALITY_SCHEMA.empty_table(), BASE)
         else:
             self.asleep.append((publication, staged))
+
+    @rule()
+    def a_person_accepts(self) -> None:
+        """A blocked hour is published as it was audited, whatever has come or changed since."""
+        for name, hour in sorted(take_snapshot(self.project).blocked)[:1]:
+            with patch("batch_layer.accept.seen_changes", return_value=[]), patch("batch_layer.accept.renew_overview"):
+                accept(self.project, self.project.metrics[name], hour, "somebody", "it is right", lambda: BASE)
+            assert (name, hour) not in take_snapshot(self.project).blocked
 
     @rule()
     def everything_recomputed(self) -> None:

@@ -116,14 +116,13 @@ class Audit:
             raise RuntimeError("the events could not be counted")
         events, tiling, connection = of_source[0], item.tiling, self._connection
         metric = tiling.metric
-        frame = facts.result_frame(connection, tiling, item.rows)
+        frame, types = facts.result_frame(connection, tiling, item.rows)
         of_tiles = facts.totals(connection, metric, item.rows)
         of_events = facts.totals(connection, facts.without_sketches(metric), events.states(tiling))
         earlier = {} if item.tables is None else published_values(connection, item.tables, metric.history, item.hours[0], item.hours[-1])
-        rows = {str(hour): int(count) for hour, count in frame["hour"].value_counts().items()}
+        rows = facts.rows_and_groups(connection, tiling, item.rows)
         hours = [hour_text(hour) for hour in item.hours]
         compared = metric_facts(tiling, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.columns)
-        types = {name: str(frame[name].dtype) for name in frame.columns}
         checks = [*row_checks(tiling, item.hours), *declared_checks(metric.expectations, types)]
         validations = [
             _of_facts(self._validator, compared),

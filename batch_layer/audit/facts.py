@@ -88,15 +88,27 @@ def without_sketches(metric: Metric) -> Metric:
     return metric.model_copy(update={"measures": {name: m for name, m in metric.measures.items() if m.kind in ADDED_UP}, "dimensions": {}})
 
 
-def result_frame(connection: duckdb.DuckDBPyConnection, tiling: Tiling, tiles: pa.Table) -> pd.DataFrame:
-    """The finished results of the tiles: hour (as text), the dimensions, the measures."""
-    table = _values(connection, tiling.metric, tiles, tiling.metric.dimensions)
-    nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
-    frame: pd.DataFrame = pa.table({name: _plain_numbers(table[name]) for name in table.column_names}).to_pandas()
+def result_frame(connection: duckdb.DuckDBPyConnection, tiling: Tiling, tiles: pa.Table) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The finished results of the tiles: hour (as text), the dimensions, the measures; and the columns' types, as Arrow writes them."""
+    dimensions = tiling.metric.dimensions
+    found = _values(connection, tiling.metric, tiles, dimensions)
+    table = pa.table({name: _plain_numbers(found[name]) for name in found.column_names})
+    frame: pd.DataFrame = table.to_pandas()
     frame["hour"] = [hour_text(moment) for moment in table["hour"].to_pylist()]
-    for name in nested:  # lists and structs cannot be compared for being unique
-        frame[name] = frame[name].map(lambda value: None if value is None else str(value))
-    return frame
+    for name in dimensions:
+        if pa.types.is_nested(table.schema.field(name).type):  # which cannot be compared for being unique
+            frame[name] = frame[name].map(lambda value: None if value is None else str(value))
+        elif pa.types.is_integer(table.schema.field(name).type) and table[name].null_count:  # which pandas would make doubles
+            frame[name] = pd.array(table[name].to_pylist(), dtype="Int64")
+    return frame, {"hour": "string", **{field.name: str(field.type) for field in table.schema if field.name != "hour"}}
+
+
+def rows_and_groups(connection: duckdb.DuckDBPyConnection, tiling: Tiling, tiles: pa.Table) -> dict[datetime, tuple[int, int]]:
+    """By hour, how many rows the tiles have, and how many different groups."""
+    connection.register("_audited", tiles)
+    keys = ", ".join(quoted(name) for name in ["hour", *tiling.metric.dimensions])
+    rows = connection.execute(f"SELECT hour, count(*), count(DISTINCT row({keys})) FROM _audited GROUP BY hour").fetchall()
+    return {hour: (rows, groups) for hour, rows, groups in rows}
 
 
 def totals(connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table) -> dict[datetime, dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Expectations as Great Expectations has them: which names and parameters it knows, and what is wrong with a declared one."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from great_expectations.expectations import expectation as gx
 from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
 
+from batch_layer.audit.typed import UnfitValueError, typed
 from hourline.declarations import Expectation, Severity
 from hourline.errors import did_you_mean
 
@@ -40,8 +40,7 @@ _SET_BY_HOURLINE = {
     "library_metadata",
 }
 _COLUMNS = ("column", "column_A", "column_B", "column_list")
-# Of these, Great Expectations takes whatever it is given; of all others it makes what it wants.
-_KINDS = {"quantile_ranges": "double", "partition_object": "double"}
+_MAPPINGS = ("quantile_ranges", "partition_object", "json_schema")
 _GX_SEVERITY = {"fail": FailureSeverity.CRITICAL, "warn": FailureSeverity.WARNING}
 
 
@@ -62,7 +61,9 @@ class Check:
     severity: Severity = "fail"
     origin: Origin = "declaration"
     band: tuple[str, str, str] | None = field(default=None)
-    """The columns of the value and of its lower and upper bound, for expectations that compare columns."""
+    """The columns of the value and of its lower and upper bound, for a fact that comes from them."""
+    mistake: str = ""
+    """What is wrong with it for these columns; then it cannot be evaluated."""
 
     @property
     def columns(self) -> list[str]:
@@ -92,35 +93,35 @@ class Check:
         for name in self.parameters:
             if name not in allowed:
                 raise UnsuitableExpectationError(f"{self.type} has no parameter '{name}'{did_you_mean(name, allowed)}", name)
+        self._refuse_empty(allowed)
         try:
             return kind(**self.parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
         except ValueError as error:
             raise UnsuitableExpectationError(*_explained(self.type, error)) from None
 
+    def _refuse_empty(self, allowed: list[str]) -> None:
+        """Refuse what Great Expectations takes, and then finds fulfilled, or broken, whatever the rows are."""
+        if self.mistake:
+            raise UnsuitableExpectationError(f"{self.type}: {self.mistake}")
+        for name, value in self.parameters.items():
+            # It would take it for the name of a parameter given at run time.
+            if isinstance(value, dict) and name not in _MAPPINGS:
+                raise UnsuitableExpectationError(f"{self.type}: {name}: got a mapping, allowed is a value", name)
+            if name.endswith("_set") and value == []:
+                raise UnsuitableExpectationError(f"{self.type}: {name}: got nothing, allowed is at least one value", name)
+        if {"min_value", "max_value"} <= set(allowed) - self.parameters.keys() and "threshold" not in allowed:
+            raise UnsuitableExpectationError(f"{self.type}: got no bounds, allowed are min_value, max_value or both")
+
 
 def declared_checks(declared: list[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
-    """What a user has declared, to be evaluated. ``types`` are those of the columns, as Spark or pandas write them: YAML holds text alone."""
-    return [Check(one.type, _typed(one.parameters, types or {}), one.severity, "user") for one in declared]
-
-
-def _typed(parameters: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters with the values of a set as the column has them."""
-    kind = types.get(str(parameters.get("column")), "string")
-    return {name: _as(kind if name == "value_set" else _KINDS.get(name, "string"), value) for name, value in parameters.items()}
-
-
-def _as(kind: str, value: Any) -> Any:
-    if isinstance(value, list):
-        return [_as(kind, item) for item in value]
-    if isinstance(value, dict):
-        return {name: _as(kind, item) for name, item in value.items()}
-    if isinstance(value, str) and kind.startswith("bool"):
-        return {"true": True, "false": False}.get(value.lower(), value)
-    if isinstance(value, str) and kind.startswith(("int", "bigint", "float", "double", "decimal")):
-        for number in (int, float):
-            with suppress(ValueError):
-                return number(value)
-    return value
+    """What a user has declared, to be evaluated; ``types`` are those of the columns, where they are known."""
+    checks = []
+    for one in declared:
+        try:
+            checks.append(Check(one.type, typed(one.parameters, types or {}), one.severity, "user"))
+        except UnfitValueError as error:
+            checks.append(Check(one.type, one.parameters, one.severity, "user", mistake=str(error)))
+    return checks
 
 
 @cache

@@ -16,7 +16,7 @@ _SHOWN = timedelta(days=28)
 def renew_overview(project: Project, clock: Clock) -> None:
     """Write the overview page anew, from four weeks of audited hours and all that is blocked, and remove pages that nothing links to any more."""
     with writing(project, "all else is done"), open_database(project, clock) as (database, snapshot):
-        marks = database.execute("SELECT metric, hour FROM hourline.metric_hours WHERE blocked_cut IS NOT NULL").fetchall()
+        marks = list(snapshot.blocked)
         newest = snapshot.coverage.group_by("source").aggregate([("hour", "max")]).to_pylist()
         chosen = [f"(source = '{row['source']}' AND hour >= '{sql_timestamp(row['hour_max'] - _SHOWN)}')" for row in newest if row["hour_max"]]
         if marks:
