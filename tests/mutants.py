@@ -232,7 +232,7 @@ MUTANTS = [
     ),
     Mutant(
         "an exception in an expectation is a failure",
-        "batch_layer/audit/validation.py",
+        "batch_layer/audit/findings.py",
         (('        if one.get("raised_exception"):', "        if False:"),),
         "tests/test_validation.py",
     ),

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from batch_layer.audit import facts
 from batch_layer.audit.built_in import Facts, metric_facts, row_checks, source_facts
 from batch_layer.audit.facts import EventFacts, event_facts
+from batch_layer.audit.findings import Finding
 from batch_layer.audit.history import published_values
 from batch_layer.audit.suites import Check, declared_checks
-from batch_layer.audit.validation import Finding, Validation, Validator, page
+from batch_layer.audit.validation import Validation, Validator, page
 from hourline import failpoints
 from hourline.declarations import Source, expectations_hash
 from hourline.hours import hour_text, parse_hour

@@ -5,9 +5,7 @@ expectation on each row by itself is evaluated once for all hours, and its faili
 hour after the other. What Great Expectations would let pass is a failure here: nothing evaluated, or an expectation that broke.
 """
 
-import json
-import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,35 +17,8 @@ from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
 from pyspark.sql import DataFrame
 
+from batch_layer.audit.findings import ROWS_KEPT, Finding, by_hour, of_hour
 from batch_layer.audit.suites import Check, UnsuitableExpectationError
-
-ROWS_KEPT = 20
-"""So many failing rows of an expectation and hour are kept for the reports."""
-
-_LONGEST = 200
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one expectation found in one hour."""
-
-    hour: str
-    check: Check
-    success: bool
-    found: str = ""
-    """In words; empty where there is nothing to say."""
-    observed: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    unexpected: int | None = None
-    """How many rows failed; None where that is no question."""
-    rows: list[str] = field(default_factory=list)
-    """Some of them with their keys, as JSON."""
-
-    @property
-    def blocks(self) -> bool:
-        """Whether the hour is not to be published for it."""
-        return not self.success and self.check.severity == "fail"
 
 
 @dataclass
@@ -83,13 +54,13 @@ class Validator:
         # Only a frame of facts has bands: one row per hour.
         facts = {row["hour"]: row for row in frame.to_dict("records")} if any(check.band for check in by_row) else {}
         for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE", {}, found):
-            found.findings += _by_hour(check, result, hours, frame, facts)
+            found.findings += by_hour(check, result, hours, frame, facts)
         of_hours = dict(tuple(frame.groupby("hour"))) if whole else {}
         for hour in hours if whole else []:
-            of_hour = of_hours.get(hour, frame.iloc[:0])
-            applicable = [check for check in whole if len(of_hour) or not check.columns]
-            for check, result in self._run(self._frames, of_hour, applicable, keys, "COMPLETE", {"hour": hour}, found):
-                found.findings.append(_of_hour(check, result, hour))
+            here = of_hours.get(hour, frame.iloc[:0])
+            applicable = [check for check in whole if len(here) or not check.columns]
+            for check, result in self._run(self._frames, here, applicable, keys, "COMPLETE", {"hour": hour}, found):
+                found.findings.append(of_hour(check, result, hour))
         _refuse_nothing(found, checks, hours, set(frame["hour"]), lambda columns: _known_rows(frame, columns))
         return found
 
@@ -108,10 +79,10 @@ class Validator:
             else:
                 again.append(check)
         for hour in hours:
-            of_hour = events.where(events["hour"] == hour)
+            here = events.where(events["hour"] == hour)
             applicable = [check for check in (*again, *whole) if known[hour][""] or not check.columns]
-            for check, result in self._run(self._events, of_hour, applicable, keys, "SUMMARY", {"hour": hour}, found):
-                found.findings.append(_of_hour(check, result, hour))
+            for check, result in self._run(self._events, here, applicable, keys, "SUMMARY", {"hour": hour}, found):
+                found.findings.append(of_hour(check, result, hour))
         filled = {hour for hour in hours if known[hour][""]}
         _refuse_nothing(found, checks, hours, filled, lambda columns: {h: max(known[h].get(column, 1) for column in columns) for h in filled})
         return found
@@ -174,49 +145,6 @@ def _split(checks: Sequence[Check], found: Validation, hours: Sequence[str]) -> 
     return by_row, whole
 
 
-def _by_hour(
-    check: Check, result: ExpectationValidationResult, hours: Sequence[str], frame: pd.DataFrame, facts: Mapping[str, Mapping[Hashable, Any]]
-) -> list[Finding]:
-    """What a result over all hours says of each."""
-    if broken := _exception(result):
-        return [Finding(hour, check, False, f"it cannot be evaluated: {broken}") for hour in hours]
-    failing: dict[str, list[Mapping[str, Any]]] = {}
-    for row in result.result.get("unexpected_index_list") or []:
-        failing.setdefault(row["hour"], []).append(row)
-    strays = [row for hour, rows in failing.items() if hour not in hours for row in rows]
-    if strays or (not result.success and not failing):
-        return [Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_kept(strays)) for hour in hours]
-    sizes = frame["hour"].value_counts().to_dict()
-    found = []
-    for hour in [hour for hour in hours if hour in sizes]:
-        rows = failing.get(hour, [])
-        observed, lower, upper = (_number(facts[hour][column]) for column in check.band) if check.band else (None, None, None)
-        words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
-        if rows and sizes[hour] == 1:  # a fact: its values say more
-            words = ", ".join(f"{name}: {_short(rows[0].get(name))}" for name in check.columns)
-        if rows and observed is not None:
-            words = f"{observed:,.6g}, where past days say {lower:,.6g} to {upper:,.6g}"
-        found.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
-    return found
-
-
-def _of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:
-    if broken := _exception(result):
-        return Finding(hour, check, False, f"it cannot be evaluated: {broken}")
-    details: Mapping[str, Any] = result.result
-    unexpected = details.get("unexpected_count")
-    value = details.get("observed_value")
-    words = f"found {_short(value)}" if value is not None else ""
-    if not result.success and "element_count" in details:
-        words = f"{unexpected:,} of {details['element_count']:,} rows"
-    for name in ("missing", "unexpected"):
-        if not result.success and value is None and "element_count" not in details and (listed := details.get(f"partial_{name}_list")):
-            words = f"{name}: {_short(', '.join(sorted(map(str, listed))))}"
-    rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
-    lower, upper = (_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
-    return Finding(hour, check, bool(result.success), words, _number(value), lower, upper, unexpected, _kept(rows))
-
-
 def _refuse_nothing(found: Validation, checks: Sequence[Check], hours: Sequence[str], filled: set[str], known: Any) -> None:
     """Make a failure of what was not evaluated, or had nothing but null to look at; ``filled`` are the hours that have rows.
 
@@ -241,39 +169,3 @@ def _known_rows(frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
         return {}
     counts = frame[columns].notna().any(axis=1).groupby(frame["hour"]).sum()
     return {str(hour): int(count) for hour, count in counts.items()}
-
-
-def _exception(result: ExpectationValidationResult) -> str:
-    """What was raised while it was evaluated; Great Expectations has two forms of telling."""
-    info = result.exception_info or {}
-    for one in (info, *(value for value in info.values() if isinstance(value, dict))):
-        if one.get("raised_exception"):
-            return " ".join(str(one.get("exception_message") or "it raised an exception").split())[:_LONGEST]
-    return ""
-
-
-def _kept(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [json.dumps({str(name): _plain(value) for name, value in row.items()}, ensure_ascii=False) for row in rows[:ROWS_KEPT]]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int):
-        return value
-    if hasattr(value, "item") and not isinstance(value, str):
-        return _plain(value.item())
-    return _short(value)
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _number(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None

@@ -1,0 +1,119 @@
+"""What an expectation found in one hour, read from Great Expectations' results."""
+
+import json
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+from great_expectations.core import ExpectationValidationResult
+
+from batch_layer.audit.suites import Check
+
+ROWS_KEPT = 20
+"""So many failing rows of an expectation and hour are kept for the reports."""
+
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one expectation found in one hour."""
+
+    hour: str
+    check: Check
+    success: bool
+    found: str = ""
+    """In words; empty where there is nothing to say."""
+    observed: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    unexpected: int | None = None
+    """How many rows failed; None where that is no question."""
+    rows: list[str] = field(default_factory=list)
+    """Some of them with their keys, as JSON."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the hour is not to be published for it."""
+        return not self.success and self.check.severity == "fail"
+
+
+def by_hour(
+    check: Check, result: ExpectationValidationResult, hours: Sequence[str], frame: pd.DataFrame, facts: Mapping[str, Mapping[Hashable, Any]]
+) -> list[Finding]:
+    """What a result over all hours says of each."""
+    if broken := _exception(result):
+        return [Finding(hour, check, False, f"it cannot be evaluated: {broken}") for hour in hours]
+    failing: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result.result.get("unexpected_index_list") or []:
+        failing.setdefault(row["hour"], []).append(row)
+    strays = [row for hour, rows in failing.items() if hour not in hours for row in rows]
+    if strays or (not result.success and not failing):
+        return [Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_kept(strays)) for hour in hours]
+    sizes = frame["hour"].value_counts().to_dict()
+    found = []
+    for hour in [hour for hour in hours if hour in sizes]:
+        rows = failing.get(hour, [])
+        observed, lower, upper = (_number(facts[hour][column]) for column in check.band) if check.band else (None, None, None)
+        words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
+        if rows and sizes[hour] == 1:  # a fact: its values say more
+            words = ", ".join(f"{name}: {_short(rows[0].get(name))}" for name in check.columns)
+        if rows and observed is not None:
+            words = f"{observed:,.6g}, where past days say {lower:,.6g} to {upper:,.6g}"
+        found.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
+    return found
+
+
+def of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:
+    if broken := _exception(result):
+        return Finding(hour, check, False, f"it cannot be evaluated: {broken}")
+    details: Mapping[str, Any] = result.result
+    unexpected = details.get("unexpected_count")
+    value = details.get("observed_value")
+    words = f"found {_short(value)}" if value is not None else ""
+    if not result.success and "element_count" in details:
+        words = f"{unexpected:,} of {details['element_count']:,} rows"
+    for name in ("missing", "unexpected"):
+        if not result.success and value is None and "element_count" not in details and (listed := details.get(f"partial_{name}_list")):
+            words = f"{name}: {_short(', '.join(sorted(map(str, listed))))}"
+    rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
+    lower, upper = (_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
+    return Finding(hour, check, bool(result.success), words, _number(value), lower, upper, unexpected, _kept(rows))
+
+
+def _exception(result: ExpectationValidationResult) -> str:
+    """What was raised while it was evaluated; Great Expectations has two forms of telling."""
+    info = result.exception_info or {}
+    for one in (info, *(value for value in info.values() if isinstance(value, dict))):
+        if one.get("raised_exception"):
+            return " ".join(str(one.get("exception_message") or "it raised an exception").split())[:_LONGEST]
+    return ""
+
+
+def _kept(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [json.dumps({str(name): _plain(value) for name, value in row.items()}, ensure_ascii=False) for row in rows[:ROWS_KEPT]]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int):
+        return value
+    if hasattr(value, "item") and not isinstance(value, str):
+        return _plain(value.item())
+    return _short(value)
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
