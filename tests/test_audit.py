@@ -92,7 +92,7 @@ def quality(project: StackProject, *options: str) -> dict[str, Any]:
     return dict(json.loads(command(project, "quality", "--format", "json", *options).stdout))
 
 
-@pytest.mark.parametrize("moment", ["before audit", "after append quality"])
+@pytest.mark.parametrize("moment", ["after append quality"])
 def test_an_audit_that_is_killed_publishes_nothing(project: StackProject, moment: str) -> None:
     before = quality(project)
     with SpeedProcess(project, command="recompute", failpoint=f"kill {moment}") as process:
