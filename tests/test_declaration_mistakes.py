@@ -113,8 +113,8 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
         (
             "derived: {Hour: b}",
             "derived.Hour: got the name 'Hour', which Hourline uses itself: choose another than "
-            "_corrupt, _parsed, _text, _time, _valid, arrived, duplicate, event_time, hour, id_hash, offset, outcome, partition, reason, sequence, "
-            "topic, topic_id",
+            "_corrupt, _counts, _first, _parsed, _text, _time, _valid, arrived, duplicate, event_time, hour, id_hash, offset, outcome, "
+            "partition, reason, sequence, topic, topic_id",
         ),
         ("derived: {1st: b}", "derived.1st: got the name '1st', allowed are letters, digits and _, not starting with a digit"),
         (f"name: {'n' * 64}", "name: got a name of 64 characters, allowed are 63"),
@@ -240,7 +240,7 @@ def test_settings(tmp_path: Path, text: str, said: str) -> None:
         ("source: s\nmeasures: &m {n: *m}\n", "2: measures.n: got an alias (*) for what contains it, allowed are aliases for other values"),
         (
             'source: s\nmeasures: {n: count}\n"new\\nline": x\n',
-            "3: new line: is no key that is known here (there is: description, dimensions, measures, name, source, where)",
+            "3: new line: is no key that is known here (there is: description, dimensions, expectations, history, measures, name, source, where)",
         ),
         ("source: s\nmeasures: {n: count}\nwhere: |\n  (a\n  > 1\n", f"3: where: got '(a > 1', {UNCLOSED}"),
         ("source: s\n", "1: measures: is missing"),
