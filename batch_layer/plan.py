@@ -53,6 +53,14 @@ def not_taken_up(project: Project) -> list[str]:
     return [m.name for m in metrics if f"{m.name}_{declaration_hash(project.sources[m.source], m)}" not in there]
 
 
+def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:
+    """By source, what its clock says (UTC); None where that is the time of its events, and it has none."""
+    with open_database(project, clock) as (database, snapshot):
+        newest = {name: database.execute(f"SELECT max(clock) FROM hourline.source_hours_{name}").fetchone() for name in snapshot.progress}
+    wall = {source.name: clock() for source in project.sources.values() if source.clock == "wall"}
+    return {name: row[0] if row else None for name, row in newest.items()} | wall
+
+
 def done_meanwhile(project: Project, planned: list[Wanted], clock: Clock = wall_clock) -> list[Wanted]:
     """Those of ``planned`` that somebody else has published, or blocked, since they were planned, and that no late event has revised again."""
     now = {(item.metric, item.hour): item for item in _hours(project, None, clock)}

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from batch_layer.plan import Wanted, done_meanwhile
 from hourline.check import refuse_unresolved
 from hourline.declarations import Project
-from hourline.errors import HourlineError
+from hourline.errors import SparkError
 from hourline.hours import Clock, wall_clock
 from hourline.lease import turn
 from hourline.tiling import explain
@@ -60,7 +60,7 @@ def recompute(
             on_published(done[-1])
         return done
     except PySparkException as error:
-        raise HourlineError(f"Spark could not recompute: {explain(error)}") from error
+        raise SparkError(f"Spark could not recompute: {explain(error)}") from error
     finally:
         if spark is not None:
             spark.stop()

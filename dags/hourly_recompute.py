@@ -1,28 +1,69 @@
 """Every hour: recompute what has settled since, and what late events have revised.
 
-`hourline recompute` without a range does what `hourline plan` lists, so a run that failed or was skipped leaves nothing behind that the next one does
-not do. The project's folder is HOURLINE_PROJECT; a DAG file imports Airflow alone, and the work is done by the command line in a process of its own.
+A run has the partition of its hour. It recomputes whatever `hourline plan` lists, in one Spark job: what a run that failed or was skipped has left
+behind, the next one does. A run of a backfill recomputes its hour in any case.
 """
 
 import shlex
-import sys
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import DAG
-from airflow.timetables.interval import CronDataIntervalTimetable
+from airflow.sdk import DAG, CronPartitionTimetable, get_current_context, task
+from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-with DAG(
-    "hourly_recompute",
-    description="Recompute what has settled, and what late events have revised",
-    schedule=CronDataIntervalTimetable("5 * * * *", timezone="UTC"),
-    start_date=datetime(2024, 1, 1, tzinfo=UTC),
-    catchup=False,  # one run does whatever there is to do
-    max_active_runs=1,
-    default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
-):
-    BashOperator(
-        task_id="recompute",
-        bash_command=f'{shlex.quote(sys.executable)} -m hourline recompute --project "${{HOURLINE_PROJECT:?names the folder of the project}}"',
-        append_env=True,
-    )
+from dags.alerts import run_is_late
+from dags.commands import hourline
+from dags.publishing import recompute_and_tell, report_task
+from dags.settings import HOURLY_POOL, Settings
+
+
+def hourly_recompute(settings: Settings) -> DAG:
+    """The DAG ``<project>.hourly_recompute``: plan, recompute (which audits and publishes), report."""
+    schedule = settings.schedule
+    late = {"folder": settings.folder, "command": shlex.join(schedule.alert), "deadline": str(schedule.deadline)}
+    with DAG(
+        f"{settings.name}.hourly_recompute",
+        description="Recompute what has settled, and what late events have revised",
+        doc_md=__doc__,
+        schedule=CronPartitionTimetable(
+            # A run at 14:05 has the partition of 13:00, as the hours are named everywhere.
+            schedule.cron,
+            timezone=schedule.timezone,
+            run_offset=-1,
+            key_format="%Y-%m-%dT%H:00Z" if schedule.timezone == "UTC" else "%Y-%m-%dT%H:%M%z",
+        ),
+        start_date=schedule.start or datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=schedule.catch_up,
+        deadline=DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, schedule.deadline, SyncCallback(run_is_late, late)),
+        **settings.shared,
+    ) as dag:
+
+        @task.short_circuit(pool=HOURLY_POOL)
+        def plan() -> dict[str, Any] | None:
+            """List the hours that want recomputing, and say whether this run's own hour has settled; if there are none, that is all."""
+            hour = _own_hour()
+            found = hourline(settings, "plan", *(("--hour", hour.isoformat()) if hour else ()))
+            return found if found["wanted"] or _asked_for() else None
+
+        @task(pool=HOURLY_POOL, outlets=list(settings.assets.values()))
+        def recompute(planned: Any) -> dict[str, Any]:
+            """Recompute, audit and publish them."""
+            hour = _own_hour()
+            if hour and _asked_for():
+                return recompute_and_tell(settings, "recompute", "--from", hour.isoformat(), "--to", (hour + timedelta(hours=1)).isoformat())
+            return recompute_and_tell(settings, "recompute")
+
+        report_task(settings, HOURLY_POOL)(recompute(plan()))
+    return dag
+
+
+def _asked_for() -> bool:
+    """Whether somebody wants the hour of this run recomputed, whatever the plan says."""
+    return bool(get_current_context()["dag_run"].run_type == "backfill")
+
+
+def _own_hour() -> datetime | None:
+    """The hour (UTC) of this run's partition; None: it was triggered without one."""
+    moment = get_current_context().get("partition_date")
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0) if moment else None

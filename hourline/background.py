@@ -1,4 +1,8 @@
-"""Kafka and the speed layer in the background: started by `up`, found again by `status` and `replay`, stopped by `down`."""
+"""What runs in the background: Kafka and the speed layer, started by `up`, and Airflow, started by `airflow up`.
+
+Each is the command that would run in the foreground, as a process of its own that holds a lease for its life; it is found again by that, and stopped
+by `down` and `airflow down`.
+"""
 
 import json
 import os
@@ -7,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from hourline.declarations import Project
@@ -14,53 +19,73 @@ from hourline.errors import ConflictError, HourlineError
 from hourline.file_lock import is_alive
 from hourline.lease import LeaseName, lease, lease_holder
 
-START_SECONDS = 120
 STOP_SECONDS = 60
 
 
-def start(project: Project) -> str:
-    """Start `hourline speed` as a process of its own and wait until it reads; returns Kafka's address.
+@dataclass(frozen=True)
+class Service:
+    """A command that runs until it is stopped."""
+
+    name: LeaseName
+    """Of its lease, and of its log."""
+    command: tuple[str, ...]
+    """The arguments of ``hourline``."""
+    what: str
+    start_seconds: float
+
+
+SPEED = Service("speed", ("speed",), "the speed layer", 120)
+AIRFLOW = Service("airflow", ("airflow", "run"), "Airflow", 300)
+
+
+def start(project: Project, service: Service) -> str:
+    """Start a service as a process of its own and wait until it is ready; returns the address that it announces.
 
     Raises ConflictError when it runs already, HourlineError with the last line of its log when it does not come up.
     """
-    with lease(project.workspace, "speed"):
+    with lease(project.workspace, service.name):
         pass  # somebody else holding it is told before a process is started in vain
-    log = project.workspace / "logs" / "speed.log"
+    log = project.workspace / "logs" / f"{service.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    ready = _ready_file(project)
+    ready = project.workspace / "run" / f"{service.name}.ready"
     ready.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "hourline", "speed", "--project", str(project.root), "--workspace", str(project.workspace)]
+    command = [sys.executable, "-m", "hourline", *service.command, "--project", str(project.root), "--workspace", str(project.workspace)]
     with log.open("ab") as output:
         beginning = output.tell()
         process = subprocess.Popen(
             [*command, "--ready-file", str(ready)], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-    deadline = time.monotonic() + START_SECONDS
-    while not ready.exists():
-        try:
-            process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            if time.monotonic() < deadline:
-                continue
-            process.terminate()
-        raise HourlineError(f"the speed layer did not start: {_last_line(log, beginning)} (its log is {log})")
-    return str(json.loads(ready.read_text())["kafka"])
+    deadline = time.monotonic() + service.start_seconds
+    try:
+        while not ready.exists():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+                break
+            if time.monotonic() > deadline:
+                process.terminate()
+                break
+        else:
+            return str(json.loads(ready.read_text())["address"])
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
+    raise HourlineError(f"{service.what} did not start: {_last_line(log, beginning)} (its log is {log})")
 
 
-def announce(ready: Path, kafka: str) -> None:
-    """Called by the background process once it reads: leave Kafka's address where `start` waits for it."""
+def announce(ready: Path, address: str) -> None:
+    """Called by the background process once it is ready: leave its address where `start` waits for it."""
     partial = ready.with_suffix(".partial")
-    partial.write_text(json.dumps({"kafka": kafka}))
+    partial.write_text(json.dumps({"address": address}))
     partial.rename(ready)
 
 
-def stop(project: Project) -> bool:
-    """Stop the speed layer, wherever it was started, and its standby, and wait until they are gone; False if none was running.
+def stop(project: Project, service: Service) -> bool:
+    """Stop a service, wherever it was started, and what stands by for it, and wait until they are gone; False if none was running.
 
     Raises ConflictError when one does not end.
     """
-    stood_by = _stop(project, "standby")  # first, or it would take over
-    return _stop(project, "speed") or stood_by
+    stood_by = service is SPEED and _stop(project, "standby")  # first, or it would take over
+    return _stop(project, service.name) or stood_by
 
 
 def _stop(project: Project, name: LeaseName) -> bool:
@@ -80,10 +105,6 @@ def _alive(pid: int) -> bool:
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)  # if it is our own child, it would stay a zombie otherwise
     return is_alive(pid)
-
-
-def _ready_file(project: Project) -> Path:
-    return project.workspace / "run" / "speed.json"
 
 
 def _last_line(log: Path, beginning: int) -> str:

@@ -7,9 +7,11 @@
     ├── BrokerError               Kafka cannot be reached, or refused something
     ├── ConflictError             somebody else writes here: a lease is held, a commit was not made on the expected version
     ├── DeliveryError             records that a replay could not deliver
+    ├── SparkError                a Spark job failed
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
-The command line prints the sentence and exits with status 1 (2 for UsageError); no stack trace is shown for any of these.
+The command line prints the sentence and exits with status 1 (2 for UsageError; 75, the EX_TEMPFAIL of sysexits.h, for one that trying again may
+mend); no stack trace is shown for any of these.
 """
 
 from collections.abc import Iterable
@@ -18,6 +20,9 @@ from difflib import get_close_matches
 
 class HourlineError(Exception):
     """Base of every error that is a user's to mend; ``str(error)`` is the whole message."""
+
+    retryable = False
+    """Whether trying again, with nothing changed, may help."""
 
 
 class DeclarationError(HourlineError):
@@ -35,13 +40,25 @@ class SetupError(HourlineError):
 class BrokerError(HourlineError):
     """Kafka cannot be reached, or refused something."""
 
+    retryable = True
+
 
 class ConflictError(HourlineError):
     """Another process writes here; nothing was changed."""
 
+    retryable = True
+
 
 class DeliveryError(HourlineError):
     """Records that were not delivered to Kafka."""
+
+    retryable = True
+
+
+class SparkError(HourlineError):
+    """A Spark job failed; for lack of memory or disk, for example."""
+
+    retryable = True
 
 
 class TableError(HourlineError):

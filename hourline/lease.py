@@ -11,11 +11,12 @@ from typing import Literal
 
 from hourline.file_lock import holder, locked
 
-LeaseName = Literal["speed", "standby", "batch"]
+LeaseName = Literal["speed", "standby", "batch", "airflow"]
 
 _DOING: dict[LeaseName, str] = {
     "speed": "runs the speed layer of {workspace}, or imports files there; stop it with `hourline down`, or use another --workspace",
     "standby": "stands by already for the speed layer of {workspace}; one is enough",
+    "airflow": "runs the Airflow of {workspace}; stop it with `hourline airflow down`, or use another --workspace",
     "batch": "recomputes hours of {workspace}; wait until it is done, or stop it with Ctrl-C",
 }
 

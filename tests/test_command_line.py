@@ -135,7 +135,7 @@ def test_what_only_spark_finds_is_found_before_anything_runs(tmp_path: Path) -> 
 
 @pytest.mark.stack
 def test_without_kafka_the_speed_layer_says_so(declared: Path) -> None:
-    said = hourline("speed", "--drain", folder=declared, status=1)
+    said = hourline("speed", "--drain", folder=declared, status=75)
     assert "127.0.0.1:1" in said.splitlines()[-1]
 
 
@@ -183,7 +183,7 @@ def test_up_and_down_leave_nothing_running(failing: Failing, tmp_path: Path) -> 
         assert speed is not None
         family = [speed, *descendants(speed)]
         assert len(family) > 2, "the speed layer, its JVM and Kafka"
-        assert "runs the speed layer" in failing.sentence("up", folder=tmp_path, status=1)
+        assert "runs the speed layer" in failing.sentence("up", folder=tmp_path, status=75)
         report = json.loads(hourline("status", "--format", "json", folder=tmp_path, status=0))
         assert [(source["lag"], source["records"]) for source in report["sources"]] == [(0, 0)]
     finally:

@@ -1,47 +1,50 @@
-"""The DAGs in a real Airflow (its scheduler aside): they import, and a run of theirs does what it says."""
+"""The DAGs as they are declared; `test_airflow.py` runs them."""
 
 import ast
-import os
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dags.backfill import backfill
+from dags.hourly_recompute import hourly_recompute
+from dags.maintenance import maintenance
+from dags.settings import Settings
+from hourline.errors import DeclarationError
 from hourline.initialise import initialise
 
 DAGS = Path(__file__).parent.parent / "dags"
 
 
-@pytest.fixture(scope="module")
-def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("airflow")
-    assert run(home, "db", "migrate").returncode == 0
-    return home
-
-
-def run(home: Path, *arguments: str, project: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "false",
-        "HOURLINE_PROJECT": str(project or ""),
-    }
-    command = [sys.executable, "-m", "airflow", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-
-
-@pytest.mark.stack
-def test_a_run_recomputes_what_the_plan_lists(airflow_home: Path, tmp_path: Path) -> None:
-    initialise(tmp_path / "project")
-    done = run(airflow_home, "dags", "test", "hourly_recompute", "2024-01-02T00:05:00+00:00", project=tmp_path / "project")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "nothing to recompute" in done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("file", sorted(DAGS.glob("*.py")), ids=lambda path: path.name)
-def test_dags_import_nothing_but_airflow_and_the_standard_library(file: Path) -> None:
-    imported = {node.module for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom) and node.module}
-    imported |= {name.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Import) for name in node.names}
-    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) == {"airflow"}
+def test_dags_import_nothing_at_the_top_but_airflow_and_the_standard_library(file: Path) -> None:
+    top = ast.parse(file.read_text()).body
+    imported = {node.module for node in top if isinstance(node, ast.ImportFrom) and node.module}
+    imported |= {name.name for node in top if isinstance(node, ast.Import) for name in node.names}
+    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) <= {"airflow", "dags"}
+
+
+def test_a_project_has_dags_of_its_own_as_its_schedule_says(tmp_path: Path) -> None:
+    initialise(tmp_path / "shop")
+    with (tmp_path / "shop" / "hourline.yaml").open("a") as settings:
+        settings.write("schedule: {cron: 7 * * * *, timezone: Europe/Berlin, retries: 1, retry_delay: 5s, maintenance: 0 4 * * 0}\n")
+    found = Settings.of(str(tmp_path / "shop"), None)
+    dags = [make(found) for make in (hourly_recompute, backfill, maintenance)]
+    assert [dag.dag_id for dag in dags] == [f"{found.name}.{name}" for name in ("hourly_recompute", "backfill", "maintenance")]
+    timetables: list[Any] = [dag.timetable for dag in dags]
+    assert [(timetable.expression, str(timetable.timezone)) for timetable in timetables] == [
+        ("7 * * * *", "Europe/Berlin"),
+        ("0 0 * * *", "UTC"),
+        ("0 4 * * 0", "Europe/Berlin"),
+    ]
+    assert {task.retries for dag in dags for task in dag.tasks if task.task_id != "report"} == {1}
+    assert {dag.catchup for dag in dags} == {False}
+
+
+def test_a_project_that_does_not_check_is_refused_with_file_and_line(tmp_path: Path) -> None:
+    initialise(tmp_path / "shop")
+    with (tmp_path / "shop" / "hourline.yaml").open("a") as settings:
+        settings.write("schedule:\n  cron: hourly\n")
+    with pytest.raises(DeclarationError, match=r"hourline.yaml:\d+: schedule.cron: got 'hourly', allowed are the five fields of cron"):
+        Settings.of(str(tmp_path / "shop"), None)

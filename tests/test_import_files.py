@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_imported_gets_one_sentence(failing: Failing, decl
 def test_while_the_speed_layer_runs_nothing_is_imported(failing: Failing, declared: Path) -> None:  # noqa: F811 (fixtures)
     (declared / "history.jsonl").write_text('{"depot": "north", "at": "2024-05-06T20:00:00Z"}\n')
     with lease(load_project(declared, {"KAFKA": "localhost:1"}).workspace, "speed"):
-        said = failing.sentence("import", "history.jsonl", "--source", "scans", folder=declared, status=1)
+        said = failing.sentence("import", "history.jsonl", "--source", "scans", folder=declared, status=75)
     assert "`hourline down`" in said
 
 

@@ -269,7 +269,7 @@ def test_a_name_of_both_kinds_needs_its_kind(failing: Failing, tmp_path: Path) -
 
 def test_a_running_speed_layer_is_to_be_stopped_first(failing: Failing, declared: Path) -> None:  # noqa: F811
     with lease(declared / ".hourline", "speed"):
-        assert "stop it with `hourline down`" in failing.sentence("reset", "scans", "--yes", folder=declared, status=1)
+        assert "stop it with `hourline down`" in failing.sentence("reset", "scans", "--yes", folder=declared, status=75)
 
 
 Address = tuple[int, int]

@@ -147,7 +147,7 @@ def test_a_frozen_speed_layer_wakes_after_another_went_on(project: StackProject,
     project.send("scans", parcels.scans(project.random, 60, first_hour=0, hours=5))
     with FrozenProcess(hourline(project, "speed", tmp_path), "before append provisional", {"KAFKA": project.kafka}) as zombie:
         with SpeedProcess(project, "--workspace", str(tmp_path)) as second:
-            assert second.wait() == 1
+            assert second.wait() == 75
             second.wait_for(f"process {zombie.process.pid} runs the speed layer")
         assert answers(project) == before
         project.drain()

@@ -4,10 +4,20 @@ import sys
 
 import typer
 
-from hourline.cli import backfill, changes, declare, import_files, layers, quality, query, reset, stack
+from hourline.cli import airflow, backfill, changes, declare, import_files, layers, quality, query, reset, stack
 from hourline.errors import HourlineError, UsageError
 
-_EXTRAS = {"pyspark": "engine", "confluent_kafka": "engine", "duckdb": "serving", "duckdb_extension_delta": "serving", "datasketches": "serving"}
+TEMPORARY = 75
+"""The exit status of a failure that trying again may mend: EX_TEMPFAIL of sysexits.h."""
+
+_EXTRAS = {
+    "pyspark": "engine",
+    "confluent_kafka": "engine",
+    "duckdb": "serving",
+    "duckdb_extension_delta": "serving",
+    "datasketches": "serving",
+    "httpx": "airflow",
+}
 
 app = typer.Typer(
     name="hourline",
@@ -17,17 +27,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (declare, stack, layers, backfill, import_files, reset, quality, query, changes):
+for commands in (declare, stack, airflow, layers, backfill, import_files, reset, quality, query, changes):
     commands.register(app)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one message on standard error, and status 1 (2: a wrong argument)."""
+    """Run the command line; a user's mistake is one message on standard error, and status 1 (2: a wrong argument; 75: try again)."""
     try:
         app()
     except HourlineError as error:
         sys.stderr.write(f"hourline: {error}\n")
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+        sys.exit(2 if isinstance(error, UsageError) else TEMPORARY if error.retryable else 1)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:

@@ -10,6 +10,8 @@ import typer
 
 from hourline.cli.layers import (
     Metrics,
+    Results,
+    Since,
     chosen_metrics,
     exit_if_blocked,
     hours_in_words,
@@ -19,11 +21,12 @@ from hourline.cli.layers import (
     report_published,
     report_waiting,
     tell_not_taken_up,
+    write_results,
 )
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline.cli.progress import in_words, progress
-from hourline.hours import HOUR
+from hourline.hours import HOUR, wall_clock
 
 if TYPE_CHECKING:
     from batch_layer.backfill import Backfill
@@ -46,6 +49,8 @@ def backfill(
     metric: Metrics = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be recomputed, why, and how long it may take.")] = False,
     unsettled: Annotated[bool, typer.Option("--unsettled", help="Also hours that have not settled yet.")] = False,
+    results: Results = None,
+    since: Since = None,
 ) -> None:
     """Recompute every hour of a range, beside the stream and the hourly recompute; interrupted, the same command goes on."""
     declared = load(project, workspace)
@@ -53,6 +58,7 @@ def backfill(
 
     metrics = chosen_metrics(declared, metric)
     hours = past_range(start, end)
+    began = wall_clock()
     tell_not_taken_up(declared)
     planned = plan_backfill(declared, hours, metrics)
     waiting = [] if unsettled else [item for item in planned.wanted if not item.settled]
@@ -62,6 +68,7 @@ def backfill(
         refuse_unsettled(waiting)
     if not planned.wanted:
         say("nothing to recompute: no source has events in that range")
+        write_results(results, declared, since or began, hours)
         return
     every, left = _hours(planned.wanted), _hours(planned.left)
     if planned.resumed:
@@ -70,10 +77,12 @@ def backfill(
     if dry_run:
         _say_plan(planned)
     else:
-        run_backfill(planned)
+        outcome = run_backfill(planned)
+        write_results(results, declared, since or began, hours)
+        exit_if_blocked(outcome)
 
 
-def run_backfill(planned: "Backfill") -> None:
+def run_backfill(planned: "Backfill") -> "list[Recomputed]":
     """Do it, and tell how far it has come. Raises typer.Exit when it is interrupted."""
     every = _hours(planned.wanted)
     done = every - _hours(planned.left)
@@ -97,7 +106,7 @@ def run_backfill(planned: "Backfill") -> None:
         note(f"interrupted: {len(done):,} of {len(every):,} hours are done; the same command goes on from there")
         raise typer.Exit(130) from None
     say(f"all {len(every):,} hours are done")
-    exit_if_blocked(outcome)
+    return outcome
 
 
 def _say_plan(planned: "Backfill") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hourline.cli.backfill import run_backfill
-from hourline.cli.layers import hours_in_words, stop_on_signal
+from hourline.cli.layers import exit_if_blocked, hours_in_words, stop_on_signal
 from hourline.cli.options import ProjectFolder, Workspace, known, load
 from hourline.cli.output import note, say
 from hourline.cli.progress import progress
@@ -82,6 +82,6 @@ def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"])
     if unsettled:
         note(f"not recomputed, since they have not settled yet: {hours_in_words(unsettled)}")
     if planned.left:
-        run_backfill(planned)
+        exit_if_blocked(run_backfill(planned))
     else:
         say("no hour wants recomputing")

@@ -1,5 +1,6 @@
 """``speed``, ``plan`` and ``recompute``: the speed and batch layers in the foreground."""
 
+import json
 import signal
 import threading
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ import typer
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
 from hourline.cli.output import note, say, say_json, say_table
 from hourline.errors import UsageError
-from hourline.hours import HOUR, HourRange, hour_text, parse_range, wall_clock
+from hourline.hours import HOUR, HourRange, hour_text, parse_hour, parse_range, wall_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,8 @@ BLOCKED = 3
 """The exit status of a recompute that came to its end, and of which an hour did not pass its audit."""
 
 Metrics = Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; may be given again.")]
+Results = Annotated[Path | None, typer.Option("--results", help="Also write what came of it to this file, as JSON, for a program.")]
+Since = Annotated[datetime | None, typer.Option("--since", formats=["%Y-%m-%dT%H:%M:%S.%f%z"], help="With --results: what came of it since then.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -98,13 +101,24 @@ def _stand_by(declared: "Project", stop: threading.Event, held: ExitStack) -> "S
     return spark
 
 
-def plan(project: ProjectFolder = Path(), workspace: Workspace = None, metric: Metrics = None, format: Format = ReportFormat.TEXT) -> None:
+def plan(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    metric: Metrics = None,
+    hour: Annotated[str | None, typer.Option("--hour", help="Also say whether this hour (UTC) has settled.")] = None,
+    format: Format = ReportFormat.TEXT,
+    results: Results = None,
+) -> None:
     """List the hours that want recomputing, and why."""
     declared = load(project, workspace)
     from batch_layer.plan import plan as plan_hours
 
     wanted = plan_hours(declared, chosen_metrics(declared, metric))
     tell_not_taken_up(declared)
+    if hour is not None:
+        _say_unsettled(declared, parse_hour(hour))
+    if results is not None:
+        results.write_text(json.dumps({"wanted": len(wanted), "hours": len({item.hour for item in wanted})}))
     if format is ReportFormat.JSON:
         say_json([{"metric": item.metric, "hour": item.hour, "reason": item.reason, "events": item.events} for item in wanted])
     elif wanted:
@@ -120,6 +134,8 @@ def recompute(
     end: Annotated[str | None, typer.Option("--to", help="The hour after the last one (UTC).")] = None,
     metric: Metrics = None,
     unsettled: Annotated[bool, typer.Option("--unsettled", help="Also hours that have not settled yet.")] = False,
+    results: Results = None,
+    since: Since = None,
 ) -> None:
     """Recompute hours from the archived events and publish them: a range, or what `hourline plan` lists."""
     if (start is None) != (end is None):
@@ -131,17 +147,29 @@ def recompute(
 
     metrics = chosen_metrics(declared, metric)
     tell_not_taken_up(declared)
-    if start is not None and end is not None:
-        wanted = plan_range(declared, past_range(start, end), metrics)
+    began = wall_clock()
+    hours = None if start is None or end is None else past_range(start, end)
+    if hours is not None:
+        wanted = plan_range(declared, hours, metrics)
         refuse_unsettled([item for item in wanted if not item.settled and not unsettled])
     else:
         wanted = plan_hours(declared, metrics)
-    if not wanted:
-        say("nothing to recompute" + ("" if start is None else ": no source has events in that range"))
-        return
-    note(f"recomputing {len({item.hour for item in wanted})} hour(s) of {len({item.metric for item in wanted})} metric(s); starting Spark")
-    done = recompute_hours(declared, wanted, on_waiting=report_waiting, on_left_out=report_left_out, on_published=report_published)
+    done: list[Recomputed] = []
+    if wanted:
+        note(f"recomputing {len({item.hour for item in wanted})} hour(s) of {len({item.metric for item in wanted})} metric(s); starting Spark")
+        done = recompute_hours(declared, wanted, on_waiting=report_waiting, on_left_out=report_left_out, on_published=report_published)
+    else:
+        say("nothing to recompute" + ("" if hours is None else ": no source has events in that range"))
+    write_results(results, declared, since or began, hours)
     exit_if_blocked(done)
+
+
+def write_results(file: Path | None, declared: "Project", since: datetime, hours: HourRange | None) -> None:
+    """Write what has come of ``hours`` (all, if None) since a moment (UTC) to the file of --results."""
+    if file is not None:
+        from batch_layer.results import results_since
+
+        file.write_text(json.dumps(results_since(declared, since, hours)))
 
 
 def exit_if_blocked(done: Iterable["Recomputed"]) -> None:
@@ -165,6 +193,17 @@ def tell_not_taken_up(project: "Project") -> None:
 
     for name in not_taken_up(project):
         note(f"metric '{name}' is new or has changed: the speed layer takes it up when it starts again (`hourline down`, `hourline up`)")
+
+
+def _say_unsettled(project: "Project", hour: datetime) -> None:
+    """Say of an hour that it has not settled, and when it will."""
+    from batch_layer.plan import clocks
+
+    for source, clock in clocks(project).items():
+        settles = hour + HOUR + project.sources[source].settle
+        if clock is None or clock < settles:
+            now = f"the clock of '{source}' stands at {clock:%Y-%m-%d %H:%M} UTC" if clock else f"'{source}' has no events yet"
+            say(f"{hour_text(hour)} settles at {settles:%Y-%m-%d %H:%M} UTC, and {now}: it is left to a later run")
 
 
 def chosen_metrics(project: "Project", names: list[str] | None) -> list[str] | None:
@@ -226,14 +265,14 @@ def hours_in_words(hours: Iterable[datetime]) -> str:
 
 
 @contextmanager
-def stop_on_signal() -> Iterator[threading.Event]:
+def stop_on_signal(stopping: str = "stopping after the micro-batch under way") -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set; a second one interrupts at once."""
     stop = threading.Event()
 
     def on_signal(number: int, frame: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
-        note("stopping after the micro-batch under way")
+        note(stopping)
         stop.set()
 
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -19,19 +19,19 @@ def register(app: typer.Typer) -> None:
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Start Kafka and the speed layer in the background."""
     declared = load(project, workspace)
-    from hourline.background import start
+    from hourline.background import SPEED, start
 
     note(f"{declared.name}: starting Kafka and Spark")
-    kafka = start(declared)
+    kafka = start(declared, SPEED)
     say(f"up: Kafka at {kafka}, the speed layer reads {', '.join(source.topic for source in declared.sources.values())}; `hourline down` stops both")
 
 
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Stop what `up` started; the micro-batch under way is finished first."""
     declared = load(project, workspace)
-    from hourline.background import stop
+    from hourline.background import SPEED, stop
 
-    say("down" if stop(declared) else "nothing was running")
+    say("down" if stop(declared, SPEED) else "nothing was running")
 
 
 def replay(

@@ -8,12 +8,14 @@ from hourline.declarations.loading import load_project
 from hourline.declarations.measure import Measure, MeasureKind
 from hourline.declarations.metric import Metric
 from hourline.declarations.project import Project
+from hourline.declarations.schedule import AirflowSettings, ScheduleSettings
 from hourline.declarations.schema import json_schema
 from hourline.declarations.settings import BatchSettings, KafkaSettings, Settings, SparkSettings, SpeedSettings
 from hourline.declarations.source import Source
 from hourline.declarations.stored import from_stored, to_stored
 
 __all__ = [
+    "AirflowSettings",
     "BatchSettings",
     "DeclaredMetric",
     "EventTime",
@@ -25,6 +27,7 @@ __all__ = [
     "MeasureKind",
     "Metric",
     "Project",
+    "ScheduleSettings",
     "Settings",
     "Severity",
     "Source",

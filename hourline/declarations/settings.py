@@ -10,6 +10,7 @@ from pydantic import AfterValidator, model_validator
 
 from hourline.declarations.base import Declaration, refuse, shown
 from hourline.declarations.kafka_options import ALLOWED_OPTIONS, KafkaOption
+from hourline.declarations.schedule import AirflowSettings, ScheduleSettings
 from hourline.declarations.times import Duration
 
 _SERVERS = re.compile(r"([^\s:,]+|\[[0-9a-fA-F:]+\]):\d{1,5}(\s*,\s*([^\s:,]+|\[[0-9a-fA-F:]+\]):\d{1,5})*", re.ASCII)
@@ -110,3 +111,9 @@ class Settings(Declaration):
 
     batch: BatchSettings = pydantic.Field(default_factory=BatchSettings)
     """The batch layer."""
+
+    schedule: ScheduleSettings = pydantic.Field(default_factory=ScheduleSettings)
+    """When Airflow recomputes."""
+
+    airflow: AirflowSettings = pydantic.Field(default_factory=AirflowSettings)
+    """The Airflow that `hourline airflow up` starts."""

@@ -1,0 +1,64 @@
+"""What has come of hours since a moment, as a program wants to know it that runs a recompute and may have run it before: read from the tables alone.
+
+So a run that was killed after its publication, and is tried again, still tells what it has published.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hourline.declarations import Project, declaration_hash
+from hourline.hours import HourRange, hour_text
+from hourline.layout import Layout
+from hourline.report_pages import page_name, page_path, report_site
+from hourline.snapshot import read_coverage
+from hourline.tables import exists, open_table
+
+_PAGES = 50
+"""So many reports are named at most."""
+
+
+def results_since(project: Project, moment: datetime, hours: HourRange | None = None) -> dict[str, Any]:
+    """What was published and blocked at or after ``moment`` (UTC), of ``hours`` or of all, by the declarations as they are now.
+
+    ``published`` and ``blocked`` are lists of hours (``2013-01-05T14:00Z``) by metric; ``reports`` are the pages of these audits, as URIs, the newest
+    first. Raises TableError.
+    """
+    number, coverage = read_coverage(project)
+    newest = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
+    names = [f"{metric.name}_{declaration_hash(project.sources[metric.source], metric)}" for metric in project.metrics.values()]
+    rows = coverage.filter(pc.and_(pc.is_in(newest, pa.array(names)), pc.is_valid(coverage["hour"]))).to_pylist()
+    rows = [row for row in rows if hours is None or row["hour"] in hours]
+    marked = {(row["metric"], row["hour"]) for row in rows if row["staged"] is not None}
+    audits = _audits_since(project, moment, number)
+    failed = {(row["metric"], row["hour"]) for row in audits if row["severity"] == "fail" and not row["success"]}
+    failed |= {(metric, hour) for metric, hour in marked if (None, hour) in failed}  # what is about events is about each metric over them
+    pages = sorted({(row["publication"], page_name(row["source"], row["metric"])) for row in audits if row["metric"] is not None}, reverse=True)
+    site = report_site(project)
+    return {
+        "published": _by_metric((row["metric"], row["hour"]) for row in rows if row["published"] and row["published"] >= moment),
+        "blocked": _by_metric(marked & failed),
+        "reports": [(site / page_path(publication, name)).as_uri() for publication, name in pages[:_PAGES]],
+    }
+
+
+def _audits_since(project: Project, moment: datetime, number: int) -> list[dict[str, Any]]:
+    layout = Layout.of(project)
+    if not exists(layout.quality, layout.storage_options):
+        return []
+    columns = ["publication", "source", "metric", "hour", "severity", "success"]
+    table = open_table(layout.quality, layout.storage_options)
+    rows: list[dict[str, Any]] = table.to_pyarrow_table(
+        columns=columns, filters=[("audited", ">=", moment), ("publication", "<=", number)]
+    ).to_pylist()
+    return rows
+
+
+def _by_metric(pairs: Iterable[tuple[str, datetime]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for metric, hour in sorted(pairs):
+        found.setdefault(metric, []).append(hour_text(hour))
+    return found

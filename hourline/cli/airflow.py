@@ -1,0 +1,88 @@
+"""``airflow up``, ``down``, ``status`` and ``run``: an Airflow of Hourline's own, which schedules the recomputes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hourline.cli.layers import stop_on_signal
+from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
+from hourline.cli.output import note, say, say_json, say_table
+
+if TYPE_CHECKING:
+    from infra.airflow.health import AirflowStatus
+
+_airflow = typer.Typer(help="An Airflow of Hourline's own, which schedules the recomputes.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to ``app``."""
+    app.add_typer(_airflow, name="airflow")
+
+
+@_airflow.command()
+def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Start Airflow in the background: scheduler, UI and API, on PostgreSQL, with the project's DAGs."""
+    declared = load(project, workspace)
+    from hourline.background import AIRFLOW, start
+    from infra.airflow.configuration import ADMIN, password_file
+
+    note(f"{declared.name}: starting Airflow and its database, which takes about half a minute")
+    url = start(declared, AIRFLOW)
+    say(f"up: Airflow at {url}; user {ADMIN}, password in {password_file(declared)}; `hourline airflow down` stops it")
+
+
+@_airflow.command()
+def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Stop Airflow, and the tasks under way: nothing is lost, what they did not publish the next run does."""
+    declared = load(project, workspace)
+    from hourline.background import AIRFLOW, stop
+
+    say("down" if stop(declared, AIRFLOW) else "nothing was running")
+
+
+@_airflow.command()
+def run(project: ProjectFolder = Path(), workspace: Workspace = None, ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None) -> None:
+    """Run Airflow in the foreground until Ctrl-C, for a service manager such as systemd."""
+    declared = load(project, workspace)
+    from hourline.background import announce
+    from hourline.lease import lease
+    from infra.airflow.stack import Airflow
+
+    with stop_on_signal("stopping Airflow") as stop, lease(declared.workspace, "airflow"), Airflow(declared, note, stop.is_set) as airflow:
+        note(f"Airflow is at {airflow.url}; Ctrl-C stops it")
+        if ready_file:
+            announce(ready_file, airflow.url)
+        while not stop.wait(1):
+            airflow.keep_running()
+    note("stopped")
+
+
+@_airflow.command()
+def status(project: ProjectFolder = Path(), workspace: Workspace = None, format: Format = ReportFormat.TEXT) -> None:
+    """Tell how each part of Airflow is, its database, and the project's DAGs; exit status 1 unless all is well."""
+    declared = load(project, workspace)
+    from infra.airflow.health import airflow_status
+
+    found = airflow_status(declared)
+    if format is ReportFormat.JSON:
+        say_json(found.as_json())
+    else:
+        _say_status(found)
+    if not found.healthy:
+        raise typer.Exit(1)
+
+
+def _say_status(found: "AirflowStatus") -> None:
+    if found.url is None:
+        say("Airflow does not run; `hourline airflow up` starts it")
+        return
+    say(f"Airflow at {found.url} (process {found.pid})")
+    parts = [(part.name, part.health, str(part.pid or ""), part.megabytes) for part in found.parts]
+    say_table(["part", "health", "process", "memory (MB)"], parts, right=["process", "memory (MB)"])
+    say("")
+    rows = [(dag.id, "paused" if dag.paused else "active", dag.last_run, dag.next_run) for dag in found.dags]
+    say_table(["DAG", "is", "last run", "next run (UTC)"], rows)
+    for error in found.errors:
+        say("")
+        say(error)
