@@ -22,9 +22,6 @@ from hourline.tiling import Tiling
 _FILES = 50
 """Each publication adds a file to drift and one to quality; so many are merged into one."""
 
-_KEPT_HOURS = 2
-"""So long a reader may go on with the files that were merged."""
-
 
 @dataclass(frozen=True)
 class Staged:
@@ -121,7 +118,7 @@ class Publication:
             tables.append(table, rows, {"publication": self.number})
         if len(table.file_uris()) > _FILES:
             tables.compact(table, by="publication")
-            tables.vacuum(table, _KEPT_HOURS)
+            tables.vacuum(table, tables.KEPT_HOURS)
 
     def _drift_rows(self, staged: list[Staged], moment: datetime) -> pa.Table:
         rows = [

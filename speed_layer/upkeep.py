@@ -18,11 +18,8 @@ from speed_layer.ledger import Ledger
 MICRO_BATCHES = 200
 """So many micro-batches lie between two times of upkeep."""
 
-KEPT_HOURS = 2
-"""So long a reader may go on with the versions it began with."""
 
-
-def keep_up(project: Project, ledger: Ledger, kept_hours: int = KEPT_HOURS) -> None:
+def keep_up(project: Project, ledger: Ledger, kept_hours: int = tables.KEPT_HOURS) -> None:
     """Prune, compact and vacuum the tables of one source. Raises ConflictError when another process writes to them."""
     coverage = read_coverage(project)[1]
     for older, newer in ledger.changing():

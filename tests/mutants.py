@@ -190,7 +190,7 @@ MUTANTS = [
     ),
     Mutant(
         "files that a reader may still be at are kept",
-        "speed_layer/upkeep.py",
+        "hourline/tables.py",
         (("KEPT_HOURS = 2\n", "KEPT_HOURS = 0\n"),),
         "tests/test_upkeep.py -k goes_on_reading",
     ),
