@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from hourline.cli import backfill, changes, declare, import_files, layers, quality, query, reset, stack
+from hourline.cli import backfill, changes, declare, import_files, layers, maintain, quality, query, reset, stack
 from hourline.errors import HourlineError, UsageError
 
 _EXTRAS = {"pyspark": "engine", "confluent_kafka": "engine", "duckdb": "serving", "duckdb_extension_delta": "serving", "datasketches": "serving"}
@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (declare, stack, layers, backfill, import_files, reset, quality, query, changes):
+for commands in (declare, stack, layers, backfill, import_files, maintain, reset, quality, query, changes):
     commands.register(app)
 
 
