@@ -195,6 +195,18 @@ MUTANTS = [
         "tests/test_upkeep.py -k goes_on_reading",
     ),
     Mutant(
+        "maintenance spares the files of every version that a query may still be at",
+        "batch_layer/maintain.py",
+        (("commits[: recent + 1]", "commits[:1]"),),
+        "tests/test_maintain.py -k goes_on",
+    ),
+    Mutant(
+        "what an unfinished publication has left is deleted before maintenance commits to coverage",
+        "batch_layer/maintain.py",
+        (("            tables.drop_unpublished(kept, coverage)\n", ""),),
+        "tests/test_maintain.py -k killed",
+    ),
+    Mutant(
         "of duplicates within the horizon the first counts",
         "speed_layer/known_ids.py",
         (("        repeated[order] = again\n", ""),),
