@@ -13,8 +13,9 @@ help:
 demo: $(SETUP)
 	KEEP="$(KEEP)" WORKSPACE="$(WORKSPACE)" .venv/bin/python -m examples.nyc_flights.demo
 
+# Beside each other: what needs Spark, one test after the other, and all else.
 test: check
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest --numprocesses 2 --dist loadgroup --durations 25
 
 soak: $(SETUP)
 	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 import textwrap
 import time
@@ -14,14 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import parcels
+import psycopg
 import pytest
 from speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
 from stack_project import StackProject
 
 from hourline.background import AIRFLOW, start, stop
 from hourline.hours import hour_text
+from hourline.initialise import initialise
 from infra.airflow.api import AirflowApi
 from infra.airflow.health import airflow_status
+from infra.airflow.postgres import Postgres
 from infra.airflow.stack import facts_file
 
 HOURS = 6
@@ -131,6 +136,12 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             events_of_asset = scheduled.api.get("assets/events", asset_id=asset["id"], limit=200)["asset_events"]
             assert {event["partition_key"] for event in events_of_asset} == {hour_text(hour) for hour in scheduled.covered()}
         assert airflow_status(scheduled.project).healthy
+        with (stack.root / "metrics" / "flow.yaml").open("a") as file:
+            file.write("wheer: fragile\n")
+        wait_for(lambda: airflow_status(scheduled.project).errors, "the mistake was not seen")
+        [error] = airflow_status(scheduled.project).errors
+        assert re.search(r"metrics/flow.yaml:\d+: wheer: is no key that is known here — did you mean 'where'\?$", error)
+        expect(stack.root, "north, south, west, nowhere")
         stop(scheduled.project, AIRFLOW)
         stack.note_cuts()
         speed.process.send_signal(signal.SIGINT)
@@ -142,6 +153,44 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
     assert f"{scheduled.dag('hourly_recompute')}: the run " in alerts
     assert "has failed" in alerts
     assert "is late" in alerts
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://u:secret@localhost/db", "airflow.database: got something else, allowed is postgresql://user:password@host:port/database"),
+        ("postgresql://u:secret@127.0.0.1:1/db", "the database in hourline.yaml, airflow.database, cannot be reached: "),
+    ],
+)
+def test_a_wrong_database_is_one_sentence(tmp_path: Path, url: str, said: str) -> None:
+    initialise(tmp_path / "shop")
+    with (tmp_path / "shop" / "hourline.yaml").open("a") as settings:
+        settings.write(f"airflow: {{database: '{url}'}}\n")
+    command = [sys.executable, "-m", "hourline", "airflow", "run", "--project", str(tmp_path / "shop")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_postgresql_keeps_its_data_lets_nobody_in_without_the_password_and_ends_with_its_parent(tmp_path: Path) -> None:
+    with Postgres(tmp_path / "data", "secret", tmp_path / "log") as server, psycopg.connect(server.url) as connection:
+        connection.execute("CREATE TABLE kept (n int)")
+    with Postgres(tmp_path / "data", "secret", tmp_path / "log") as server, psycopg.connect(server.url) as connection:
+        assert connection.execute("SELECT count(*) FROM kept").fetchall() == [(0,)]
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(server.url.replace("secret", "guess"))
+    arguments = f"Path({str(tmp_path / 'data')!r}), 'secret', Path({str(tmp_path / 'log')!r})"
+    code = f"from infra.airflow.postgres import *; Postgres({arguments}).__enter__(); print('up', flush=True); input()"
+    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert parent.stdout
+    assert parent.stdout.readline() == b"up\n"
+    family = descendants(parent.pid)
+    assert family
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not alive(family), "PostgreSQL outlives its parent")
 
 
 def kill_a_task(scheduled: Scheduled) -> None:

@@ -12,7 +12,20 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from hourline.declarations import BatchSettings, EventTime, Field, History, KafkaSettings, Metric, Settings, Source, SparkSettings, SpeedSettings
+from hourline.declarations import (
+    AirflowSettings,
+    BatchSettings,
+    EventTime,
+    Field,
+    History,
+    KafkaSettings,
+    Metric,
+    ScheduleSettings,
+    Settings,
+    Source,
+    SparkSettings,
+    SpeedSettings,
+)
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 PATIENCE = 60.0
@@ -108,9 +121,11 @@ def test_the_tour_prints_what_the_readme_says(tmp_path: Path) -> None:
         (SparkSettings, "spark."),
         (SpeedSettings, "speed."),
         (BatchSettings, "batch."),
+        (ScheduleSettings, "schedule."),
+        (AirflowSettings, "airflow."),
     ],
 )
 def test_the_tables_name_every_key(model: type[pydantic.BaseModel], prefix: str) -> None:
-    sections = {"kafka", "spark", "speed", "batch"}  # their keys have rows of their own
+    sections = {"kafka", "spark", "speed", "batch", "schedule", "airflow"}  # their keys have rows of their own
     missing = [key for key in model.model_fields if key not in sections and not re.search(rf"`[^`\n]*\b{re.escape(prefix + key)}\b[^`\n]*`", README)]
     assert not missing
