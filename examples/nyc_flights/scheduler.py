@@ -25,30 +25,30 @@ class Scheduler:
 
     def go_on(self) -> None:
         """Let it make its runs."""
+        self._told |= {run["dag_run_id"] for run in self._ended()}
         self._api.patch(self._dag, {"is_paused": False})
 
     def pause(self) -> None:
         """Let it make no more runs."""
         self._api.patch(self._dag, {"is_paused": True})
 
+    @property
     def recomputed(self) -> dict[str, Any] | None:
-        """A run that has recomputed something, and has ended, which was not returned before. Raises HourlineError when its recompute has failed."""
-        for run in self._api.get(f"{self._dag}/dagRuns", limit=100)["dag_runs"]:
-            run_id = run["dag_run_id"]
-            if run_id in self._told or run["state"] not in _ENDED:
-                continue
-            state = self._api.get(f"{self._dag}/dagRuns/{run_id}/taskInstances/recompute")["state"]
+        """The run that has recomputed something, and has ended, since it was to go on. Raises HourlineError when its recompute has failed."""
+        for run in self._ended():
+            state = self._api.get(f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/recompute")["state"]
             if state == "success":
-                self._told.add(run_id)
-                found: dict[str, Any] = run
-                return found
+                return run
             if state in _ENDED:
-                raise HourlineError(f"the run {run_id} has failed: {' '.join(self.lines(run))}")
+                raise HourlineError(f"the run {run['dag_run_id']} has failed: {' '.join(self.lines(run))}")
         return None
 
     def lines(self, run: dict[str, Any]) -> Iterator[str]:
-        """What the commands of a run have said, as its tasks' logs have it."""
-        for task in ("recompute",):
-            tries = self._api.get(f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/{task}")["try_number"]
-            log = self._api.get(f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/{task}/logs/{tries}")
-            yield from (line["event"] for line in log["content"] if line.get("logger") == "hourline")
+        """What its recompute has said, as the log of the task has it."""
+        task = f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/recompute"
+        log = self._api.get(f"{task}/logs/{self._api.get(task)['try_number']}")
+        yield from (line["event"] for line in log["content"] if line.get("logger") == "hourline" and not line["event"].startswith("$"))
+
+    def _ended(self) -> list[dict[str, Any]]:
+        runs = self._api.get(f"{self._dag}/dagRuns", limit=100)["dag_runs"]
+        return [run for run in runs if run["state"] in _ENDED and run["dag_run_id"] not in self._told]

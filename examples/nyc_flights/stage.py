@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -79,22 +79,22 @@ class Stage:
     def scheduled(self, part: Part, speed: int) -> None:
         """Replay ``part`` as ``stream`` does while Airflow's scheduler has its turn, until a run of its has recomputed."""
         self._scheduler.go_on()
-        self.stream(part, speed)
-        with self.screen.moving():
-            while (run := self._scheduler.recomputed()) is None:
-                self._look(self._airflow)
+        self.stream(part, speed, until=lambda: self._scheduler.recomputed is not None)
         self._scheduler.pause()
+        run = self._scheduler.recomputed
+        assert run
         self.screen.say(f"Airflow: {run['dag_id']}, the run of {run['partition_key']}: {run['state']}")
         self.screen.output(list(self._scheduler.lines(run)))
 
-    def stream(self, part: Part, speed: int) -> None:
-        """Replay ``part``, ``speed`` times faster than life, and watch until all of it is in the answers."""
+    def stream(self, part: Part, speed: int, until: Callable[[], bool] = lambda: True) -> None:
+        """Replay ``part``, ``speed`` times faster than life, and watch until all of it is in the answers, and ``until`` is true."""
         file = part.file.relative_to(PROJECT) if part.file.is_relative_to(PROJECT) else part.file
         replay = self._start("replay", str(file), "--source", "flights", "--order-by", "reported", "--speed", str(speed))
         self._sent += part.reports
         with self.screen.moving():
             while replay.running(0):
                 self._look(replay)
+            self.screen.output(replay.lines())
             self._look(self._speed)
             deadline = time.monotonic() + _ARRIVAL_SECONDS
             while self.hours.flights < self._sent:
@@ -102,7 +102,8 @@ class Stage:
                     arrived = f"{self.hours.flights} of {self._sent} reports have arrived"
                     raise HourlineError(f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}")
                 self._look(self._speed)
-            self.screen.output(replay.lines())
+            while not until():
+                self._look(self._speed)
 
     def check(self, oracle: Oracle, part: Part, held_back: tuple[str, datetime] | None = None) -> None:
         """Compare all that is served now with what was reported up to the end of ``part``, but for an airport's hour that was held back."""
