@@ -1,7 +1,10 @@
 """A person overrules an audit: the staged rows of a blocked hour are published as they are, on record."""
 
 import json
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,26 +32,24 @@ def accept(project: Project, metric: Metric, hour: datetime, person: str, reason
     ``person`` and ``reason`` are kept in the quality table. ``clock`` dates the publication (UTC). Raises UsageError when the hour is not blocked,
     ConflictError when another process has published meanwhile, TableError.
     """
-    session: list[SparkSession] = []
+    with ExitStack() as started:
 
-    def spark() -> SparkSession:
-        session.append(session[0] if session else spark_session(project, "batch"))
-        return session[0]
+        @cache
+        def spark() -> SparkSession:
+            session = spark_session(project, "batch")
+            started.callback(session.stop)
+            return session
 
-    try:
-        with turn(project.workspace, "batch", lambda process: None), open_database(project, clock) as (database, snapshot):
-            install_sketch_functions(database)
-            staged, publication = _staged(project, snapshot, metric, hour)
-            uncovered = hours_to_cover(database)
-            takes_over = staged.tiling.name in uncovered and uncovered[staged.tiling.name] <= {hour}
-            drift = seen_changes(spark, project, database, snapshot, staged, takes_over)
-            moment = clock()
-            judged = Staged(staged.tiling, staged.rows, [hour], staged.cut, staged.version, staged.columns, drift, takes_over)
-            publication.publish([judged], _record(judged, hour, f"{person}: {reason}", moment), moment)
-            renew_overview(project, clock)
-    finally:
-        if session:
-            session[0].stop()
+        started.enter_context(turn(project.workspace, "batch", lambda process: None))
+        database, snapshot = started.enter_context(open_database(project, clock))
+        install_sketch_functions(database)
+        staged, publication = _staged(project, snapshot, metric, hour)
+        uncovered = hours_to_cover(database)
+        takes_over = staged.tiling.name in uncovered and uncovered[staged.tiling.name] <= {hour}
+        judged = replace(staged, drift=seen_changes(spark, project, database, snapshot, staged, takes_over), takes_over=takes_over)
+        moment = clock()
+        publication.publish([judged], _record(judged, hour, f"{person}: {reason}", moment), moment)
+        renew_overview(project, clock)
 
 
 def _staged(project: Project, snapshot: Snapshot, metric: Metric, hour: datetime) -> tuple[Staged, Publication]:

@@ -78,9 +78,9 @@ def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clo
     moment = clock()
     write_pages(project, publication.number, [found for found, _ in audited], moment)
     cost = {"events": sum(item.events for item in job), "seconds": (moment - began).total_seconds()}
-    publication.publish([item for _, items in audited for item in items], quality_rows(audited, moment), moment, cost)
+    items = [item for _, judged in audited for item in judged]
+    publication.publish(items, quality_rows(audited, moment), moment, cost)
     renew_overview(project, clock)
-    items = [item for _, items in audited for item in items]
     return Recomputed(
         published=[(item.tiling.metric.name, hour) for item in items for hour in item.passed],
         blocked=[(item.tiling.metric.name, hour) for item in items for hour in sorted(item.blocked)],

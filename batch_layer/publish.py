@@ -22,9 +22,6 @@ from hourline.tiling import Tiling
 _FILES = 50
 """Each publication adds a file to drift and one to quality; so many are merged into one."""
 
-_KEPT_HOURS = 2
-"""So long a reader may go on with the files that were merged."""
-
 
 @dataclass(frozen=True)
 class Staged:
@@ -121,7 +118,7 @@ class Publication:
             tables.append(table, rows, {"publication": self.number})
         if len(table.file_uris()) > _FILES:
             tables.compact(table, by="publication")
-            tables.vacuum(table, _KEPT_HOURS)
+            tables.vacuum(table, tables.KEPT_HOURS)
 
     def _drift_rows(self, staged: list[Staged], moment: datetime) -> pa.Table:
         rows = [
@@ -187,7 +184,7 @@ class Publication:
         return pa.Table.from_pylist([{**row, "hour": hour} for hour in hours], COVERAGE_SCHEMA)
 
     def _commit_coverage(self, fresh: pa.Table, cost: Mapping[str, float]) -> None:
-        """Replace the rows of the same metric, declaration and hour; who takes over, also the row by which another declaration did.
+        """Replace the rows of the same metric, declaration and hour; who takes over, also the row (with a cut) by which another declaration did.
 
         Delta replaces by predicate: whatever else it meets is carried over.
         """
@@ -196,7 +193,8 @@ class Publication:
         key = ["metric", "declaration", "hour"]
         carried = met.filter(pc.is_valid(met["hour"])).join(fresh.select(key), key, join_type="left anti").select(COVERAGE_SCHEMA.names)
         taking_over = fresh.filter(pc.is_null(fresh["hour"]))["metric"]
-        others = met.filter(pc.and_(pc.is_null(met["hour"]), pc.invert(pc.is_in(met["metric"], taking_over))))
+        overtaken = pc.and_(pc.is_valid(met["cut"]), pc.is_in(met["metric"], taking_over))
+        others = met.filter(pc.and_(pc.is_null(met["hour"]), pc.invert(overtaken)))
         rows = pa.concat_tables([carried, others, fresh]).sort_by([(name, "ascending") for name in key])
         tables.overwrite(self._coverage, rows, f"{_among('hour', hours.to_pylist())} OR hour IS NULL", {"hours": len(hours), **cost})
 

@@ -65,7 +65,8 @@ COVERAGE_SCHEMA = pa.schema(
         "metric": pa.string(),
         "declaration": pa.string(),
         "source": pa.string(),
-        "hour": TIMESTAMP,  # null in the one row that says: this declaration has taken over the metric's name
+        # null in rows about the declaration as a whole: with a cut, it has taken over the metric's name; without, `version` is final, compacted
+        "hour": TIMESTAMP,
         # null where the hour is blocked and was never published
         "cut": pa.int64(),
         "version": pa.int64(),  # of the final table; the highest one of a metric is the one that counts, for all its hours
@@ -149,10 +150,16 @@ class Layout:
         return f"{self.root}/provisional/{metric}/{declaration}"
 
     def staged(self, source: Source, metric: Metric) -> str:
-        return f"{self.root}/staged/{metric.name}/{declaration_hash(source, metric)}"
+        return self.staged_of(metric.name, declaration_hash(source, metric))
+
+    def staged_of(self, metric: str, declaration: str) -> str:
+        return f"{self.root}/staged/{metric}/{declaration}"
 
     def final(self, source: Source, metric: Metric) -> str:
-        return f"{self.root}/final/{metric.name}/{declaration_hash(source, metric)}"
+        return self.final_of(metric.name, declaration_hash(source, metric))
+
+    def final_of(self, metric: str, declaration: str) -> str:
+        return f"{self.root}/final/{metric}/{declaration}"
 
     @property
     def coverage(self) -> str:

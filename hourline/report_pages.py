@@ -1,10 +1,13 @@
 """Where the reports speak of what: the addresses of Data Docs pages within the site, for whoever writes them or links to them."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from hourline.declarations import Project
 from hourline.hours import hour_text
+
+SHOWN = timedelta(days=28)
+"""The overview shows so much, back from each source's newest audited hour, and what is blocked however old it is."""
 
 
 def report_site(project: Project) -> Path:

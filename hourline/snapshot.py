@@ -105,6 +105,15 @@ def pinned_version(coverage: pa.Table, metric: Metric, declaration: str, of: Lit
     return _highest(coverage, ["metric", "declaration"], of).get((metric.name, declaration))
 
 
+def pinned_versions(coverage: pa.Table) -> dict[tuple[str, str], int]:
+    """By metric and declaration, the version of final that counts."""
+    return {
+        (metric, declaration): version
+        for (metric, declaration), version in _highest(coverage, ["metric", "declaration"], "version").items()
+        if version is not None
+    }
+
+
 def has_taken_over(coverage: pa.Table, metric: Metric, declaration: str, born: int) -> bool:
     """Whether coverage says that this declaration, whose provisional rows are whole from sequence ``born`` on, was covered for all before that."""
     own = pc.and_(pc.equal(coverage["metric"], metric.name), pc.equal(coverage["declaration"], declaration))

@@ -4,22 +4,29 @@ delta-rs commits, in this process; a handle knows the version it stands on, and 
 committed since. That is what fences a writer that lost its lease without knowing it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileInfo, FileType, PyFileSystem
 
 from hourline import failpoints
 from hourline.errors import ConflictError, TableError
+from hourline.layout import sql_timestamp
 
 # Files of this size are not compacted again: what is rewritten each time stays bounded.
 _FILE_BYTES = 32 * 1024 * 1024
 
-STREAMED = {"delta.checkpointInterval": "200", "delta.logRetentionDuration": "interval 2 hours"}
+KEPT_HOURS = 2
+"""The longest that a query may take: so long a reader goes on with the versions it began with, and nothing that they need is deleted."""
+
+STREAMED = {"delta.checkpointInterval": "200", "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours"}
 """For tables with a commit about every second, read at their newest versions: few checkpoints, and a log that does not grow for ever."""
 
 PUBLISHED = {"delta.enableExpiredLogCleanup": "false"}
@@ -120,18 +127,43 @@ def compact(table: DeltaTable, by: str = "sequence") -> None:
 
     Not by delta-rs' own OPTIMIZE: it commits whatever version it stands on, and after another's it doubles the rows.
     """
-    for first, last in _runs_of_small_files(table, by):
-        rows = table.to_pyarrow_table(filters=[(by, ">=", first), (by, "<=", last)])
+    for run in _runs_of_small_files(table, by):
+        lowest, highest = run[0][0], max(last for _, last in run)
+        rows = table.to_pyarrow_table(filters=[(by, ">=", lowest), (by, "<=", highest)]).sort_by(by)
+        first, last = (f"'{sql_timestamp(end)}'" if isinstance(end, datetime) else end for end in (lowest, highest))
         with _step("compact", table):
             predicate = f"{by} >= {first} AND {by} <= {last}"
             properties = _commit({"compacted": f"{first} to {last}"})
             write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties)
 
 
-def vacuum(table: DeltaTable, kept_hours: int) -> None:
-    """Delete files that no version of the last ``kept_hours`` needs, and the log before them. Raises ConflictError as ``append`` does."""
-    with _step("vacuum", table):
-        table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, commit_properties=_commit({"vacuumed": f"{kept_hours} h"}))
+def compactable(table: DeltaTable, by: str = "sequence") -> int:
+    """By how many files there would be less after ``compact``."""
+    return sum(len(run) - 1 for run in _runs_of_small_files(table, by))
+
+
+def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
+    """Delete files that no version of the last ``kept_hours`` needs, nor one of ``kept_versions``; also what was written so long ago and never
+    committed (a writer that wakes up fails at this commit). Raises ConflictError as ``append`` does, TableError when a kept version is not there.
+    """
+    with _step("vacuum", table), _readable(table):
+        table.vacuum(
+            kept_hours,
+            dry_run=False,
+            enforce_retention_duration=False,
+            full=True,
+            keep_versions=sorted(kept_versions) or None,
+            commit_properties=_commit({"vacuumed": f"{kept_hours} h"}),
+        )
+
+
+def vacuumable(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> list[FileInfo]:
+    """The files that ``vacuum`` would delete, with their sizes. Raises TableError when a kept version is not there."""
+    with _readable(table):
+        listed = table.vacuum(kept_hours, enforce_retention_duration=False, full=True, keep_versions=sorted(kept_versions) or None)
+    # Those of former times are among them, for as long as the log speaks of them.
+    files = PyFileSystem(DeltaStorageHandler.from_table(table._table)).get_file_info(listed)
+    return [file for file in files if file.type == FileType.File]
 
 
 def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> None:
@@ -140,16 +172,26 @@ def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> Non
         table.restore(version, commit_properties=_commit(metadata))
 
 
-def _runs_of_small_files(table: DeltaTable, by: str) -> list[tuple[int, int]]:
-    """First and last value of ``by`` of each run of two or more small files, between large ones."""
+def _runs_of_small_files(table: DeltaTable, by: str) -> list[list[tuple[Any, Any]]]:
+    """First and last value of ``by`` in each file of each run of two or more small files, between large ones."""
     files = pa.table(table.get_add_actions(flatten=True)).select(["size_bytes", f"min.{by}", f"max.{by}"])
-    runs: list[list[tuple[int, int]]] = [[]]
+    runs: list[list[tuple[Any, Any]]] = [[]]
     for size, first, last in sorted(zip(*files.to_pydict().values(), strict=True), key=itemgetter(1)):
         if size < _FILE_BYTES:
             runs[-1].append((first, last))
         else:
             runs.append([])
-    return [(run[0][0], max(last for _, last in run)) for run in runs if len(run) > 1]
+    return [run for run in runs if len(run) > 1]
+
+
+@contextmanager
+def _readable(table: DeltaTable) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError:
+        raise
+    except DeltaError as error:
+        raise TableError(f"the old files of the table at {table.table_uri} cannot be told: {_first_line(error)}") from error
 
 
 @contextmanager

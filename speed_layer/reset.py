@@ -99,11 +99,13 @@ class MetricReset:
         self._coverage = tables.open_table(layout.coverage, layout.storage_options) if there else None
         # What is kept of each publication, under its number.
         self._kept = [tables.open_table(uri, layout.storage_options) for uri in (layout.drift, layout.quality)] if there else []
-        covered = _count(self._coverage, [[("metric", "=", metric.name)]]) if self._coverage else 0
+        covered = (
+            self._coverage.to_pyarrow_table(columns=["hour"], filters=[("metric", "=", metric.name)])["hour"].drop_null() if self._coverage else []
+        )
         self.touched = [(f"progress/{metric.source}", "one more row"), *self._tables.unfinished()]
         for (name, declaration), table in self._provisional.items():
             self.touched.append((f"provisional/{name}/{declaration}", f"all of its {_count(table):,} row(s) are deleted"))
-        self.touched += [("coverage", f"{covered:,} hour(s) of {metric.name} are taken out")] if covered else []
+        self.touched += [("coverage", f"{len(covered):,} hour(s) of {metric.name} are taken out")] if len(covered) else []
 
     def apply(self, moment: datetime) -> int:
         """Do it; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to the tables.

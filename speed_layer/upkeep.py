@@ -5,45 +5,74 @@ files of many commits into few; rows keep their sequences, as a sum over several
 needs which a reader may still be at.
 """
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hourline import tables
-from hourline.declarations import Project
-from hourline.layout import sql_timestamp
-from hourline.snapshot import has_taken_over, read_coverage
-from speed_layer.ledger import Ledger
+from hourline.declarations import Project, Source
+from hourline.layout import Layout, sql_timestamp
+from hourline.snapshot import has_taken_over, read_coverage, take_snapshot
+from hourline.table_upkeep import TableUpkeep
+
+if TYPE_CHECKING:
+    from speed_layer.ledger import Ledger
 
 MICRO_BATCHES = 200
 """So many micro-batches lie between two times of upkeep."""
 
-KEPT_HOURS = 2
-"""So long a reader may go on with the versions it began with."""
 
-
-def keep_up(project: Project, ledger: Ledger, kept_hours: int = KEPT_HOURS) -> None:
+def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HOURS) -> None:
     """Prune, compact and vacuum the tables of one source. Raises ConflictError when another process writes to them."""
     coverage = read_coverage(project)[1]
     for older, newer in ledger.changing():
         if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):
             ledger.stop_writing(older)
     for name, table in ledger.provisional.items():
-        covered = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
-        prune(table, coverage.filter(pc.equal(covered, name)))
+        prune(table, _of(coverage, name))
     for table in (ledger.events, ledger.rejected, ledger.progress, *ledger.provisional.values()):
         tables.compact(table)
         tables.vacuum(table, kept_hours)
 
 
-def prune(table: DeltaTable, covered: pa.Table) -> None:
-    """Delete the provisional rows that final has taken over; ``covered`` are the metric's rows of coverage (hour, cut)."""
+def keep_up_stopped(project: Project, source: Source, *, dry_run: bool = False, kept_hours: int = tables.KEPT_HOURS) -> list[str]:
+    """The same for the tables of ``source`` while no speed layer runs: one line for each table that was changed, or that ``dry_run`` would change.
+
+    What an unfinished micro-batch has left stays for the next start to clear. The caller holds the lease "speed". Raises ConflictError, TableError.
+    """
+    layout, snapshot = Layout.of(project), take_snapshot(project)
+    if source.name not in snapshot.progress:
+        return []
+    coverage = read_coverage(project)[1]
+    addresses = {f"{kind}/{source.name}": "" for kind in ("events", "rejected", "progress")}
+    own = [of for of in snapshot.metrics if of.source.name == source.name]
+    addresses |= {f"provisional/{of.metric.name}/{of.declaration}": of.name for of in own}
+    lines = []
+    for address, provisional in addresses.items():
+        upkeep = TableUpkeep(address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
+        if provisional and (done := prune(upkeep.table, _of(coverage, provisional), dry_run)):
+            upkeep.done.append(f"{done:,} hours pruned")
+        upkeep.compact("sequence")
+        upkeep.vacuum(kept_hours)
+        lines += upkeep.line
+    return lines
+
+
+def _of(coverage: pa.Table, name: str) -> pa.Table:
+    return coverage.filter(pc.equal(pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_"), name))
+
+
+def prune(table: DeltaTable, covered: pa.Table, dry_run: bool = False) -> int:
+    """Delete the provisional rows that final has taken over, and return of how many hours. ``covered`` are the metric's rows of coverage."""
     there = table.to_pyarrow_table(columns=["hour", "sequence"]).group_by("hour").aggregate([("sequence", "min")])
     done = there.join(covered.select(["hour", "cut"]), "hour", join_type="inner")
     done = done.filter(pc.less_equal(done["sequence_min"], done["cut"]))
     by_cut: dict[int, list[str]] = {}
     for row in done.to_pylist():
         by_cut.setdefault(row["cut"], []).append(f"'{sql_timestamp(row['hour'])}'")
-    if by_cut:
+    if by_cut and not dry_run:
         taken_over = " OR ".join(f"(sequence <= {cut} AND hour IN ({', '.join(hours)}))" for cut, hours in by_cut.items())
         tables.delete(table, taken_over, {"pruned": f"{done.num_rows} hours"})
+    return int(done.num_rows)

@@ -190,9 +190,21 @@ MUTANTS = [
     ),
     Mutant(
         "files that a reader may still be at are kept",
-        "speed_layer/upkeep.py",
+        "hourline/tables.py",
         (("KEPT_HOURS = 2\n", "KEPT_HOURS = 0\n"),),
         "tests/test_upkeep.py -k goes_on_reading",
+    ),
+    Mutant(
+        "maintenance spares the files of every version that a query may still be at",
+        "batch_layer/maintain.py",
+        (("commits[: recent + 1]", "commits[:1]"),),
+        "tests/test_maintain.py -k goes_on",
+    ),
+    Mutant(
+        "what an unfinished publication has left is deleted before maintenance commits to coverage",
+        "batch_layer/maintain.py",
+        (("            tables.drop_unpublished(kept, coverage)\n", ""),),
+        "tests/test_maintain.py -k killed",
     ),
     Mutant(
         "of duplicates within the horizon the first counts",

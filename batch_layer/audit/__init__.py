@@ -4,8 +4,12 @@ facts.py        what is counted of the events and of the tiles, each by itself, 
 history.py      between which bounds an hour's results lie, going by the same hour of past days
 built_in.py     the expectations that follow from the declarations by themselves
 suites.py       expectations by Great Expectations' names: which there are, and what is wrong with a declared one
-validation.py   Great Expectations run over rows, and what it found, hour by hour
+mistakes.py     what is wrong with the declared expectations, found before anything is audited
+typed.py        their parameters as the columns have them
+validation.py   Great Expectations run over rows, hour by hour
+findings.py     what an expectation found in one hour, read from Great Expectations' results
 auditing.py     all of it, for the staged hours of one source
+record.py       what was found, as rows of the quality table
 """
 
 import os

@@ -1,7 +1,7 @@
 """Expectations as Great Expectations has them: which names and parameters it knows, and what is wrong with a declared one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -60,7 +60,7 @@ class Check:
     parameters: Mapping[str, Any]
     severity: Severity = "fail"
     origin: Origin = "declaration"
-    band: tuple[str, str, str] | None = field(default=None)
+    band: tuple[str, str, str] | None = None
     """The columns of the value and of its lower and upper bound, for a fact that comes from them."""
     mistake: str = ""
     """What is wrong with it for these columns; then it cannot be evaluated."""

@@ -1,16 +1,12 @@
 """The overview page, written anew after each publication; what that takes does not grow with history."""
 
-from datetime import timedelta
-
 from batch_layer.reports.overview import write_overview
 from batch_layer.reports.site import prune, writing
 from hourline.database import open_database
 from hourline.declarations import Project
 from hourline.hours import Clock
 from hourline.layout import QUALITY_SCHEMA, sql_timestamp
-from hourline.report_pages import report_site
-
-_SHOWN = timedelta(days=28)
+from hourline.report_pages import SHOWN, report_site
 
 
 def renew_overview(project: Project, clock: Clock) -> None:
@@ -18,7 +14,7 @@ def renew_overview(project: Project, clock: Clock) -> None:
     with writing(project, "all else is done"), open_database(project, clock) as (database, snapshot):
         marks = list(snapshot.blocked)
         newest = snapshot.coverage.group_by("source").aggregate([("hour", "max")]).to_pylist()
-        chosen = [f"(source = '{row['source']}' AND hour >= '{sql_timestamp(row['hour_max'] - _SHOWN)}')" for row in newest if row["hour_max"]]
+        chosen = [f"(source = '{row['source']}' AND hour >= '{sql_timestamp(row['hour_max'] - SHOWN)}')" for row in newest if row["hour_max"]]
         if marks:
             chosen.append(f"hour IN ({', '.join(sorted({repr(sql_timestamp(hour)) for _, hour in marks}))})")
         names = ", ".join(QUALITY_SCHEMA.names)

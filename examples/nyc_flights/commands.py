@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from hourline.errors import HourlineError
@@ -15,13 +15,15 @@ _GRACE_SECONDS = 30
 class Command:
     """One ``hourline …``, running until its end, ``stop()``, or the end of this process."""
 
-    def __init__(self, arguments: list[str], folder: Path, workspace: Path, log: Path, fine: Collection[int] = (0,)) -> None:
-        """``fine`` are the exit statuses that are no failure here."""
+    def __init__(
+        self, arguments: list[str], folder: Path, workspace: Path, log: Path, fine: Collection[int] = (0,), settings: Mapping[str, str] | None = None
+    ) -> None:
+        """``fine`` are the exit statuses that are no failure here; ``settings`` are added to its environment."""
         self.text = " ".join(["hourline", *(f'"{argument}"' if " " in argument else argument for argument in arguments)])
         self._log = log
         self._read = 0
         self._fine = fine
-        environment = {**os.environ, "HOURLINE_PROJECT": str(folder), "HOURLINE_WORKSPACE": str(workspace)}
+        environment = {**os.environ, **(settings or {}), "HOURLINE_PROJECT": str(folder), "HOURLINE_WORKSPACE": str(workspace)}
         self._process = Supervised([sys.executable, "-m", "hourline", *arguments], log=log, cwd=folder, env=environment, grace=_GRACE_SECONDS)
 
     def running(self, seconds: float) -> bool:

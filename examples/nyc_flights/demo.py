@@ -20,17 +20,19 @@ from hourline.errors import HourlineError
 
 _DIFFERENCES_SHOWN = 20
 _NEXT = """\
-Nothing is left running; the tables stay, and reading them needs no stack:
+Nothing is left running; the tables and reports stay, and reading them needs no stack:
   . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
   hourline query "SELECT carrier, sum(flights) AS flights, max(worst_delay) AS worst FROM departures GROUP BY carrier ORDER BY flights DESC"
-  hourline status"""
+  hourline status
+The audit's reports: {reports}
+Airflow's UI, with the runs of this demo: hourline airflow up   # says where, and the password; hourline airflow down"""
 _NEXT_UP = """\
-Kafka and the speed layer are up:
+Kafka, the speed layer and Airflow are up (see above where its UI is; the audit's reports: {reports}):
   . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
   hourline status
   hourline replay {workspace}/demo/1.jsonl --source flights   # the same reports again: counted twice, revised ...
   hourline recompute                                          # ... until this counts each once
-  hourline down                                               # stops both"""
+  hourline down; hourline airflow down                        # stops all"""
 
 
 def play(screen: Screen) -> int:
@@ -46,7 +48,10 @@ def play(screen: Screen) -> int:
         if keep:
             screen.title("What next?")
             stage.run("up")
-        screen.say((_NEXT_UP if keep else _NEXT).format(project=PROJECT, workspace=workspace))
+            stage.run("airflow", "up")
+        screen.say(
+            (_NEXT_UP if keep else _NEXT).format(project=PROJECT, workspace=workspace, reports=(workspace / "quality" / "index.html").as_uri())
+        )
         return conclude(screen, stage.comparison)
     except HourlineError as error:
         screen.say(f"the demo failed: {error}", "bold red")

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -12,15 +13,15 @@ from examples.nyc_flights.commands import Command
 from examples.nyc_flights.flights import Part, unpack
 from examples.nyc_flights.hours import Hours
 from examples.nyc_flights.oracle import Oracle
+from examples.nyc_flights.scheduler import SETTINGS, Scheduler
 from examples.nyc_flights.screen import Screen, verdict
 from hourline.errors import HourlineError
-from hourline.lease import lease_holder
+from hourline.lease import LeaseName, lease_holder
 from serving_layer import connect
 
 PROJECT = Path(__file__).parent
 _LOOK_EVERY_SECONDS = 0.7
 _ARRIVAL_SECONDS = 60
-# That an hour is blocked is part of the story.
 _FINE = {"recompute": (0, 3), "quality": (0, 1)}
 
 
@@ -54,8 +55,9 @@ class Stage:
             pass
         self.screen.output(command.lines())
 
-    def start_speed_layer(self) -> None:
-        """Start Kafka and the speed layer, and wait until it reads."""
+    def start(self) -> None:
+        """Start Kafka and the speed layer, and wait until it reads; Airflow starts meanwhile, and then."""
+        self._airflow = self._start("airflow", "run", settings=SETTINGS)
         self._speed = self._start("speed")
         said: list[str] = []
         while not any(line.startswith("ready") for line in said):
@@ -64,22 +66,43 @@ class Stage:
             self.screen.output(said)
         self.hours = Hours(connect(PROJECT, self.workspace))
 
-    def stream(self, part: Part, speed: int, *beside: str) -> None:
-        """Replay ``part``, ``speed`` times faster than life, and watch until all of it is in the answers; meanwhile run the command ``beside``."""
-        commands = [self._start(*beside)] if beside else []
+    def wait_for_airflow(self) -> None:
+        """Until the scheduler waits for its turn."""
+        said: list[str] = []
+        while not any(line.startswith("Airflow is at ") for line in said):
+            self._airflow.running(0.1)
+            said = [*self._airflow.lines()]
+            self.screen.output(said)
+        url = next(line.split()[3].rstrip(";") for line in said if line.startswith("Airflow is at "))
+        self._scheduler = Scheduler(PROJECT, self.workspace, url)
+
+    def scheduled(self, part: Part, speed: int) -> None:
+        """Replay ``part`` as ``stream`` does while Airflow's scheduler has its turn, until a run of its has recomputed."""
+        self._scheduler.go_on()
+        self.stream(part, speed)
+        with self.screen.moving():
+            while (run := self._scheduler.recomputed()) is None:
+                self._look(self._airflow)
+        self._scheduler.pause()
+        self.screen.say(f"Airflow: {run['dag_id']}, the run of {run['partition_key']}: {run['state']}")
+        self.screen.output(list(self._scheduler.lines(run)))
+
+    def stream(self, part: Part, speed: int) -> None:
+        """Replay ``part``, ``speed`` times faster than life, and watch until all of it is in the answers."""
         file = part.file.relative_to(PROJECT) if part.file.is_relative_to(PROJECT) else part.file
-        commands.append(self._start("replay", str(file), "--source", "flights", "--order-by", "reported", "--speed", str(speed)))
+        replay = self._start("replay", str(file), "--source", "flights", "--order-by", "reported", "--speed", str(speed))
         self._sent += part.reports
         with self.screen.moving():
-            while running := [command for command in commands if command.running(0)]:
-                self._look(running[0], commands)
-            self._look(self._speed, commands)
+            while replay.running(0):
+                self._look(replay)
+            self._look(self._speed)
             deadline = time.monotonic() + _ARRIVAL_SECONDS
             while self.hours.flights < self._sent:
                 if time.monotonic() > deadline:
                     arrived = f"{self.hours.flights} of {self._sent} reports have arrived"
                     raise HourlineError(f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}")
-                self._look(self._speed, commands)
+                self._look(self._speed)
+            self.screen.output(replay.lines())
 
     def check(self, oracle: Oracle, part: Part, held_back: tuple[str, datetime] | None = None) -> None:
         """Compare all that is served now with what was reported up to the end of ``part``, but for an airport's hour that was held back."""
@@ -91,18 +114,16 @@ class Stage:
         self.comparison.add(comparison)
         self.screen.show(verdict(comparison))
 
-    def _look(self, awaited: Command, commands: list[Command]) -> None:
-        """Wait a little, or until ``awaited`` has ended; then show what the commands have said and what the hours say now."""
+    def _look(self, awaited: Command) -> None:
+        """Wait a little, or until ``awaited`` has ended; then show what the hours say now."""
         awaited.running(_LOOK_EVERY_SECONDS)
         self._speed.running(0)
-        for command in commands:
-            self.screen.output(command.lines())
         self._heartbeat = [self._heartbeat, *self._speed.lines()][-1]
         self.screen.look(self.hours, self.hours.refresh(), self._heartbeat)
 
-    def _start(self, *arguments: str) -> Command:
+    def _start(self, *arguments: str, settings: Mapping[str, str] | None = None) -> Command:
         log = self.folder / f"{len(self._commands) + 1:02}-{arguments[0]}.log"
-        command = Command([*arguments], PROJECT, self.workspace, log, _FINE.get(arguments[0], (0,)))
+        command = Command([*arguments], PROJECT, self.workspace, log, _FINE.get(arguments[0], (0,)), settings)
         self._commands.append(command)
         self.screen.command(command.text)
         return command
@@ -110,8 +131,10 @@ class Stage:
 
 def clear(workspace: Path) -> None:
     """Remove what an earlier demo left in ``workspace``. Raises HourlineError when it still runs, or when the folder holds anything else."""
-    if lease_holder(workspace, "speed"):
-        raise HourlineError(f"a demo is still up in {workspace}; stop it with `hourline down --project {PROJECT} --workspace {workspace}`")
+    running: list[tuple[LeaseName, str]] = [("speed", "down"), ("airflow", "airflow down")]
+    for lease, stop in running:
+        if lease_holder(workspace, lease):
+            raise HourlineError(f"a demo is still up in {workspace}; stop it with `hourline {stop} --project {PROJECT} --workspace {workspace}`")
     if not workspace.exists():
         return
     if any(workspace.iterdir()) and not (workspace / "demo").is_dir():

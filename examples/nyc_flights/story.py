@@ -21,7 +21,7 @@ def _utc(day: int, hour: int, minute: int = 0) -> datetime:
 # One hour is poisoned: an airport's reports of it do not come until late.
 _HELD_BACK = ("JFK", _utc(2, 15))
 
-# Where the stream rests for a moment. The short parts run while a recompute does: their pace is such that both take about as long.
+# Where the stream rests for a moment. The short parts run while Airflow recomputes: their pace is such that both take about as long.
 _ENDS = [_utc(2, 1), _utc(2, 2), _utc(3, 1), _utc(3, 2), _utc(6, 0)]
 
 
@@ -30,15 +30,16 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     screen = stage.screen
     evening, night, next_day, next_evening, rest = write_parts(stage.flights, _ENDS, stage.folder)
     next_day, held_back = hold_back(next_day, *_HELD_BACK)
-    screen.title("Kafka and Spark start")
-    stage.start_speed_layer()
+    screen.title("Kafka, Spark and Airflow start")
+    stage.start()
 
     screen.title("New Year's Day: each flight reports when it leaves. All hours are provisional")
     stage.stream(evening, 5000)
     stage.check(oracle, evening)
 
-    screen.title("A recompute while the stream goes on: settled hours turn final")
-    stage.stream(night, 250, "recompute")
+    stage.wait_for_airflow()
+    screen.title("Airflow's scheduler recomputes while the stream goes on: settled hours turn final")
+    stage.scheduled(night, 250)
     stage.check(oracle, night)
 
     screen.title("Late departures: flights that leave hours after schedule make hours revised")
@@ -46,8 +47,8 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     stage.run("status", "--last", "3")
     stage.check(oracle, next_day, _HELD_BACK)
 
-    screen.title("The next recompute settles them. One hour of one metric is blocked: JFK's reports of it are missing, and no hour is without JFK")
-    stage.stream(next_evening, 250, "recompute")
+    screen.title("The next run settles them. One hour of one metric is blocked: JFK's reports of it are missing, and no hour is without JFK")
+    stage.scheduled(next_evening, 250)
     stage.check(oracle, next_evening, _HELD_BACK)
     stage.run("quality", "--open")
 

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from hourline.cli import airflow, backfill, changes, declare, import_files, layers, quality, query, reset, stack
+from hourline.cli import airflow, backfill, changes, declare, import_files, layers, maintain, quality, query, reset, stack
 from hourline.errors import HourlineError, UsageError
 
 TEMPORARY = 75
@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (declare, stack, airflow, layers, backfill, import_files, reset, quality, query, changes):
+for commands in (declare, stack, airflow, layers, backfill, import_files, maintain, reset, quality, query, changes):
     commands.register(app)
 
 

@@ -13,7 +13,7 @@ from hourline.errors import UsageError
 from hourline.hours import hour_text, parse_hour, wall_clock
 
 if TYPE_CHECKING:
-    from serving_layer.quality import AuditedHour, QualityReport
+    from serving_layer.quality import QualityReport
 
 _ROWS_SHOWN = 3
 
@@ -84,7 +84,7 @@ def _say(report: "QualityReport") -> None:
     for page in dict.fromkeys(audit.report for audit in blocked if audit.report):
         say(f"the rows in full: {shortest_path(page)}")
     if not report.audited:
-        say("nothing of that was ever audited" if report.since is None else "nothing has been audited yet")
+        say("nothing is kept of an audit of that: there was none, or long ago" if report.since is None else "nothing has been audited yet")
         return
     counts = ", ".join(f"{count:,} {outcome}" for outcome in ("passed", "warned", "accepted", "blocked") if (count := getattr(report, outcome)))
     since = f" since {report.since:%Y-%m-%d %H:%M}" if report.since else ""
@@ -101,9 +101,9 @@ def _rows(report: "QualityReport") -> Iterator[tuple[object, ...]]:
         own: tuple[object, ...] = (audit.hour, audit.metric, audit.outcome)
         for finding in audit.findings:
             severity = "" if finding.success else finding.severity
-            yield (*own, severity, finding.expectation, finding.about, finding.found or _observed(audit, finding.observed))
+            yield (*own, severity, finding.expectation, finding.about, finding.found or _observed(finding.observed))
             own = ("", "", "")
 
 
-def _observed(audit: "AuditedHour", value: float | None) -> str:
+def _observed(value: float | None) -> str:
     return "" if value is None else f"{value:,.6g}"

@@ -84,6 +84,9 @@ class BatchSettings(Declaration):
     hours_per_job: Annotated[int, pydantic.Field(ge=1)] = 168
     """At most so many hours are recomputed, audited and published at once."""
 
+    reports_kept: Duration = timedelta(days=90)
+    """So long, at least, what audits have found is kept, and the notes of interrupted backfills; `hourline maintain` deletes what is older."""
+
 
 class Settings(Declaration):
     """The settings of a project."""

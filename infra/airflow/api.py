@@ -69,6 +69,10 @@ class AirflowApi:
         """The answer to a POST of ``body`` to ``path``, below ``/api/v2``. Raises AirflowError."""
         return self._accepted(self._request("POST", path, json=body)).json()
 
+    def patch(self, path: str, body: Any) -> Any:
+        """The answer to a PATCH of ``path``, below ``/api/v2``, with ``body``. Raises AirflowError."""
+        return self._accepted(self._request("PATCH", path, json=body)).json()
+
     def _all(self, path: str, name: str) -> Iterator[dict[str, Any]]:
         got = 0
         while True:

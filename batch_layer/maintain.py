@@ -1,0 +1,202 @@
+"""The daily upkeep of what the batch layer owns: compaction, vacuum, and what is kept of audits and backfills.
+
+Each table has a turn of its own, so the hourly recompute waits for one of them at most. Compacting final makes a new version of it, which counts
+once a row of coverage names it: a row without an hour, since the rows of the hours say in which version each was *recomputed*, by which backfills go.
+Whoever is killed between the two leaves an unpublished version, which the next publication or compaction restores away.
+
+A vacuum spares every version that coverage names, or has named within the time that a query may take: a file of a blocked hour's staged rows may have
+been out of date for weeks when the hour is mended, and a reader is at it still. The log stays whole: pinned versions, and version 0 of final, are
+read by it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from hourline import tables
+from hourline.database import open_database
+from hourline.declarations import Project
+from hourline.hours import Clock, wall_clock
+from hourline.layout import COVERAGE_SCHEMA, Layout, sql_timestamp
+from hourline.lease import turn
+from hourline.report_pages import SHOWN
+from hourline.snapshot import pinned_versions
+from hourline.table_upkeep import TableUpkeep
+
+_WORTH = 10
+"""So many files less make a compaction worth a publication."""
+
+
+@dataclass
+class Maintenance:
+    """One run over all that the batch layer owns; with ``dry_run`` it changes nothing and tells what it would do."""
+
+    project: Project
+    dry_run: bool = False
+    clock: Clock = wall_clock
+    """Says what is older than ``batch.reports_kept`` (UTC). What a query may still need goes by the tables' own times."""
+    kept_hours: int = tables.KEPT_HOURS
+    on_waiting: Callable[[int], None] = lambda process: None
+    """Told whom it waits for, while another process recomputes."""
+    _layout: Layout = field(init=False)
+    _known: dict[int, pa.Table] = field(init=False, default_factory=dict)
+    """By version, what coverage says there, which never changes."""
+
+    def __post_init__(self) -> None:
+        self._layout = Layout.of(self.project)
+
+    def run(self) -> Iterator[str]:
+        """Do it, one line for each table that was changed; what a kill leaves undone the next run does. Raises ConflictError, TableError."""
+        if not tables.exists(self._layout.coverage, self._layout.storage_options):
+            return
+        named = {(row["metric"], row["declaration"]) for row in self._rows(self._open(self._layout.coverage)).to_pylist()}
+        of_metrics: list[Callable[[], list[str]]] = [partial(step, *of) for of in sorted(named) for step in (self._final, self._staged)]
+        for step in (*of_metrics, self._drift, self._quality, self._coverage, self._backfills):
+            with turn(self.project.workspace, "batch", self.on_waiting):
+                lines = step()
+            yield from lines
+
+    def _final(self, metric: str, declaration: str) -> list[str]:
+        uri, of = self._layout.final_of(metric, declaration), (metric, declaration)
+        coverage = self._open(self._layout.coverage)
+        rows = self._rows(coverage)
+        pinned = pinned_versions(rows).get(of)
+        if pinned is None:  # all of its hours are blocked, or it was reset meanwhile
+            return []
+        upkeep = TableUpkeep(f"final/{metric}/{declaration}", self._open(uri, pinned), self.dry_run)
+        if tables.compactable(upkeep.table, "hour") >= _WORTH:
+            if not self.dry_run:
+                upkeep.table = self._open(uri)
+                if upkeep.table.version() != pinned:  # what a run that was killed has left
+                    tables.restore(upkeep.table, pinned, {"restored": pinned})
+            upkeep.compact("hour", _WORTH)
+            if not self.dry_run:
+                self._pin(coverage, rows, metric, declaration, upkeep.table.version())
+        upkeep.table = self._open(uri)
+        upkeep.vacuum(self.kept_hours, {version for then in self._in_use() if (version := pinned_versions(then).get(of)) is not None})
+        return upkeep.line
+
+    def _staged(self, metric: str, declaration: str) -> list[str]:
+        uri = self._layout.staged_of(metric, declaration)
+        if not tables.exists(uri, self._layout.storage_options):
+            return []
+        upkeep = TableUpkeep(f"staged/{metric}/{declaration}", self._open(uri), self.dry_run)
+        named = [_of(then, metric, declaration)["staged"].drop_null().to_pylist() for then in self._in_use()]
+        upkeep.vacuum(self.kept_hours, {version for versions in named for version in versions})
+        return upkeep.line
+
+    def _drift(self) -> list[str]:
+        return self._kept(TableUpkeep("drift", self._open(self._layout.drift), self.dry_run))
+
+    def _quality(self) -> list[str]:
+        upkeep = TableUpkeep("quality", self._open(self._layout.quality), self.dry_run)
+        count, old = self._old_findings()
+        if count:
+            if not self.dry_run:
+                tables.delete(upkeep.table, old, {"older": f"than {self.project.settings.batch.reports_kept}"})
+            upkeep.done.append(f"{count:,} findings deleted")
+        return self._kept(upkeep)
+
+    def _kept(self, upkeep: TableUpkeep) -> list[str]:
+        """What is kept of each publication."""
+        upkeep.compact("publication", _WORTH)
+        upkeep.vacuum(self.kept_hours)
+        return self._with_checkpoint(upkeep)
+
+    def _coverage(self) -> list[str]:
+        upkeep = TableUpkeep("coverage", self._open(self._layout.coverage), self.dry_run)
+        before = len(upkeep.table.file_uris())
+        if before > _WORTH:
+            if not self.dry_run:
+                self._commit(upkeep.table, self._rows(upkeep.table), {"compacted": f"{before} files"})
+            upkeep.done.append(f"{before:,} files compacted into 1")
+        kept = self._versions_in_use()
+        if tables.vacuumable(upkeep.table, self.kept_hours, kept):
+            if not self.dry_run:
+                self._leave_no_publication_open(upkeep.table)
+            upkeep.vacuum(self.kept_hours, kept)
+        return self._with_checkpoint(upkeep)
+
+    def _backfills(self) -> list[str]:
+        oldest = (self.clock() - self.project.settings.batch.reports_kept).timestamp()
+        old = [file for file in sorted((self.project.workspace / "backfills").glob("*")) if file.stat().st_mtime < oldest]
+        if not self.dry_run:
+            for file in old:
+                file.unlink(missing_ok=True)
+        return [f"backfills: {'would have ' if self.dry_run else ''}{len(old):,} notes of interrupted ones deleted"] if old else []
+
+    def _pin(self, coverage: DeltaTable, rows: pa.Table, metric: str, declaration: str, version: int) -> None:
+        """Publish a compacted version of final: the cuts, and what the rows of its hours say, stay as they are."""
+        source = _of(rows, metric, declaration)["source"][0].as_py()
+        row = {"metric": metric, "declaration": declaration, "source": source, "version": version, "published": self.clock()}
+        there = rows.to_pylist()
+        others = [r for r in there if r["hour"] or r["cut"] is not None or (r["metric"], r["declaration"]) != (metric, declaration)]
+        self._commit(coverage, pa.Table.from_pylist([*others, row], COVERAGE_SCHEMA), {"compacted": f"final/{metric}/{declaration}"})
+
+    def _commit(self, coverage: DeltaTable, rows: pa.Table, metadata: dict[str, str]) -> None:
+        self._leave_no_publication_open(coverage)
+        keys = [(name, "ascending") for name in ("metric", "declaration", "hour")]
+        tables.overwrite(coverage, rows.sort_by(keys), None, metadata)
+
+    def _leave_no_publication_open(self, coverage: DeltaTable) -> None:
+        """The next version of coverage is no publication: what was kept of one that did not come about would seem to be of this."""
+        for uri in (self._layout.drift, self._layout.quality):
+            kept = self._open(uri)
+            tables.drop_unpublished(kept, coverage)
+            tables.fence(kept)
+
+    def _with_checkpoint(self, upkeep: TableUpkeep) -> list[str]:
+        if upkeep.done and not self.dry_run:
+            upkeep.table.create_checkpoint()
+        return upkeep.line
+
+    def _old_findings(self) -> tuple[int, str]:
+        """How many rows of quality nothing shows any more, and the condition on them.
+
+        What the overview and `status` show stays however old it is, and what was found in hours that are blocked, or that a person has accepted.
+        """
+        cutoff = sql_timestamp(self.clock() - self.project.settings.batch.reports_kept)
+        with open_database(self.project, self.clock) as (database, snapshot):
+            hours = {hour for _, hour in snapshot.blocked}
+            hours |= {
+                hour
+                for (hour,) in database.execute(
+                    "SELECT hour FROM hourline.quality WHERE metric IS NOT NULL "
+                    "QUALIFY origin = 'person' AND publication = max(publication) OVER (PARTITION BY metric, hour)"
+                ).fetchall()
+            }
+            newest = database.execute("SELECT source, max(hour) FROM hourline.quality GROUP BY ALL ORDER BY ALL").fetchall()
+            shown = [f"(source = '{source}' AND hour < '{sql_timestamp(last - SHOWN)}')" for source, last in newest]
+            spared = f" AND hour NOT IN ({', '.join(repr(sql_timestamp(hour)) for hour in sorted(hours))})" if hours else ""
+            old = f"audited < '{cutoff}' AND ({' OR '.join(shown) or 'false'}){spared}"
+            ((count,),) = database.execute(f"SELECT count(*) FROM hourline.quality WHERE {old}").fetchall()
+        return count, old
+
+    def _in_use(self) -> list[pa.Table]:
+        """What coverage says now, and whatever it said within the time that a query may take."""
+        for version in self._versions_in_use():
+            if version not in self._known:
+                self._known[version] = self._rows(self._open(self._layout.coverage, version))
+        return [self._known[version] for version in self._versions_in_use()]
+
+    def _versions_in_use(self) -> list[int]:
+        """The versions of coverage that were the newest one at some time within ``kept_hours``."""
+        commits = self._open(self._layout.coverage).history()  # the newest first
+        oldest = (wall_clock() - timedelta(hours=self.kept_hours)).timestamp() * 1000
+        recent = sum(commit["timestamp"] > oldest for commit in commits)
+        return [commit["version"] for commit in commits[: recent + 1]]
+
+    def _rows(self, coverage: DeltaTable) -> pa.Table:
+        return coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)
+
+    def _open(self, uri: str, version: int | None = None) -> DeltaTable:
+        return tables.open_table(uri, self._layout.storage_options, version)
+
+
+def _of(coverage: pa.Table, metric: str, declaration: str) -> pa.Table:
+    return coverage.filter(pc.and_(pc.equal(coverage["metric"], metric), pc.equal(coverage["declaration"], declaration)))

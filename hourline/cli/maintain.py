@@ -1,0 +1,51 @@
+"""``maintain``: the daily upkeep of the tables, by those who own them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hourline.cli.layers import report_waiting
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import note, say
+from hourline.lease import lease, lease_holder
+
+if TYPE_CHECKING:
+    from hourline.declarations import Project
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to ``app``."""
+    app.command()(maintain)
+
+
+def maintain(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+) -> None:
+    """Compact the tables, delete files that no query needs any more, and what audits found long ago: once a day, beside all else."""
+    declared = load(project, workspace)
+    from batch_layer.maintain import Maintenance
+
+    changed = False
+    for lines in (Maintenance(declared, dry_run, on_waiting=report_waiting).run(), _speed_layer(declared, dry_run)):
+        for line in lines:
+            changed = True
+            say(line)
+    if not changed:
+        say("nothing to do")
+
+
+def _speed_layer(project: "Project", dry_run: bool) -> Iterator[str]:
+    """Its lease is given up between two sources, so that it can start."""
+    from speed_layer.upkeep import keep_up_stopped
+
+    for source in project.sources.values():
+        if process := lease_holder(project.workspace, "speed"):
+            note(f"process {process} writes the speed layer's tables, and keeps them small itself")
+            return
+        with lease(project.workspace, "speed"):
+            lines = keep_up_stopped(project, source, dry_run=dry_run)
+        yield from lines
