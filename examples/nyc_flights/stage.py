@@ -21,6 +21,7 @@ from serving_layer import connect
 
 PROJECT = Path(__file__).parent
 _LOOK_EVERY_SECONDS = 0.7
+_WAIT_SECONDS = 3.0  # each look costs a recompute some of the machine
 _ARRIVAL_SECONDS = 60
 _FINE = {"recompute": (0, 3), "quality": (0, 1)}
 
@@ -103,7 +104,7 @@ class Stage:
                     raise HourlineError(f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}")
                 self._look(self._speed)
             while not until():
-                self._look(self._speed)
+                self._look(self._speed, _WAIT_SECONDS)
 
     def check(self, oracle: Oracle, part: Part, held_back: tuple[str, datetime] | None = None) -> None:
         """Compare all that is served now with what was reported up to the end of ``part``, but for an airport's hour that was held back."""
@@ -115,9 +116,9 @@ class Stage:
         self.comparison.add(comparison)
         self.screen.show(verdict(comparison))
 
-    def _look(self, awaited: Command) -> None:
+    def _look(self, awaited: Command, seconds: float = _LOOK_EVERY_SECONDS) -> None:
         """Wait a little, or until ``awaited`` has ended; then show what the hours say now."""
-        awaited.running(_LOOK_EVERY_SECONDS)
+        awaited.running(seconds)
         self._speed.running(0)
         self._heartbeat = [self._heartbeat, *self._speed.lines()][-1]
         self.screen.look(self.hours, self.hours.refresh(), self._heartbeat)

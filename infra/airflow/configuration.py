@@ -95,7 +95,6 @@ def configure(project: Project, database: str, port: int, log_ports: tuple[int, 
             "dag_processor": {"refresh_interval": "5", "min_file_process_interval": "15", "dag_file_processor_timeout": "120"},
             # What was under way when the scheduler was killed is tried again within a minute, by default within five.
             "scheduler": {"task_instance_heartbeat_timeout": "60", "orphaned_tasks_check_interval": "20", "scheduler_health_check_threshold": "20"},
-            "usage_data_collection": {"enabled": "False"},
         }
     )
     (folder / "dags").mkdir(parents=True, exist_ok=True)
