@@ -36,7 +36,7 @@ def run(settings: Settings, *arguments: str) -> None:
     # The watchdog between this task and the command ends the command, its Java included, when the task is gone, killed with -9 too.
     from infra.supervised import Supervised
 
-    log.info("$ hourline %s", shlex.join(arguments))
+    log.info("hourline %s", shlex.join(arguments))
     command = [sys.executable, "-m", "hourline", *arguments, "--project", settings.folder, "--workspace", settings.workspace]
     reading, writing = os.pipe()
     try:

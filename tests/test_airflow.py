@@ -24,10 +24,11 @@ from stack_project import StackProject
 from hourline.background import AIRFLOW, start, stop
 from hourline.hours import hour_text
 from hourline.initialise import initialise
+from hourline.lease import lease_holder
 from infra.airflow.api import AirflowApi
 from infra.airflow.health import airflow_status
 from infra.airflow.postgres import Postgres
-from infra.airflow.stack import facts_file
+from infra.airflow.stack import PARTS, facts_file
 
 HOURS = 6
 BLOCKED = 2
@@ -142,7 +143,10 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
         [error] = airflow_status(scheduled.project).errors
         assert re.search(r"metrics/flow.yaml:\d+: wheer: is no key that is known here — did you mean 'where'\?$", error)
         expect(stack.root, "north, south, west, nowhere")
+        everything = descendants(lease_holder(scheduled.project.workspace, "airflow") or 0)
+        assert len(everything) > len(PARTS)
         stop(scheduled.project, AIRFLOW)
+        assert not alive(everything)
         stack.note_cuts()
         speed.process.send_signal(signal.SIGINT)
         assert speed.wait() == 0, speed.lines

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dags.backfill import backfill
+from dags.commands import run
 from dags.hourly_recompute import hourly_recompute
 from dags.maintenance import maintenance
 from dags.settings import Settings
 from hourline.errors import DeclarationError
 from hourline.initialise import initialise
+from hourline.lease import lease
 
 DAGS = Path(__file__).parent.parent / "dags"
 
@@ -48,3 +51,28 @@ def test_a_project_that_does_not_check_is_refused_with_file_and_line(tmp_path: P
         settings.write("schedule:\n  cron: hourly\n")
     with pytest.raises(DeclarationError, match=r"hourline.yaml:\d+: schedule.cron: got 'hourly', allowed are the five fields of cron"):
         Settings.of(str(tmp_path / "shop"), None)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("2026-03-02T12", "2026-03-02T10", "is reversed"),
+        ("2026-03-02T10:30", "2026-03-02T12", "is not on the hour"),
+        ("2126-03-02T10", "2126-03-02T12", "lies in the future"),
+    ],
+)
+def test_a_wrong_range_fails_its_task_for_good_and_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, start: str, end: str, said: str
+) -> None:
+    initialise(tmp_path / "shop")
+    with caplog.at_level("INFO"), pytest.raises(AirflowFailException, match="status 2"):
+        run(Settings.of(str(tmp_path / "shop"), None), "backfill", "--from", start, "--to", end)
+    assert said in caplog.messages[-1]
+
+
+def test_what_may_pass_by_itself_is_tried_again(tmp_path: Path) -> None:
+    initialise(tmp_path / "shop")
+    settings = Settings.of(str(tmp_path / "shop"), None)
+    with lease(Path(settings.workspace), "speed"), pytest.raises(AirflowException, match="status 75") as raised:
+        run(settings, "speed")  # which another process runs
+    assert not isinstance(raised.value, AirflowFailException)

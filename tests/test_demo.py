@@ -25,7 +25,7 @@ from serving_layer import connect
 
 pytestmark = pytest.mark.stack
 COMMAND = [sys.executable, "-m", "examples.nyc_flights.demo"]
-PATIENCE = 600
+PATIENCE = 1200
 
 
 def started(workspace: Path) -> "subprocess.Popen[str]":

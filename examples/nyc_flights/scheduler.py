@@ -47,7 +47,7 @@ class Scheduler:
         """What its recompute has said, as the log of the task has it."""
         task = f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/recompute"
         log = self._api.get(f"{task}/logs/{self._api.get(task)['try_number']}")
-        yield from (line["event"] for line in log["content"] if line.get("logger") == "hourline" and not line["event"].startswith("$"))
+        yield from (line["event"] for line in log["content"] if line.get("logger") == "hourline" and not line["event"].startswith("hourline "))
 
     def _ended(self) -> list[dict[str, Any]]:
         runs = self._api.get(f"{self._dag}/dagRuns", limit=100)["dag_runs"]

@@ -70,7 +70,7 @@ def airflow_status(project: Project) -> AirflowStatus:
         health = api.health()
         dags, errors = _dags(api, project)
     processes = {"api-server": None, **facts["parts"]}
-    parts = [Part(name, _health(name, process, health), process, _megabytes(process)) for name, process in sorted(processes.items())]
+    parts = [Part(name, _health(name, process, health), process, megabytes(process)) for name, process in sorted(processes.items())]
     if "postgres" not in processes:
         parts.append(Part("database", health.get("metadatabase", "unknown"), None, None))
     return AirflowStatus(url, pid, parts, dags, errors)
@@ -106,8 +106,8 @@ def _last_state(api: AirflowApi, dag_id: str) -> str | None:
     return runs[0]["state"] if runs else None
 
 
-def _megabytes(pid: int | None) -> int | None:
-    """Of a process and all below it, where Linux tells."""
+def megabytes(pid: int | None) -> int | None:
+    """The proportional set size of a process and all below it, in MB; None where it cannot be told (it is that of Linux)."""
     if pid is None:
         return None
     try:

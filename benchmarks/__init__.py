@@ -1,0 +1,1 @@
+"""What things cost: ratios within one run, after the answers were checked."""
