@@ -17,6 +17,7 @@ settings.register_profile("mutants", deadline=None, phases=[Phase.generate], pri
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hourline"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before the marks are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs Spark runs in one process of `make test`, one after the other; all else beside it."""
     for item in items:
