@@ -13,9 +13,17 @@ help:
 demo: $(SETUP)
 	KEEP="$(KEEP)" WORKSPACE="$(WORKSPACE)" .venv/bin/python -m examples.nyc_flights.demo
 
-# Beside each other: what needs Spark, one test after the other, and all else.
 test: check
-	.venv/bin/python -m pytest --numprocesses 2 --dist loadgroup --durations 25
+	@$(MAKE) --no-print-directory --jobs 2 test-stack test-rest
+
+# What needs Spark, one test after the other.
+test-stack: $(SETUP)
+	.venv/bin/python -m pytest -m stack --durations 25
+
+# All else, beside it; shown when it has ended.
+test-rest: $(SETUP)
+	@.venv/bin/python -m pytest -m "not stack" >.pytest-rest.log 2>&1 || { cat .pytest-rest.log; exit 1; }
+	@tail -n 1 .pytest-rest.log
 
 soak: $(SETUP)
 	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py
@@ -30,11 +38,11 @@ mutants: $(SETUP)
 	.venv/bin/python tests/mutants.py
 
 clean:
-	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-rest.log spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
 
 $(SETUP): uv.lock pyproject.toml infra/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help demo test soak check mutants clean
+.PHONY: help demo test test-stack test-rest soak check mutants clean

@@ -17,14 +17,6 @@ settings.register_profile("mutants", deadline=None, phases=[Phase.generate], pri
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hourline"))
 
 
-@pytest.hookimpl(tryfirst=True)  # before the marks are read
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs Spark runs in one process of `make test`, one after the other; all else beside it."""
-    for item in items:
-        if item.get_closest_marker("stack"):
-            item.add_marker(pytest.mark.xdist_group("stack"))
-
-
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Kafka that runs as long as the tests do."""
