@@ -2,7 +2,7 @@
 
 By Airflow's own backfill, a day is a partition, and all its hours are one Spark job:
 
-    airflow backfills create --dag-id <project>.backfill --from-date 2026-01-01 --to-date 2026-01-31
+    airflow backfill create --dag-id <project>.backfill --from-date 2026-01-01 --to-date 2026-01-31
 
 Triggered by hand, with the parameters `from` and `to`, it takes any range of hours, 24 in one job; between two jobs the hourly run has its turn.
 What was interrupted goes on where it was.
@@ -60,4 +60,4 @@ def _range(context: Any) -> tuple[str, str]:
         return first.isoformat(), (first + timedelta(days=1)).isoformat()
     if context["params"]["from"] and context["params"]["to"]:
         return context["params"]["from"], context["params"]["to"]
-    raise AirflowFailException("trigger it with the parameters `from` and `to`, or make a backfill of it: `airflow backfills create`")
+    raise AirflowFailException("trigger it with the parameters `from` and `to`, or make a backfill of it: `airflow backfill create`")
