@@ -11,7 +11,7 @@ import pytest
 from speed_process import alive, descendants, wait_until
 from stack_project import StackProject, write_project
 
-from hourline.cli import main
+from hourline.cli import run
 from hourline.lease import lease_holder
 
 NO_KAFKA = "127.0.0.1:1"
@@ -41,7 +41,7 @@ class Failing:
         self.monkeypatch.setenv("KAFKA", NO_KAFKA)
         self.monkeypatch.setattr(sys, "argv", ["hourline", *arguments])
         with pytest.raises(SystemExit) as ended:
-            main()
+            run()
         output = self.capsys.readouterr()
         assert (ended.value.code, output.out) == (status, "")
         assert "Traceback" not in output.err

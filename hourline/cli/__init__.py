@@ -1,6 +1,10 @@
 """The command line. Each command imports what it needs when it runs, so that ``--help`` answers at once and reading never needs Spark."""
 
+import os
 import sys
+import traceback
+from contextlib import suppress
+from typing import NoReturn
 
 import typer
 
@@ -9,6 +13,9 @@ from hourline.errors import HourlineError, UsageError
 
 TEMPORARY = 75
 """The exit status of a failure that trying again may mend: EX_TEMPFAIL of sysexits.h."""
+
+BUG = 70
+"""The exit status of what nobody has foreseen, shown with its stack trace: EX_SOFTWARE of sysexits.h."""
 
 _EXTRAS = {
     "pyspark": "engine",
@@ -31,7 +38,27 @@ for commands in (declare, stack, airflow, layers, backfill, import_files, mainta
     commands.register(app)
 
 
-def main() -> None:
+def main() -> NoReturn:
+    """The command's entry: run it, and end the process without taking it apart.
+
+    When Python ends as usual, a thread of a native library that is just calling Python (pyarrow's do, as they read Delta's files) makes it abort with
+    status -6, after all was done. Seen once, in a recompute on a busy machine.
+    """
+    status: object = 0
+    try:
+        run()
+    except SystemExit as ended:
+        status = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+        status = BUG
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError):  # who read the output has seen enough (`| head`)
+            stream.flush()
+    os._exit(status if isinstance(status, int) else 1)
+
+
+def run() -> None:
     """Run the command line; a user's mistake is one message on standard error, and status 1 (2: a wrong argument; 75: try again)."""
     try:
         app()
@@ -53,5 +80,4 @@ def main() -> None:
         sys.stderr.write("hourline: interrupted\n")
         sys.exit(130)
     except BrokenPipeError:
-        # Who read the output has seen enough (`| head`); Python would complain once more when it flushes at exit.
-        sys.stdout = None
+        sys.exit(0)
