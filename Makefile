@@ -14,16 +14,16 @@ demo: $(SETUP)
 	KEEP="$(KEEP)" WORKSPACE="$(WORKSPACE)" .venv/bin/python -m examples.nyc_flights.demo
 
 test: check
-	@$(MAKE) --no-print-directory --jobs 2 test-stack test-rest
+	@$(MAKE) --no-print-directory --jobs 2 test-stack test-beside
 
-# What needs Spark, one test after the other.
+# What holds a Spark session, one test after the other.
 test-stack: $(SETUP)
-	.venv/bin/python -m pytest -m stack --durations 25
+	.venv/bin/python -m pytest -m "stack and not beside" --durations 25
 
-# All else, beside it; shown when it has ended.
-test-rest: $(SETUP)
-	@.venv/bin/python -m pytest -m "not stack" >.pytest-rest.log 2>&1 || { cat .pytest-rest.log; exit 1; }
-	@tail -n 1 .pytest-rest.log
+# All else, at the same time; what it says is shown when it has ended.
+test-beside: $(SETUP)
+	@.venv/bin/python -m pytest -m "not stack or beside" --durations 25 >.pytest-beside.log 2>&1 || { cat .pytest-beside.log; exit 1; }
+	@cat .pytest-beside.log
 
 soak: $(SETUP)
 	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py
@@ -38,11 +38,11 @@ mutants: $(SETUP)
 	.venv/bin/python tests/mutants.py
 
 clean:
-	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-rest.log spark-warehouse metastore_db derby.log
+	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-beside.log spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
 
 $(SETUP): uv.lock pyproject.toml infra/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help demo test test-stack test-rest soak check mutants clean
+.PHONY: help demo test test-stack test-beside soak check mutants clean

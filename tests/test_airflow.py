@@ -30,6 +30,8 @@ from infra.airflow.health import airflow_status
 from infra.airflow.postgres import Postgres
 from infra.airflow.stack import PARTS, facts_file
 
+pytestmark = pytest.mark.beside
+
 HOURS = 6
 BLOCKED = 2
 """The hour in the middle that does not pass its audit at first."""

@@ -19,6 +19,8 @@ from infra.java import find_java
 from infra.supervised import Supervised
 from infra.topics import ensure_topic, topic_offsets
 
+pytestmark = pytest.mark.beside
+
 PARENT = """
 import sys
 from pathlib import Path

@@ -14,6 +14,8 @@ from stack_project import StackProject, write_project
 from hourline.cli import run
 from hourline.lease import lease_holder
 
+pytestmark = pytest.mark.beside
+
 NO_KAFKA = "127.0.0.1:1"
 PROJECT = {name: text.replace("TOPIC", "command_line").replace("RECORDS_PER_BATCH", "500") for name, text in parcels.FILES.items()}
 

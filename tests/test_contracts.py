@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from stack_project import StackProject
 
+pytestmark = pytest.mark.beside
+
 BLOCK = """\
 import sys
 

@@ -23,7 +23,7 @@ from hourline.errors import HourlineError
 from hourline.lease import lease_holder
 from serving_layer import connect
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.beside]
 COMMAND = [sys.executable, "-m", "examples.nyc_flights.demo"]
 PATIENCE = 1200
 

@@ -19,6 +19,8 @@ from serving_layer.status import project_status
 from speed_layer.import_files import find_history, import_files
 from speed_layer.run import warmed_up
 
+pytestmark = pytest.mark.beside
+
 GARBAGE = [b"{", b"", b"[]", b'{"depot": "north", "at": "2924-05-06T20:00:00Z"}', b'{"depot": null, "at": "2024-05-06T20:00:00Z"}']
 
 

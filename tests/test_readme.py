@@ -27,6 +27,8 @@ from hourline.declarations import (
     SpeedSettings,
 )
 
+pytestmark = pytest.mark.beside
+
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 PATIENCE = 60.0
 # What differs from run to run.

@@ -23,6 +23,8 @@ from infra.broker import Broker
 from infra.ports import free_ports
 from infra.topics import ensure_topic, topic_offsets
 
+pytestmark = pytest.mark.beside
+
 PARTITIONS = 3
 
 

@@ -23,14 +23,14 @@ pytestmark = pytest.mark.stack
 GARBAGE = [b"{", None, b'{"depot": null, "at": "2024-05-06T20:00:00Z"}', b"", b"\xff", b'{"depot": "north", "at": "yesterday"}']
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_random_story_is_exact_after_each_step(seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rand = random.Random(seed)  # noqa: S311 (the same numbers each time)
     monkeypatch.setattr(micro_batch, "MICRO_BATCHES", rand.choice([2, 5, 200]))
     monkeypatch.setattr(micro_batch, "keep_up", partial(keep_up, kept_hours=0))
     project = parcels.make(tmp_path, kafka, topic=f"story_{seed}", records_per_batch=rand.choice([25, 60, 200]))
     send(project, rand)
-    for step in ("drain", *rand.sample(list(STEPS), 2 if seed < 10 else 1)):
+    for step in ("drain", *rand.sample(list(STEPS), 2)):
         STEPS[step](project, rand)
         assert project.check() > 50, step
 

@@ -19,7 +19,7 @@ from hourline.hours import parse_range
 from infra.ports import LOOPBACK, free_ports
 from infra.supervised import Supervised
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.beside]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from test_command_line import hourline
 
 from hourline.lease import lease_holder
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.beside]
 
 
 def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_was_stopped(kafka: str, tmp_path: Path) -> None:
