@@ -32,7 +32,7 @@ from infra.airflow.stack import PARTS, facts_file
 
 pytestmark = pytest.mark.beside
 
-HOURS = 6
+HOURS = 5
 BLOCKED = 2
 """The hour in the middle that does not pass its audit at first."""
 
