@@ -155,7 +155,7 @@ class Disturbances:
         second.wait_until_ready()
         self._lives(second, rand.uniform(0, 8))
         speed.process.send_signal(signal.SIGCONT)
-        assert speed.wait() == 1, _said(speed)
+        assert speed.wait() == 75, _said(speed)
         wait_until(lambda: any(_CONFLICT in line for line in speed.lines), "the zombie does not say why it ended")
         self.note("zombie woke, and changed nothing")
         return second
