@@ -16,6 +16,9 @@ demo: $(SETUP)
 test: check
 	@$(MAKE) --no-print-directory --jobs 2 test-stack test-beside
 
+# Tests run short-lived Java: its second compiler takes more from the other half of the tests than it gives.
+test-stack test-beside: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
+
 # What holds a Spark session, one test after the other.
 test-stack: $(SETUP)
 	.venv/bin/python -m pytest -m "stack and not beside" --durations 25

@@ -1,5 +1,5 @@
-"""The speed layer's process, in two steps: Spark is warmed up, which touches nothing; then one Structured Streaming query per source runs, until it
-is told to stop or the topics are drained. A standby waits between the two.
+"""The speed layer's process, in two steps: Spark is started and warmed up, which touches nothing; then one Structured Streaming query per source
+runs, until it is told to stop or the topics are drained. A standby waits between the two.
 """
 
 import shutil
@@ -42,17 +42,14 @@ _STREAMING = {
 
 
 @contextmanager
-def warmed_up(project: Project, clock: Clock = wall_clock) -> Iterator[SparkSession]:
-    """A Spark session, for the length of the block, that has compiled all that a micro-batch of ``project`` runs.
+def speed_session(project: Project) -> Iterator[SparkSession]:
+    """A Spark session for ``run``, for the length of the block, in which all declared expressions are known to resolve.
 
-    Neither tables nor checkpoints nor Kafka are touched, so another speed layer may run meanwhile. Raises DeclarationError, SetupError, and
-    HourlineError when Spark's Java process dies within the block.
+    Raises DeclarationError, SetupError, and HourlineError when Spark's Java process dies within the block.
     """
     spark = spark_session(project, "speed", _STREAMING)
     try:
         refuse_unresolved(spark, project)
-        for source in project.sources.values():
-            _warm_up(spark, project, source, clock)
         yield spark
     except (Py4JError, ConnectionError) as error:
         log = project.workspace / "logs" / "spark-speed.log"
@@ -60,6 +57,16 @@ def warmed_up(project: Project, clock: Clock = wall_clock) -> Iterator[SparkSess
     finally:
         with suppress(Py4JError, ConnectionError):  # it is gone already
             spark.stop()
+
+
+def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) -> None:
+    """Run all that a micro-batch of ``project`` runs: Spark compiles it now, or the first events would wait for seconds.
+
+    Neither tables nor checkpoints nor Kafka are touched, so another speed layer may run meanwhile. Who drains topics, or imports files, has
+    nobody waiting for the first event, and goes without.
+    """
+    for source in project.sources.values():
+        _warm_up(spark, project, source, clock)
 
 
 def run(
@@ -74,7 +81,7 @@ def run(
     on_ready: Callable[[], None] = lambda: None,
     on_finished: Callable[[Finished], None] = lambda finished: None,
 ) -> None:
-    """Run the speed layer of ``project`` on the Kafka at ``bootstrap``, with ``spark`` warmed up for it.
+    """Run the speed layer of ``project`` on the Kafka at ``bootstrap``, with a session of ``speed_session``.
 
     Returns when ``stop`` is set (the micro-batches under way are finished first) or, with ``drain``, when all that was in the topics at the
     start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the micro-batches; no number depends on it.
@@ -94,7 +101,7 @@ def run(
 
 
 def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
-    """Run all that a micro-batch runs on one record that is rejected: Spark compiles it now, or the first events would wait for seconds."""
+    """Run all that a micro-batch runs on one record, which is rejected."""
     columns = "key binary, value binary, topic string, partition int, offset bigint, arrived timestamp"
     record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock())], columns)
     judged = with_id_hash(admit(record, source, event_time_type(spark, source)), source).persist()

@@ -27,7 +27,7 @@ from batch_layer.recompute import recompute
 from hourline.declarations import load_project
 from infra.topics import ensure_topic
 from speed_layer.micro_batch import Finished
-from speed_layer.run import run, warmed_up
+from speed_layer.run import run, speed_session
 
 _FIRST_FILE = 1000
 """From here on, numbers of partitions stand for imported files."""
@@ -109,7 +109,7 @@ class StackProject:
     def drain(self) -> list[Finished]:
         """Run the speed layer until all that was sent has been processed."""
         finished: list[Finished] = []
-        with warmed_up(self.project) as spark:
+        with speed_session(self.project) as spark:
             run(spark, self.project, self.kafka, drain=True, on_finished=finished.append)
         return finished
 

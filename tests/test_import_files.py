@@ -17,7 +17,7 @@ from hourline.declarations import load_project
 from hourline.lease import lease
 from serving_layer.status import project_status
 from speed_layer.import_files import find_history, import_files
-from speed_layer.run import warmed_up
+from speed_layer.run import speed_session
 
 pytestmark = pytest.mark.beside
 
@@ -83,7 +83,7 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
 def import_here(project: StackProject, file: Path) -> list[int]:
     """Import a file in this process; how many rows that were, and how many of them accepted or duplicates."""
     source = project.project.sources["scans"]
-    with lease(project.project.workspace, "speed"), warmed_up(project.project) as spark:
+    with lease(project.project.workspace, "speed"), speed_session(project.project) as spark:
         (done,) = import_files(spark, project.project, source, find_history(project.project, source, [str(file)]))
     return [done.rows, done.accepted + done.duplicates]
 

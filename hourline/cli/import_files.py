@@ -47,7 +47,7 @@ def import_(
 def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
     """Raises typer.Exit when it is interrupted."""
     from speed_layer.import_files import import_files
-    from speed_layer.run import warmed_up
+    from speed_layer.run import speed_session
 
     left = [file for file in files if file.imported < file.rows.total]
     for file in files:
@@ -57,7 +57,7 @@ def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -
         return
     total, done = sum(file.rows.total for file in left), sum(file.imported for file in left)
     note(f"importing {total - done:,} rows; starting Spark")
-    with warmed_up(declared) as spark, stop_on_signal() as stop, progress("import", "rows", total, done) as move:
+    with speed_session(declared) as spark, stop_on_signal() as stop, progress("import", "rows", total, done) as move:
 
         def on_finished(one: "Finished") -> None:
             nonlocal done

@@ -57,7 +57,7 @@ def speed(
     from hourline.check import refuse_unresolved
     from hourline.lease import lease
     from infra.kafka import kafka_of
-    from speed_layer.run import run, warmed_up
+    from speed_layer.run import run, speed_session, warm_up
 
     with stop_on_signal() as stop, ExitStack() as held:
         if standby:
@@ -75,7 +75,9 @@ def speed(
 
         if not standby:
             note(f"{declared.name}: Kafka at {kafka.address}; starting Spark")
-            spark = held.enter_context(warmed_up(declared))
+            spark = held.enter_context(speed_session(declared))
+            if not drain:
+                warm_up(spark, declared)
         run(spark, declared, kafka.address, drain=drain, stop=stop, kafka_alive=kafka.alive, on_ready=on_ready, on_finished=_report)
     note("drained" if drain and not stop.is_set() else "stopped")
 
@@ -83,11 +85,12 @@ def speed(
 def _stand_by(declared: "Project", stop: threading.Event, held: ExitStack) -> "SparkSession":
     """Warm up and wait for the lease of the one that runs; ``held`` then holds both. Raises typer.Exit when ``stop`` is set before."""
     from hourline.lease import lease
-    from speed_layer.run import warmed_up
+    from speed_layer.run import speed_session, warm_up
 
     with lease(declared.workspace, "standby"):
         note(f"{declared.name}: starting Spark")
-        spark = held.enter_context(warmed_up(declared))
+        spark = held.enter_context(speed_session(declared))
+        warm_up(spark, declared)
 
         def waiting() -> None:
             if stop.is_set():
