@@ -34,13 +34,18 @@ def results_since(project: Project, moment: datetime, hours: HourRange | None = 
     rows = [row for row in rows if hours is None or row["hour"] in hours]
     marked = {(row["metric"], row["hour"]) for row in rows if row["staged"] is not None}
     audits = _audits_since(project, moment, number)
-    failed = {(row["metric"], row["hour"]) for row in audits if row["severity"] == "fail" and not row["success"]}
-    failed |= {(metric, hour) for metric, hour in marked if (None, hour) in failed}  # what is about events is about each metric over them
-    pages = sorted({(row["publication"], page_name(row["source"], row["metric"])) for row in audits if row["metric"] is not None}, reverse=True)
+    failed = {(row["source"], row["metric"], row["hour"]) for row in audits if row["severity"] == "fail" and not row["success"]}
+    # What is about events is about each metric over them.
+    sources = {metric.name: metric.source for metric in project.metrics.values()}
+    blocked = {(metric, hour) for metric, hour in marked for about in (metric, None) if (sources[metric], about, hour) in failed}
+    named = {
+        (row["publication"], page_name(row["source"], row["metric"])) for row in audits if row["metric"] and (hours is None or row["hour"] in hours)
+    }
+    pages = sorted(named, reverse=True)
     site = report_site(project)
     return {
         "published": _by_metric((row["metric"], row["hour"]) for row in rows if row["published"] and row["published"] >= moment),
-        "blocked": _by_metric(marked & failed),
+        "blocked": _by_metric(blocked),
         "reports": [(site / page_path(publication, name)).as_uri() for publication, name in pages[:_PAGES]],
     }
 

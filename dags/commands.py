@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from dags.settings import Settings
 
 MISTAKE, USAGE, BLOCKED = 1, 2, 3
-"""Exit statuses of the command line; all others but 0 may be mended by trying again."""
+"""Exit statuses of the command line, which is not imported here; all others but 0 may be mended by trying again."""
 
 log = logging.getLogger("hourline")
 

@@ -95,7 +95,9 @@ class BareTables:
         drift = [HourDrift(chosen[0], "n", 1.0, 1.0, 1.0)]
         computed = [(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table()) for tiling in tilings]
         staged = [replace(publication.stage(tiling, rows, chosen, cut), drift=drift, blocked=marks) for tiling, rows in computed]
-        found = [{"metric": name, "hour": moment, "success": True} for name in metrics for moment in chosen]
+        audit = {"audited": BASE, "source": "clicks", "severity": "fail"}
+        found = [{**audit, "metric": name, "hour": moment, "success": moment not in marks} for name in metrics for moment in chosen]
+        found.append({**audit, "source": "others", "metric": None, "hour": chosen[0], "success": False})
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE, cost)
 
     def check(self) -> None:

@@ -12,10 +12,11 @@ from dags.backfill import backfill
 from dags.commands import run
 from dags.hourly_recompute import hourly_recompute
 from dags.maintenance import maintenance
-from dags.settings import Settings
+from dags.settings import BACKFILL_POOL, HOURLY_POOL, Settings
 from hourline.errors import DeclarationError
 from hourline.initialise import initialise
 from hourline.lease import lease
+from infra.airflow.configuration import POOLS
 
 DAGS = Path(__file__).parent.parent / "dags"
 
@@ -43,6 +44,10 @@ def test_a_project_has_dags_of_its_own_as_its_schedule_says(tmp_path: Path) -> N
     ]
     assert {task.retries for dag in dags for task in dag.tasks if task.task_id != "report"} == {1}
     assert {dag.catchup for dag in dags} == {False}
+
+
+def test_the_pools_are_those_that_an_airflow_of_hourlines_own_has() -> None:
+    assert {HOURLY_POOL, BACKFILL_POOL} == set(POOLS)
 
 
 def test_a_project_that_does_not_check_is_refused_with_file_and_line(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """Publications one after the other on real Delta tables: none takes up what another has left, or lets go of what another has covered."""
 
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
-from bare_tables import BareTables
+from bare_tables import BASE, BareTables, hour
 
 import serving_layer
 from batch_layer.publish import Publication
+from batch_layer.results import results_since
+from hourline.hours import HourRange
 from hourline.snapshot import read_coverage
 from speed_layer.upkeep import keep_up
 
@@ -43,6 +46,21 @@ def test_a_publication_of_some_hours_and_metrics_keeps_the_others_covered(tmp_pa
         tables.publish(*published, metrics=metrics)
         keep_up(tables.project, tables.ledger)  # whose pruning makes an hour that is no longer covered a hole
         tables.check()
+
+
+def test_what_came_of_hours_is_told_by_their_metrics_and_their_source(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 2])
+    tables.start()
+    tables.micro_batch(3)
+    tables.publish(0, 1, blocked=[1])
+    first, second = "2024-03-01T00:00Z", "2024-03-01T01:00Z"
+    everything = results_since(tables.project, BASE)
+    assert everything["published"] == {"odd": [first], "totals": [first]}
+    assert everything["blocked"] == {"odd": [second], "totals": [second]}, "not the first hour, of which another source's audit failed"
+    assert len(everything["reports"]) == 2
+    assert results_since(tables.project, BASE, HourRange(hour(0), hour(1)))["blocked"] == {}
+    assert results_since(tables.project, BASE, HourRange(hour(2), hour(3))) == {"published": {}, "blocked": {}, "reports": []}
+    assert results_since(tables.project, BASE + timedelta(seconds=1)) == {"published": {}, "blocked": {}, "reports": []}
 
 
 def test_a_blocked_hour_keeps_what_readers_had_until_it_passes(tmp_path: Path) -> None:

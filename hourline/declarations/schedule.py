@@ -88,3 +88,6 @@ class AirflowSettings(Declaration):
 
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
     """The port of its UI and API; a free one, if left out."""
+
+    runs_kept: Duration = timedelta(days=90)
+    """So long, at least, runs and their logs are kept; it forgets older ones once a day."""

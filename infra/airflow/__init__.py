@@ -3,6 +3,7 @@
     stack.py           starts the parts, keeps them running, stops them
     postgres.py        the metadata database, where the settings name none
     configuration.py   airflow.cfg, the DAG file and the generated secrets
+    housekeeping.py    forgets runs that ended long ago
     api.py             asks the running Airflow for its health, its DAGs and their errors
 
 In the workspace are:

@@ -15,6 +15,7 @@ from hourline.declarations import Project
 from hourline.errors import SetupError
 from infra.airflow.api import AirflowApi
 from infra.airflow.configuration import configure, environment, home, kept_secrets
+from infra.airflow.housekeeping import Housekeeping
 from infra.airflow.postgres import Postgres
 from infra.ports import LOOPBACK, free_ports, require_free
 from infra.supervised import Supervised
@@ -60,6 +61,8 @@ class Airflow:
             self._announce()
             stack.callback(facts_file(self._project).unlink, missing_ok=True)
             self._wait_until_healthy()
+            self._housekeeping = Housekeeping(self._project)
+            stack.callback(self._housekeeping.stop)
             self._stack = stack.pop_all()
         return self
 
@@ -67,7 +70,7 @@ class Airflow:
         self._stack.close()
 
     def keep_running(self) -> None:
-        """Start whatever has ended again; to be called every second or so."""
+        """Start whatever has ended again, and keep house; to be called every second or so."""
         if self._embedded is not None and not self._embedded.alive():
             raise SetupError(f"PostgreSQL has ended; its log is {self._logs / 'airflow-postgres.log'}")
         for part, process in list(self._running.items()):
@@ -75,6 +78,10 @@ class Airflow:
                 self._on_step(f"the {part} has ended, with status {process.wait()}; starting it again")
                 self._start(part)
                 self._announce()
+        if self._housekeeping.due():
+            self._housekeeping.begin()
+        if self._housekeeping.failed():
+            self._on_step(f"old runs could not be forgotten, which is tried again in a day; the log is {self._housekeeping.log}")
 
     def _postgres(self, stack: ExitStack) -> str:
         """The URL of the database, which answers."""
