@@ -7,84 +7,39 @@ each; between the two the other hours are recomputed, a week in one job. Times a
 against DuckDB over the file before a time counts.
 """
 
-import json
-import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import duckdb
 from rich.console import Console
 from rich.table import Table
 
-import serving_layer
 from batch_layer import job
 from batch_layer.audit.auditing import Audit
 from batch_layer.plan import Wanted, plan_range
-from hourline.declarations import Project, load_project
+from benchmarks.trips import FIRST, HOURS, check, imported
+from hourline.declarations import Project
 from hourline.hours import HOUR, HourRange, wall_clock
 from infra.spark import spark_session
 
-HOURS = 500
-FIRST = datetime(2024, 3, 1, tzinfo=UTC)
 ROUNDS = 3
-
-FILES = {
-    "hourline.yaml": "name: audited\n",
-    "sources/trips.yaml": """\
-topic: trips
-fields: {trip: string, city: {type: string, required: true}, price: double, at: string}
-event_time: at
-id: trip
-expectations:
-  - expect_column_values_to_be_in_set: {column: city, value_set: [c0, c1, c2, c3, c4, c5, c6, c7, c8, c9]}
-""",
-    "metrics/takings.yaml": """\
-source: trips
-dimensions: [city]
-measures: {trips: count, takings: sum(price), mean_price: mean(price), dearest: max(price)}
-expectations:
-  - expect_column_values_to_be_between: {column: mean_price, min_value: 0, max_value: 1000}
-  - expect_column_sum_to_be_between: {column: trips, min_value: 1}
-""",
-    "metrics/cities.yaml": "source: trips\nmeasures: {trips: count, cities: distinct(city)}\n",
-}
 
 
 def main(events: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "project"
-        for name, text in FILES.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
-        file = Path(folder) / "trips.jsonl"
-        fill(file, events)
-        imported = [sys.executable, "-m", "hourline", "import", str(file), "--source", "trips", "--no-backfill", "--project", str(root)]
-        subprocess.run(imported, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        project = load_project(root)
+        project, file = imported(Path(folder), events)
         rows = measure(project)
         check(project, file)
     table = Table("audited before", "hours in the job", "recompute s", "audit s", "reports s", "audit + reports / recompute")
     for row in rows:
         table.add_row(*row)
     Console(width=120).print(table)
-
-
-def fill(file: Path, events: int) -> None:
-    rand = random.Random(1)  # noqa: S311 (the same numbers each time)
-    with file.open("w") as lines:
-        for number in range(events * HOURS):
-            at = FIRST + timedelta(hours=number % HOURS, seconds=rand.randrange(3600))
-            event = {"trip": f"t{number}", "city": f"c{rand.randrange(10)}", "price": rand.uniform(1, 90), "at": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
-            lines.write(f"{json.dumps(event)}\n")
 
 
 def measure(project: Project) -> list[list[str]]:
@@ -134,16 +89,6 @@ def timed(spent: dict[str, float], what: str, owner: object, name: str) -> Itera
 
     with patch.object(owner, name, measured):
         yield
-
-
-def check(project: Project, file: Path) -> None:
-    """Every cell of the metric takings is what DuckDB makes of the file."""
-    hour = "date_trunc('hour', \"at\"::TIMESTAMPTZ)"
-    expected = duckdb.sql(f"SELECT {hour} h, city, count(*), max(price) FROM '{file}' GROUP BY ALL ORDER BY ALL").fetchall()
-    with serving_layer.connect(project) as connection:
-        got = connection.sql(f"SELECT hour, city, trips, dearest FROM takings WHERE hour < '{FIRST + (HOURS - 1) * HOUR}' ORDER BY ALL").fetchall()
-    expected = [row for row in expected if row[0] < FIRST + (HOURS - 1) * HOUR]
-    assert got == expected, "the answers are wrong"
 
 
 if __name__ == "__main__":

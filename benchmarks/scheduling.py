@@ -9,7 +9,6 @@ answers are checked against DuckDB over the file before a time counts.
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,26 +19,20 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.audit import FILES, FIRST, ROUNDS, check, fill
+from benchmarks.trips import FIRST, check, imported
 from hourline.background import AIRFLOW, SPEED, start, stop
-from hourline.declarations import Project, load_project
+from hourline.declarations import Project
 from hourline.hours import HOUR, hour_text
 from hourline.lease import lease_holder
 from infra.airflow.api import AirflowApi
 from infra.airflow.health import megabytes
 
+ROUNDS = 3
+
 
 def main(events: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "project"
-        for name, text in FILES.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
-        file = Path(folder) / "trips.jsonl"
-        fill(file, events)
-        imported = [sys.executable, "-m", "hourline", "import", str(file), "--source", "trips", "--no-backfill", "--project", str(root)]
-        subprocess.run(imported, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        project = load_project(root)
+        project, file = imported(Path(folder), events)
         # Or the hourly DAG would recompute all of it meanwhile.
         os.environ["AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"] = "True"
         try:
