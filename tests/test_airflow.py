@@ -34,8 +34,8 @@ from infra.airflow.stack import PARTS, facts_file
 
 pytestmark = pytest.mark.beside
 
-HOURS = 5
-BLOCKED = 2
+HOURS = 4
+BLOCKED = 1
 """The hour in the middle that does not pass its audit at first."""
 
 SETTINGS = """
@@ -135,9 +135,9 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             # The hour settles when the next but one has begun, since `settle` is an hour.
             before = scheduled.recomputing()
             stack.send("scans", [*late, *events, *parcels.scans(rand, 1, first_hour=hour + 2, hours=1)])
-            if hour == 3:
+            if hour == 2:
                 kill(scheduled, scheduled.another_recompute(before))
-            if hour == 4:
+            if hour == 3:
                 day = f"{parcels.BEGIN:%Y-%m-%d}T00:00:00Z"
                 scheduled.api.post("backfills", {"dag_id": scheduled.dag("backfill"), "from_date": day, "to_date": day, "max_active_runs": 1})
                 scheduled.another_recompute(before)
