@@ -142,6 +142,12 @@ def compactable(table: DeltaTable, by: str = "sequence") -> int:
     return sum(len(run) - 1 for run in _runs_of_small_files(table, by))
 
 
+def is_whole(table: DeltaTable) -> bool:
+    """Whether all data files are there of the version that ``table`` stands on; a vacuum may have deleted some of an older one."""
+    files = PyFileSystem(DeltaStorageHandler.from_table(table._table)).get_file_info(pa.table(table.get_add_actions())["path"].to_pylist())
+    return all(file.type == FileType.File for file in files)
+
+
 def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
     """Delete files that no version of the last ``kept_hours`` needs, nor one of ``kept_versions``; also what was written so long ago and never
     committed (a writer that wakes up fails at this commit). Raises ConflictError as ``append`` does, TableError when a kept version is not there.

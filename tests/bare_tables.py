@@ -122,7 +122,7 @@ class BareTables:
             "metrics": self.ledger.metrics_row(),
             "clock": hour(max(self.hours[: self.offset + len(batch)])),
             "started": BASE,
-            "finished": BASE,
+            "finished": datetime.now(UTC),
         }
         return pa.Table.from_pylist([row], _PROGRESS)
 
