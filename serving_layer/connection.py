@@ -86,9 +86,10 @@ class Connection:
         self.close()
 
     def _open(self) -> None:
+        self.taken = self._clock()
         self.snapshot: Snapshot = take_snapshot(self.project)
         self._duckdb = open_duckdb()
-        self._attaching = attach(self._duckdb, self.project, self.snapshot, self._clock())
+        self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
         install_sketch_functions(self._duckdb)
         for statement in views_sql(self._duckdb, self.project, self.snapshot):
             self._duckdb.execute(statement)
