@@ -59,7 +59,8 @@ def values_sql(metric: Metric, stored: Mapping[str, str], states: str, dimension
 
 
 def _aggregates(metric: Metric, stored: Mapping[str, str]) -> dict[str, str]:
+    """Of the columns that ``stored`` names."""
     aggregates: dict[str, str] = {}
     for name, measure in metric.measures.items():
-        aggregates |= merges(name, measure, stored)
+        aggregates |= {column: sql for column, sql in merges(name, measure, stored).items() if column in stored}
     return aggregates

@@ -47,6 +47,11 @@ class MetricTables(DeclaredMetric):
     served: bool = True
     """Whether answers come from this declaration."""
 
+    def staged_versions(self, coverage: pa.Table) -> list[int]:
+        """The versions of its staged table that hold the rows of blocked hours, by ``coverage``."""
+        rows = coverage.select(["metric", "declaration", "staged"]).to_pylist()
+        return sorted({r["staged"] for r in rows if (r["metric"], r["declaration"]) == (self.metric.name, self.declaration)} - {None})
+
 
 @dataclass(frozen=True)
 class Snapshot:

@@ -16,7 +16,7 @@ from hourline.hours import Clock, wall_clock
 from hourline.sketches import install_sketch_functions
 from hourline.snapshot import Snapshot, take_snapshot
 from serving_layer.mistakes import explain
-from serving_layer.views import create_views
+from serving_layer.views import views_sql
 
 
 class Connection:
@@ -65,6 +65,11 @@ class Connection:
         """The DuckDB connection itself, for reports of the serving layer's own."""
         return self._duckdb
 
+    @property
+    def statements(self) -> list[str]:
+        """By which any DuckDB with the delta extension gets the same tables and views, at this snapshot; comments say what it cannot have."""
+        return [*self._attaching, *views_sql(self._duckdb, self.project, self.snapshot, functions=False)]
+
     def refresh(self) -> None:
         """Read from now on at the newest snapshot."""
         self._duckdb.close()
@@ -81,11 +86,13 @@ class Connection:
         self.close()
 
     def _open(self) -> None:
+        self.taken = self._clock()
         self.snapshot: Snapshot = take_snapshot(self.project)
         self._duckdb = open_duckdb()
-        attach(self._duckdb, self.project, self.snapshot, self._clock())
+        self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
         install_sketch_functions(self._duckdb)
-        create_views(self._duckdb, self.project, self.snapshot)
+        for statement in views_sql(self._duckdb, self.project, self.snapshot):
+            self._duckdb.execute(statement)
 
 
 def connect(project: str | Path | Project, workspace: str | Path | None = None) -> Connection:
