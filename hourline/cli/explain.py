@@ -136,9 +136,10 @@ def _versions(found: "Explanation") -> Iterator[str]:
     final = "" if read.final is None else f", final {read.final}"
     publication = f"publication {read.publication}" if read.publication >= 0 else "no publication"
     yield f"sequence {read.sequence:,}, {publication}; versions of the tables: progress {read.progress}, provisional {read.provisional}{final}"
-    above = "nothing" if not read.above else f"{_range('sequence', read.first_above, read.last_above)} ({read.above:,} with events of the hour)"
+    count = f"{read.above:,} {_plural('micro-batch', read.above)}"
+    above = f"{count}, {_range('sequence', read.first_above, read.last_above)}" if read.above else "nothing"
     if read.cut is None:
-        yield f"never recomputed; provisional: {above}"
+        yield f"never recomputed; by the speed layer: {above}"
     else:
         yield f"cut {read.cut:,}, published {read.published:%Y-%m-%d %H:%M:%S}; above the cut: {above}"
 
