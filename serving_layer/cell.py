@@ -11,7 +11,7 @@ from hourline.errors import UsageError, did_you_mean
 from hourline.hours import hour_text
 from hourline.layout import sql_timestamp
 from hourline.measures import quoted
-from hourline.merged import stored_types
+from hourline.merged import stored_types, values_sql
 from hourline.snapshot import MetricTables
 from serving_layer.connection import Connection
 from serving_layer.mistakes import without_tables
@@ -77,6 +77,12 @@ def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
         if not connection.database.execute(f"{single.of(rows)} LIMIT 1").fetchone():
             raise UsageError(f"no row {place} has {shown(name, text)}{_near(connection, rows, name, text)}")
     raise UsageError(f"no row {place} has {' and '.join(shown(*value) for value in cell.values.items())} together, though each of them is there")
+
+
+def finished_values(connection: Connection, cell: Cell, rows: str) -> dict[str, Any]:
+    """The measures of ``cell``, out of the state rows of the query ``rows``; all null where there are none."""
+    found = connection.database.sql(values_sql(cell.metric, cell.stored, rows, [])).to_arrow_table().to_pylist()
+    return {name: found[0][name] if found else None for name in cell.metric.measures}
 
 
 def shown(dimension: str, text: str | None) -> str:

@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from hourline.changes import without_late_events
 from hourline.declarations import derived_of
 from hourline.measures import quoted
-from hourline.merged import counted_states_sql, values_sql
-from serving_layer.cell import Cell, cell_of, refuse_without_rows
+from hourline.merged import counted_states_sql
+from serving_layer.cell import Cell, cell_of, finished_values, refuse_without_rows
 from serving_layer.cell_events import CellEvents, cell_events
 from serving_layer.connection import Connection
 from serving_layer.published_values import PublishedValue, published_values
@@ -27,6 +28,8 @@ class Answer(BaseModel):
     """By the batch layer, up to the cut."""
     provisional: Any
     """By the speed layer, above the cut."""
+    settled: Any
+    """Without the late events that no recompute has counted yet."""
 
 
 class Declared(BaseModel):
@@ -128,18 +131,17 @@ def _answer(connection: Connection, cell: Cell) -> tuple[int, list[Answer]]:
     counted = counted_states_sql(tables, cell.stored, connection.snapshot.progress[tables.source.name].sequence)
     database.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS SELECT * FROM ({counted}) WHERE {cell.condition({})}")
     refuse_without_rows(connection, cell, "_counted")
-    values = []
-    for part in ("true", "sequence IS NULL", "sequence IS NOT NULL"):
-        rows = database.sql(values_sql(metric, cell.stored, f"{cell.of('_counted')} AND {part}", [])).to_arrow_table().to_pylist()
-        values.append(rows[0] if rows else {})
+    rows = cell.of("_counted")
+    merged, final, provisional, settled = (
+        finished_values(connection, cell, part)
+        for part in (rows, f"{rows} AND sequence IS NULL", f"{rows} AND sequence IS NOT NULL", without_late_events(rows, tables))
+    )
     keys = ", ".join(["hour", *map(quoted, metric.dimensions)])
-    groups = len(database.execute(f"SELECT DISTINCT {keys} FROM ({cell.of('_counted')})").fetchall())
-    merged, final, provisional = values
-    answers = [
-        Answer(measure=name, declared=str(measure), value=merged.get(name), final=final.get(name), provisional=provisional.get(name))
+    groups = len(database.execute(f"SELECT DISTINCT {keys} FROM ({rows})").fetchall())
+    return groups, [
+        Answer(measure=name, declared=str(measure), value=merged[name], final=final[name], provisional=provisional[name], settled=settled[name])
         for name, measure in metric.measures.items()
     ]
-    return groups, answers
 
 
 def _declared(connection: Connection, cell: Cell) -> Declared:

@@ -11,10 +11,9 @@ from pydantic import BaseModel
 
 from hourline.errors import TableError
 from hourline.layout import Layout, sql_timestamp
-from hourline.merged import values_sql
 from hourline.snapshot import pinned_version
 from hourline.tables import open_table
-from serving_layer.cell import Cell
+from serving_layer.cell import Cell, finished_values
 from serving_layer.connection import Connection
 from serving_layer.quality import AuditedHour
 
@@ -127,7 +126,7 @@ def _published(connection: Connection, cell: Cell, declaration: str, publication
     key = (tables.metric.name, declaration, cell.hour)
     cuts = [row["cut"] for row in covered.to_pylist() if (row["metric"], row["declaration"], row["hour"]) == key]
     connection.database.register("_published", rows)
-    return cuts[0] if cuts else None, _values(connection, cell, "_published")
+    return cuts[0] if cuts else None, finished_values(connection, cell, cell.of("_published"))
 
 
 def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> PublishedValue:
@@ -140,15 +139,9 @@ def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> Publishe
         publication=audit.publication,
         published=audit.audited,
         cut=audit.cut,
-        values=_values(connection, cell, f"hourline.staged_{cell.tables.name}") if kept else None,
+        values=finished_values(connection, cell, cell.of(f"hourline.staged_{cell.tables.name}")) if kept else None,
         note="; ".join(f"{f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}" for f in failed),
     )
-
-
-def _values(connection: Connection, cell: Cell, rows: str) -> dict[str, Any]:
-    """The finished measures of the cell, out of the states in ``rows``; null where there are no rows."""
-    found = connection.database.sql(values_sql(cell.metric, cell.stored, cell.of(rows), [])).to_arrow_table().to_pylist()
-    return {name: found[0][name] if found else None for name in cell.metric.measures}
 
 
 def _failed(audit: AuditedHour) -> bool:

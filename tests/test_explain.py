@@ -71,6 +71,7 @@ def _check(site: Visits, connection: serving_layer.Connection, number: int, cell
     assert {answer.measure: answer.value for answer in found.answer} == values(final + provisional)
     assert {answer.measure: answer.final for answer in found.answer} == values(final)
     assert {answer.measure: answer.provisional for answer in found.answer} == values(provisional)
+    assert {answer.measure: answer.settled for answer in found.answer} == values(final + [visit for visit in provisional if not visit.late])
     assert found.groups == len({(visit.page, visit.slow) for visit in final + provisional})
     above = {visit.sequence for visit in site.provisional(number)}
     assert (found.versions.cut, found.versions.above) == (site.cuts.get(number), len(above))
@@ -214,7 +215,7 @@ def test_the_page(site: Visits) -> None:
     assert page.splitlines() == PAGE.format(hash=site.tiling.declaration).splitlines()
     report: dict[str, Any] = json.loads(command(site, "loads", "2024-03-01T00", "page=home", "--format", "json"))
     assert (report["state"], report["hour"], report["dimensions"]) == ("revised", f"{BASE:%Y-%m-%dT%H:%M:%SZ}", {"page": "home"})
-    assert report["answer"][0] == {"measure": "visits", "declared": "count", "value": 3, "final": 2, "provisional": 1}
+    assert report["answer"][0] == {"measure": "visits", "declared": "count", "value": 3, "final": 2, "provisional": 1, "settled": 2}
 
 
 PAGE = """\

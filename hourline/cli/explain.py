@@ -32,7 +32,7 @@ def explain(
     dimensions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[DIMENSION=VALUE]...",
+            metavar="DIMENSION=VALUE",
             help="Only the groups with these values; `origin=` (with nothing behind it) means null. Dimensions not given are rolled up.",
         ),
     ] = None,
@@ -84,13 +84,15 @@ def _say_answer(found: "Explanation") -> None:
     if found.state == "missing":
         say(f"no answer: {_MISSING}")
         return
-    # Where one layer has it all, its column would be the same numbers again.
+    # A column is left out where it would be the same numbers again: one layer has it all, or there are no late events.
     both = any(a.final is not None for a in found.answer) and any(a.provisional is not None for a in found.answer)
-    parts = ["final", "provisional"] if both else []
+    parts = {"final": "final", "provisional": "provisional"} if both else {}
+    if not any(all(a.settled == getattr(a, part) for a in found.answer) for part in ("value", *parts)):
+        parts["settled"] = "without late"
     say_table(
-        ["measure", "value", *parts, "declared as"],
+        ["measure", "value", *parts.values(), "declared as"],
         [(a.measure, _number(a.value), *(_number(getattr(a, part)) for part in parts), a.declared) for a in found.answer],
-        right=["value", *parts],
+        right=["value", *parts.values()],
     )
 
 
