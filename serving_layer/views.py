@@ -5,7 +5,7 @@ import duckdb
 from hourline.declarations import Project
 from hourline.hour_states import WEAKEST_FIRST
 from hourline.measures import quoted
-from hourline.merged import finished_sql, merged_states_sql, stored_types, values_sql
+from hourline.merged import LAYERS, finished_sql, merged_states_sql, stored_types, values_sql
 from hourline.snapshot import MetricTables, Snapshot
 
 _DRIFT = """
@@ -22,9 +22,13 @@ def create_views(connection: duckdb.DuckDBPyConnection, project: Project, snapsh
     """Create the views that ``Connection`` describes; the snapshot is attached already."""
     for tables in snapshot.served:
         metric = tables.metric
-        states = merged_states_sql(tables, stored_types(connection, tables), snapshot.progress[metric.source].sequence)
+        stored, sequence = stored_types(connection, tables), snapshot.progress[metric.source].sequence
+        states = merged_states_sql(tables, stored, sequence)
         connection.execute(f"CREATE VIEW {metric.name}_states AS {states}")
         connection.execute(f"CREATE VIEW {quoted(metric.name)} AS {finished_sql(metric, f'{metric.name}_states')}")
+        for layer in LAYERS:
+            of_layer = merged_states_sql(tables, stored, sequence, [layer])
+            connection.execute(f"CREATE VIEW {metric.name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
     for name, known in snapshot.progress.items():
         for view in (f"events_{name}", f"rejected_{name}"):
             connection.execute(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
@@ -32,8 +36,30 @@ def create_views(connection: duckdb.DuckDBPyConnection, project: Project, snapsh
     connection.execute(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
     connection.execute(f"CREATE VIEW drift AS {_DRIFT}")
     connection.execute("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
+    connection.execute(f"CREATE VIEW publications AS {_publications_sql(snapshot)}")
     for tables in snapshot.recomputed:
         connection.execute(f"CREATE VIEW {tables.metric.name}_staged AS {_staged_sql(connection, tables)}")
+
+
+def _publications_sql(snapshot: Snapshot) -> str:
+    """publication, published, source, metric, hour, cut, current: one row for each time that an hour of a metric was published.
+
+    They are told by drift, which is kept for ever. What coverage alone knows (it was published before there was drift) has no number.
+    """
+    served = [tables.name for tables in snapshot.served]
+    return f"""
+        WITH told AS (
+            SELECT publication, any_value(published) AS published, source, metric, declaration, hour, any_value(cut) AS cut,
+                   row_number() OVER (PARTITION BY metric, declaration, hour ORDER BY publication DESC) = 1 AS newest
+            FROM hourline.drift GROUP BY publication, source, metric, declaration, hour
+        ), counting AS (
+            SELECT source, metric, declaration, hour, cut, published, true AS newest FROM hourline.coverage
+            WHERE hour IS NOT NULL AND cut IS NOT NULL AND list_contains({served}::VARCHAR[], metric || '_' || declaration)
+        )
+        -- A declaration that takes over does so with all of its hours, also those recomputed before, up to another cut.
+        SELECT publication, coalesce(t.published, c.published) AS published, source, metric, hour, coalesce(c.cut, t.cut) AS cut,
+               c.hour IS NOT NULL AS current
+        FROM told t FULL JOIN counting c USING (source, metric, declaration, hour, newest)"""
 
 
 def _staged_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> str:
