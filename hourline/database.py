@@ -55,7 +55,7 @@ def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Sn
     - ``source_hours_<source>``: hour, events, late, clock, settled
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
-    - ``metric_hours``: see ``metric_hours_sql``
+    - ``hours_<metric>_<declaration>``: see ``metric_hours_sql``; ``metric_hours``: all of these together
     - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cut`` (absent, if there are none)
     """
     layout = Layout.of(project)
@@ -83,7 +83,9 @@ def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Sn
         if tables.final is not None:
             _attach(connection, f"final_{tables.name}", layout.final(tables.source, tables.metric), tables.final)
         _attach_staged(connection, layout, tables, snapshot)
-        parts.append(metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence))
+        hours = metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence)
+        connection.execute(f"CREATE VIEW hourline.hours_{tables.name} AS {hours}")
+        parts.append(f"FROM hourline.hours_{tables.name}")
     connection.execute(f"CREATE VIEW hourline.metric_hours AS {' UNION ALL '.join(f'({part})' for part in parts)}")
 
 

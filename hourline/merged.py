@@ -24,8 +24,8 @@ def stored_types(connection: duckdb.DuckDBPyConnection, tables: MetricTables) ->
 def counted_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int, layers: Collection[Layer] = LAYERS) -> str:
     """A query: hour, the dimensions, state columns, state, sequence (null: final) — every row of ``layers`` that counts at progress ``sequence``.
 
-    Reads the provisional and final tables of one declaration, as attached by database.py, and ``hourline.metric_hours``. Hours that are missing are
-    left out: an answer for them would be a part of the truth.
+    Reads the provisional and final tables of one declaration and its hours, as attached by database.py. Hours that are missing are left
+    out: an answer for them would be a part of the truth.
     """
     metric = tables.metric
     columns = ", ".join(f"t.{quoted(name)}" for name in ["hour", *metric.dimensions, *_aggregates(metric, stored)])
@@ -36,8 +36,7 @@ def counted_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence
     if tables.final is not None and "final" in layers:
         parts.append(f"SELECT {columns}, h.state, NULL FROM hourline.final_{tables.name} t JOIN hours h USING (hour) WHERE h.cut IS NOT NULL")
     return f"""
-        WITH hours AS (SELECT hour, cut, state FROM hourline.metric_hours
-            WHERE metric = '{metric.name}' AND declaration = '{tables.declaration}' AND state <> 'missing')
+        WITH hours AS (SELECT hour, cut, state FROM hourline.hours_{tables.name} WHERE state <> 'missing')
         {" UNION ALL ".join(parts)}"""
 
 
