@@ -68,7 +68,7 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
     - ``source_hours_<source>``: hour, events, late, clock, settled
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
-    - ``metric_hours``: see ``metric_hours_sql``
+    - ``hours_<metric>_<declaration>``: see ``metric_hours_sql``; ``metric_hours``: all of these together
     - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cut`` (absent, if there are none)
     """
     layout = Layout.of(project)
@@ -101,7 +101,9 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
         if tables.final is not None:
             statements += _attached(f"final_{tables.name}", layout.final(tables.source, tables.metric), tables.final)
         statements += _staged_sql(layout, tables, snapshot)
-        parts.append(metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence))
+        hours = metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence)
+        statements.append(f"CREATE VIEW hourline.hours_{tables.name} AS {hours}")
+        parts.append(f"FROM hourline.hours_{tables.name}")
     statements.append(f"CREATE VIEW hourline.metric_hours AS {' UNION ALL '.join(f'({part})' for part in parts)}")
     return statements
 

@@ -8,6 +8,8 @@ from hourline.declarations import Project
 from hourline.errors import did_you_mean
 from hourline.snapshot import Snapshot
 
+_VIEWS = ("hours", "late_events", "drift", "quality", "publications")
+
 
 def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapshot) -> str:
     """What is wrong with ``query``."""
@@ -17,7 +19,7 @@ def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapsho
         if table[1] in project.metrics and table[1] not in there:
             return without_tables(table[1])
         records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")]
-        return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, 'hours', *records])}"
+        return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
         # DuckDB offers the nearest few; who looks for a measure wants to see them all.
         named = [tables.metric for tables in snapshot.served if re.search(rf"\b{tables.metric.name}\b", query)]

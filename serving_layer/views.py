@@ -7,7 +7,7 @@ import duckdb
 from hourline.declarations import Metric, Project
 from hourline.hour_states import WEAKEST_FIRST
 from hourline.measures import needs_functions, quoted
-from hourline.merged import finished_sql, merged_states_sql, stored_types, values_sql
+from hourline.merged import LAYERS, finished_sql, merged_states_sql, stored_types, values_sql
 from hourline.snapshot import MetricTables, Snapshot
 
 _DRIFT = """
@@ -35,9 +35,12 @@ def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot:
             absent = [name for name in tables.metric.measures if name not in metric.measures]
             statements.append(f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}")
         if metric.measures:
-            states = merged_states_sql(tables, stored, snapshot.progress[metric.source].sequence)
-            statements.append(f"CREATE VIEW {name}_states AS {states}")
+            sequence = snapshot.progress[metric.source].sequence
+            statements.append(f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, sequence)}")
             statements.append(f"CREATE VIEW {quoted(name)} AS {finished_sql(metric, f'{name}_states')}")
+            for layer in LAYERS:
+                of_layer = merged_states_sql(tables, stored, sequence, [layer])
+                statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
     for name, known in snapshot.progress.items():
         for view in (f"events_{name}", f"rejected_{name}"):
             statements.append(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
@@ -45,6 +48,7 @@ def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot:
     statements.append(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
     statements.append(f"CREATE VIEW drift AS {_DRIFT}")
     statements.append("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
+    statements.append(f"CREATE VIEW publications AS {_publications_sql(snapshot)}")
     for tables in snapshot.recomputed:
         metric, stored = _computable(connection, tables, functions)
         if metric.measures:
@@ -60,6 +64,27 @@ def _computable(connection: duckdb.DuckDBPyConnection, tables: MetricTables, fun
     absent = {name for name, measure in metric.measures.items() if needs_functions(measure)}
     measures = {name: measure for name, measure in metric.measures.items() if name not in absent}
     return metric.model_copy(update={"measures": measures}), {column: kind for column, kind in stored.items() if column not in absent}
+
+
+def _publications_sql(snapshot: Snapshot) -> str:
+    """publication, published, source, metric, hour, cut, current: one row for each time that an hour of a metric was published.
+
+    They are told by drift, which is kept for ever. What coverage alone knows (it was published before there was drift) has no number.
+    """
+    served = [tables.name for tables in snapshot.served]
+    return f"""
+        WITH told AS (
+            SELECT publication, any_value(published) AS published, source, metric, declaration, hour, any_value(cut) AS cut,
+                   row_number() OVER (PARTITION BY metric, declaration, hour ORDER BY publication DESC) = 1 AS newest
+            FROM hourline.drift GROUP BY publication, source, metric, declaration, hour
+        ), counting AS (
+            SELECT source, metric, declaration, hour, cut, published, true AS newest FROM hourline.coverage
+            WHERE hour IS NOT NULL AND cut IS NOT NULL AND list_contains({served}::VARCHAR[], metric || '_' || declaration)
+        )
+        -- A declaration that takes over does so with all of its hours, also those recomputed before, up to another cut.
+        SELECT publication, coalesce(t.published, c.published) AS published, source, metric, hour, coalesce(c.cut, t.cut) AS cut,
+               c.hour IS NOT NULL AS current
+        FROM told t FULL JOIN counting c USING (source, metric, declaration, hour, newest)"""
 
 
 def _staged_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str], snapshot: Snapshot) -> str:

@@ -92,7 +92,7 @@ class BareTables:
         counted = [number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers]
         chosen = [hour(number) for number in numbers]
         marks = {hour(number): "" for number in blocked}
-        drift = [HourDrift(chosen[0], "n", 1.0, 1.0, 1.0)]
+        drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
         computed = [(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table()) for tiling in tilings]
         staged = [replace(publication.stage(tiling, rows, chosen, cut), drift=drift, blocked=marks) for tiling, rows in computed]
         audit = {"audited": BASE, "source": "clicks", "severity": "fail"}

@@ -20,7 +20,7 @@ RESERVED_FIELDS |= {"outcome", "id_hash", "_text", "_valid", "_parsed", "_time",
 # Views that the serving layer offers beside one per metric.
 RESERVED_METRICS = frozenset({"hours", "late_events", "drift", "quality", "publications", "hourline_snapshot"})
 RESERVED_METRIC_STARTS = ("events_", "rejected_")
-RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged")
+RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged", "_states")
 
 
 def is_column_name(text: str) -> bool:
