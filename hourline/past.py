@@ -8,13 +8,14 @@ their cut are `missing`; all others are final, as they were.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from hourline.answer_token import AnswerToken
 from hourline.declarations import Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError, UsageError, did_you_mean
 from hourline.layout import DECLARATION, Layout
@@ -22,15 +23,15 @@ from hourline.snapshot import SPEED_WRITER, MetricTables, Snapshot, SourceProgre
 from hourline.tables import exists, is_whole, open_table
 
 
-def snapshot_at(project: Project, publication: int, sequences: Mapping[str, int]) -> Snapshot:
-    """The snapshot whose coverage was version ``publication`` (-1: none yet), and in which these ``sequences`` of the sources were the last finished.
+def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
+    """The snapshot that ``token`` is of.
 
     Raises UsageError when there was no such snapshot, or what it needs has been deleted since; TableError.
     """
-    coverage = _coverage_at(project, publication)
+    coverage = _coverage_at(project, token.publication)
     progress: dict[str, SourceProgress] = {}
     found: list[list[MetricTables]] = []
-    for name, sequence in sequences.items():
+    for name, sequence in token.sequences.items():
         if name not in project.sources:
             raise UsageError(f"there is no source '{name}'{did_you_mean(name, project.sources)}")
         source = project.sources[name]
@@ -43,15 +44,26 @@ def snapshot_at(project: Project, publication: int, sequences: Mapping[str, int]
     metrics = as_covered(found, coverage)
     for tables in metrics:
         if tables.final is not None and not _is_kept(Layout.of(project).final_of(tables.metric.name, tables.declaration), project, tables.final):
-            raise _gone(project, publication)
-    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication)
+            raise _gone(project, token.publication)
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication)
 
 
-def position_at(project: Project, moment: datetime) -> tuple[int, dict[str, int]]:
-    """The publication and the sequences, as ``snapshot_at`` takes them, that were the newest at ``moment`` (UTC).
+def forgotten(snapshot: Snapshot) -> set[str]:
+    """The metrics of which provisional rows that counted then are not kept any more: their hours with events above the cut are `missing`."""
+    return {tables.metric.name for tables in snapshot.served if tables.born > snapshot.progress[tables.source.name].sequence}
 
-    Raises UsageError when nothing had been processed by then; TableError.
-    """
+
+def token_of(project: Project, text: str) -> AnswerToken:
+    """A token, or the one of a moment: ISO text, in UTC unless it says otherwise. Raises UsageError when it is neither; TableError."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return AnswerToken.parse(text)
+    return token_at(project, moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
+
+
+def token_at(project: Project, moment: datetime) -> AnswerToken:
+    """The token of an answer that was given at ``moment`` (UTC). Raises UsageError when nothing had been processed by then; TableError."""
     layout, options = Layout.of(project), project.settings.storage_options
     sequences: dict[str, int] = {}
     for source in project.sources.values():
@@ -64,12 +76,13 @@ def position_at(project: Project, moment: datetime) -> tuple[int, dict[str, int]
     publication = -1
     if exists(layout.coverage, options):
         commits = open_table(layout.coverage, options).history()
-        publication = max((commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000), default=-1)
+        # Version 0 is the empty table, as it was created.
+        publication = max((commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000), default=0) or -1
         coverage = _coverage_at(project, publication)
         # Two machines' clocks need not agree: what was published had been processed.
         cuts = coverage.group_by("source").aggregate([("cut", "max")]).to_pylist()
         sequences |= {row["source"]: max(row["cut_max"] or 0, sequences.get(row["source"], 0)) for row in cuts if row["source"] in project.sources}
-    return publication, sequences
+    return AnswerToken(publication, sequences)
 
 
 def _coverage_at(project: Project, publication: int) -> pa.Table:

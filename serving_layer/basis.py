@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from hourline.errors import WeakAnswerError
+from hourline.errors import UsageError, WeakAnswerError
 from hourline.hour_states import WEAKEST_FIRST
 from hourline.hours import hour_text
+from hourline.tables import KEPT_HOURS
 
 _WEAK = ("missing", "stale", "blocked")
 _VIEWS = ("", "_states", "_final", "_provisional")
@@ -65,11 +66,27 @@ def refuse_weak(states: Collection[HourState]) -> None:
         if state in _WEAK:
             weak.setdefault(metric, []).append(f"{hour_text(hour)} {state}")
     if weak:
-        told = [f"of '{metric}' {', '.join(hours[:_SHOWN])}{_more(len(hours) - _SHOWN)}" for metric, hours in weak.items()]
         raise WeakAnswerError(
-            f"the answer would rest on hours that are not to be relied on: {'; '.join(told)} "
+            f"the answer would rest on hours that are not to be relied on: {_told(weak)} "
             "(`hourline plan` and `hourline quality` say what mends them, and without --strict it is given all the same)"
         )
+
+
+def refuse_forgotten(states: Collection[HourState], forgotten: Collection[str]) -> None:
+    """Raises UsageError if any of the hours is missing of a metric that is ``forgotten``: an answer without it would not be what it was."""
+    gone: dict[str, list[str]] = {}
+    for metric, hour, state in states:
+        if state == "missing" and metric in forgotten:
+            gone.setdefault(metric, []).append(hour_text(hour))
+    if gone:
+        raise UsageError(
+            f"the answer rested on provisional rows that are no longer kept (they are for {KEPT_HOURS} hours): {_told(gone)}; "
+            "hours that were final then can be asked for alone, and the view `hours` says which these are"
+        )
+
+
+def _told(hours_of: Mapping[str, list[str]]) -> str:
+    return "; ".join(f"of '{metric}' {', '.join(hours[:_SHOWN])}{_more(len(hours) - _SHOWN)}" for metric, hours in hours_of.items())
 
 
 def _more(count: int) -> str:

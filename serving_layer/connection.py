@@ -15,9 +15,10 @@ from hourline.database import connect as open_duckdb
 from hourline.declarations import Project, load_project
 from hourline.errors import UsageError
 from hourline.hours import Clock, wall_clock
+from hourline.past import forgotten, snapshot_at, token_of
 from hourline.sketches import install_sketch_functions
 from hourline.snapshot import Snapshot, take_snapshot
-from serving_layer.basis import HourState, refuse_weak, states_of
+from serving_layer.basis import HourState, refuse_forgotten, refuse_weak, states_of
 from serving_layer.mistakes import explain
 from serving_layer.views import views_sql
 
@@ -30,26 +31,30 @@ class Connection:
     themselves: ``events_<source>`` and ``rejected_<source>``; ``late_events``; ``drift``: by how much each recomputed hour changed, one row per
     measure and cause; ``quality``: what each audit found, one row per hour and expectation; ``publications``: one row for each time that an hour of a
     metric was published; and ``<metric>_staged``: what a recompute gave for the hours that did not pass their audit. The snapshot is taken when the
-    connection is opened, and again by ``refresh``. A ``strict`` one refuses answers that rest on hours that are missing, stale or blocked.
+    connection is opened, and again by ``refresh``; or it is the one ``as_of`` a token or a time (ISO text), for good. A ``strict`` one refuses
+    answers that rest on hours that are missing, stale or blocked.
     """
 
-    def __init__(self, project: Project, clock: Clock = wall_clock, strict: bool = False) -> None:
+    def __init__(self, project: Project, clock: Clock = wall_clock, strict: bool = False, as_of: str | None = None) -> None:
         self.project = project
         self.strict = strict
+        self._as_of = as_of
         self._clock = clock
         self._open()
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """The result of one SELECT, as a DuckDB relation (``.fetchall()``, ``.df()``, ``.to_arrow_table()``…).
 
-        Raises UsageError when the query is not one SELECT, or names what is not there; WeakAnswerError when the connection is ``strict`` and the
-        answer rests on hours that are missing, stale or blocked.
+        Raises UsageError when the query is not one SELECT, names what is not there, or rests on what is no longer kept of an earlier time;
+        WeakAnswerError when the connection is ``strict`` and the answer rests on hours that are missing, stale or blocked.
         """
         with self.explaining(query):
             self._check(query)
             result = self._duckdb.sql(query)
         if self.strict:
             refuse_weak(self.states(query))
+        if gone := forgotten(self.snapshot):
+            refuse_forgotten(self.states(query), gone)
         return result
 
     def copy(self, query: str, path: str, options: str) -> None:
@@ -128,7 +133,9 @@ class Connection:
 
     def _open(self) -> None:
         self.taken = self._clock()
-        self.snapshot: Snapshot = take_snapshot(self.project)
+        self.snapshot: Snapshot = (
+            take_snapshot(self.project) if self._as_of is None else snapshot_at(self.project, token_of(self.project, self._as_of))
+        )
         self._duckdb = open_duckdb()
         self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
         install_sketch_functions(self._duckdb)
@@ -136,12 +143,13 @@ class Connection:
             self._duckdb.execute(statement)
 
 
-def connect(project: str | Path | Project, workspace: str | Path | None = None, *, strict: bool = False) -> Connection:
+def connect(project: str | Path | Project, workspace: str | Path | None = None, *, strict: bool = False, as_of: str | None = None) -> Connection:
     """Open a project (its folder, or a Project) for queries; needs neither Spark nor Java.
 
     ``workspace`` is where its tables lie, if not where the settings say; ``strict`` refuses answers that rest on hours that are missing, stale or
-    blocked. Raises DeclarationError, TableError.
+    blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it says otherwise). Raises DeclarationError, TableError,
+    and UsageError when there is no answer of that time, or not any more.
     """
     if not isinstance(project, Project):
         project = load_project(Path(project), workspace=Path(workspace) if workspace else None)
-    return Connection(project, strict=strict)
+    return Connection(project, strict=strict, as_of=as_of)

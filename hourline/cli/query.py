@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
+from hourline.cli.options import AsOf, Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline.errors import UsageError
 
@@ -35,6 +35,7 @@ def query(
     format: Annotated[ResultFormat, typer.Option("--format", "-f", help="How to print the result.")] = ResultFormat.TABLE,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, instead of standard output.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing, stale or blocked.")] = False,
+    as_of: AsOf = None,
 ) -> None:
     """Query the merged results: final where an hour is covered, provisional where it is not."""
     if format is ResultFormat.TABLE and output:
@@ -44,7 +45,7 @@ def query(
     from serving_layer.basis import in_words
     from serving_layer.output import fetch, write
 
-    with connect(declared, strict=strict) as connection:
+    with connect(declared, strict=strict, as_of=as_of) as connection:
         if format is ResultFormat.TABLE:
             result = fetch(connection, sql)
             say_table(result.columns, result.rows, right=result.numbers)
