@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from hourline.cli import airflow, backfill, changes, declare, export, import_files, layers, maintain, quality, query, reset, script, stack
+from hourline.cli import airflow, backfill, changes, declare, export, import_files, layers, maintain, quality, query, reset, script, shell, stack
 from hourline.errors import HourlineError, UsageError
 
 TEMPORARY = 75
@@ -34,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (declare, stack, airflow, layers, backfill, import_files, maintain, reset, quality, query, script, export, changes):
+for commands in (declare, stack, airflow, layers, backfill, import_files, maintain, reset, quality, query, shell, script, export, changes):
     commands.register(app)
 
 
