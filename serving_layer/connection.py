@@ -103,6 +103,13 @@ class Connection:
         """By which any DuckDB with the delta extension gets the same tables and views, at this snapshot; comments say what it cannot have."""
         return [*self._attaching, *views_sql(self._duckdb, self.project, self.snapshot, functions=False)]
 
+    @property
+    def moment(self) -> str:
+        """Of when the answers are, in words: the last publication, and how far each source has come."""
+        publication = self.snapshot.publication
+        read = [f"{name} up to sequence {known.sequence}" for name, known in self.snapshot.progress.items()]
+        return "; ".join([f"publication {publication}" if publication >= 0 else "before the first publication", *read])
+
     def refresh(self) -> None:
         """Read from now on at the newest snapshot."""
         self._duckdb.close()

@@ -10,11 +10,8 @@ _SECRETS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "
 
 def script(connection: Connection) -> str:
     """Statements for a fresh DuckDB: the views of ``connection``, at its snapshot. Of ``storage_options`` it has the names, never the values."""
-    known = connection.snapshot.progress
-    sequences = ", ".join(f"{name} up to sequence {progress.sequence}" for name, progress in known.items()) or "nothing has been read yet"
-    publications = f"publication {connection.snapshot.publication}" if connection.snapshot.publication >= 0 else "nothing published yet"
     header = [
-        f"-- The views of {connection.project.name} as of {publications}; {sequences}.",
+        f"-- The views of {connection.project.name} as of {connection.moment}.",
         f"-- For a fresh DuckDB 1.5, such as `duckdb -init FILE`. It works for {KEPT_HOURS} hours at least; then print it anew.",
         *_secrets(connection),
     ]
