@@ -120,11 +120,11 @@ def _conditions(select: Node) -> dict[int, list[Node]]:
     tables, joins = _joined(select["from_table"])
     if any(join["join_type"] != "INNER" or join["ref_type"] not in ("REGULAR", "CROSS") for join in joins):
         return {}
-    one_hour = all("hour" in join["using_columns"] for join in joins)
     conditions = list(_conjuncts(select["where_clause"]))
     narrowed = {}
     for table in tables:
-        names = [[(table["alias"] or table["table_name"]).casefold(), "hour"], *([["hour"]] if one_hour else [])]
+        # Every metric has an hour: alone, the word is the only one's, or that of all joined by it, or else DuckDB calls it ambiguous.
+        names = [["hour"], [(table["alias"] or table["table_name"]).casefold(), "hour"]]
         if not table["column_name_alias"]:
             narrowed[id(table)] = [_on_hour(condition) for condition in conditions if _is_about(condition, names)]
     return narrowed

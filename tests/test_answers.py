@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stack_project import write_project
 
 import serving_layer
+from batch_layer.publish import Publication
 from hourline.answer_token import AnswerToken
 from hourline.cli import run
 from hourline.errors import UsageError, WeakAnswerError
@@ -69,6 +70,14 @@ def test_publications_tell_each_time_that_an_hour_was_published(tables: BareTabl
     ]
 
 
+def test_a_declaration_that_takes_over_publishes_hours_with_the_cuts_that_they_had(tables: BareTables) -> None:
+    with serving_layer.connect(tables.project) as connection:
+        taking_over = "SELECT * REPLACE (9 AS publication, 9 AS cut) FROM hourline.all_drift WHERE publication = 1"
+        connection.database.execute(f"CREATE OR REPLACE VIEW hourline.drift AS FROM hourline.all_drift UNION ALL {taking_over}")
+        told = connection.sql("SELECT publication, hour, cut FROM publications WHERE metric = 'totals' AND current ORDER BY ALL").fetchall()
+    assert told == [(9, hour(0), 1), (9, hour(1), 2), (9, hour(2), 1)]
+
+
 def test_the_same_state_of_the_tables_has_the_same_token_and_another_one_another(tmp_path: Path) -> None:
     tables = BareTables(tmp_path, hours=[0, 1])
     tables.start()
@@ -79,6 +88,9 @@ def test_the_same_state_of_the_tables_has_the_same_token_and_another_one_another
             return connection.token
 
     tokens = [token()]
+    Publication(tables.project, TILINGS)  # makes coverage, empty
+    with serving_layer.connect(tables.project) as connection:
+        assert AnswerToken.of(connection.snapshot) == AnswerToken.parse(tokens[0])
     steps: list[Callable[[], None]] = [lambda: tables.micro_batch(1), lambda: tables.publish(0)]
     for step in (*steps, *steps):
         step()
