@@ -14,7 +14,7 @@ import pyarrow as pa
 import serving_layer
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
-from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline.declarations import BatchSettings, EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import SPEED_WRITER
 from hourline.tables import open_table
@@ -44,7 +44,9 @@ class BareTables:
     """
 
     def __init__(self, folder: Path, hours: list[int]) -> None:
-        self.project = Project(folder, Settings(), {"clicks": SOURCE}, METRICS)
+        # What only an older answer needs is deleted, too, as if answers had been given long ago.
+        settings = Settings(batch=BatchSettings(answers_kept=timedelta(0)))
+        self.project = Project(folder, settings, {"clicks": SOURCE}, METRICS)
         self.layout = Layout.of(self.project)
         self.hours = hours
 

@@ -35,6 +35,7 @@ def answers(tables: BareTables, as_of: str | None = None) -> Answers:
 def told(tmp_path: Path) -> tuple[BareTables, Told]:
     """Tables with a history of micro-batches, publications and upkeep, and what was answered in between."""
     tables = BareTables(tmp_path, HOURS)
+    tables.project = replace(tables.project, settings=Settings())
     tables.start()
     found = []
 

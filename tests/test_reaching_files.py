@@ -88,7 +88,7 @@ def scans(connection: Connection, query: str) -> dict[str, list[dict[str, Any]]]
     def visit(node: dict[str, Any]) -> None:
         if table := node.get("extra_info", {}).get("Table"):
             info = {"filters": str(node["extra_info"].get("Filters", "")), "rows": node["operator_cardinality"]}
-            found.setdefault(table.split("_")[1], []).append(info)
+            found.setdefault(table.removeprefix("_").partition("_")[0], []).append(info)
         for child in node.get("children", []):
             visit(child)
 

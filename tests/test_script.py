@@ -103,7 +103,7 @@ def test_what_needs_sketches_is_left_out_and_a_comment_says_so(tmp_path: Path, m
         assert connection.sql("SELECT n, people FROM visits ORDER BY hour").fetchall() == [(2, 2), (3, 3)]
         printed = script(connection)
         plain = plain_duckdb(printed)
-        assert views(connection.database) - views(plain) == {"people", "people_states", "people_staged"}
+        assert views(connection.database) - views(plain) == {"people", "people_states", "people_final", "people_provisional", "people_staged"}
         for view in views(plain):
             without = ["people"] if view.startswith("visits") else []
             assert contents(plain, view) == contents(connection.database, view, without), view
