@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -101,7 +102,11 @@ class Scheduled:
 
 
 def has_java(pid: int) -> bool:
-    return any(b"java" in Path(f"/proc/{one}/cmdline").read_bytes().partition(b"\0")[0] for one in descendants(pid) if alive([one]))
+    for one in descendants(pid):
+        with suppress(OSError):  # it has just ended
+            if b"java" in Path(f"/proc/{one}/cmdline").read_bytes().partition(b"\0")[0]:
+                return True
+    return False
 
 
 @pytest.fixture
