@@ -143,13 +143,13 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             if hour == 2:
                 kill(scheduled, scheduled.another_recompute(before))
             if hour == 3:
+                assert "blocked" in scheduled.covered().values()
+                expect(stack.root, "north, south, west, nowhere")
                 day = f"{parcels.BEGIN:%Y-%m-%d}T00:00:00Z"
                 scheduled.api.post("backfills", {"dag_id": scheduled.dag("backfill"), "from_date": day, "to_date": day, "max_active_runs": 1})
                 scheduled.another_recompute(before)
                 os.kill(scheduled.part("scheduler"), signal.SIGKILL)
             wait_for(partial(is_covered, scheduled, hour), f"hour {hour} was not published")
-        assert "blocked" in scheduled.covered().values()
-        expect(stack.root, "north, south, west, nowhere")
         wait_for(lambda: set(scheduled.covered().values()) == {"final"}, "the blocked hour was not tried again")
         wait_for(lambda: scheduled.runs("backfill", "success"), "the backfill did not come to its end")
         assert scheduled.runs("hourly_recompute", "failed"), "the run whose hour was blocked"
