@@ -4,6 +4,8 @@ import os
 import resource
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -98,6 +100,16 @@ def test_nothing_is_overwritten_unasked_and_a_folder_only_if_it_is_an_export(tab
         check_target(folder, "parquet", overwrite=True)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C does what it does in a terminal, also where tests run in the background, which ignores it."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_ctrl_c_leaves_what_was_there_and_nothing_else(form: Format, tables: BareTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "exports" / "x"
@@ -109,7 +121,7 @@ def test_ctrl_c_leaves_what_was_there_and_nothing_else(form: Format, tables: Bar
         wait_until(lambda: any(target.parent.glob(".x-*/new*")), "it has not begun")
         os.kill(os.getpid(), signal.SIGINT)
 
-    with serving_layer.connect(tables.project) as connection:
+    with interruptible(), serving_layer.connect(tables.project) as connection:
         pressing = threading.Thread(target=press)
         pressing.start()
         with pytest.raises((KeyboardInterrupt, RuntimeError)):

@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,7 +50,12 @@ class Terminal:
     def __init__(self, tables: BareTables, folder: Path) -> None:
         self.unseen = ""
         self.master, slave = pty.openpty()
-        self.process = subprocess.Popen(command(tables), env=environment(folder), pass_fds=[slave], preexec_fn=lambda: os.login_tty(slave))  # noqa: PLW1509 (no other thread runs)
+
+        def in_terminal() -> None:
+            os.login_tty(slave)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # which whoever runs tests in the background may have ignored
+
+        self.process = subprocess.Popen(command(tables), env=environment(folder), pass_fds=[slave], preexec_fn=in_terminal)  # noqa: PLW1509 (no other thread runs)
         os.close(slave)
 
     def type(self, text: str) -> None:
