@@ -53,7 +53,7 @@ class Connection:
             result = self._duckdb.sql(query)
         if self.strict:
             refuse_weak(self.states(query))
-        if gone := forgotten(self.snapshot):
+        if self._as_of is not None and (gone := forgotten(self.snapshot)):
             refuse_forgotten(self.states(query), gone)
         return result
 
