@@ -4,9 +4,9 @@ Each table has a turn of its own, so the hourly recompute waits for one of them 
 once a row of coverage names it: a row without an hour, since the rows of the hours say in which version each was *recomputed*, by which backfills go.
 Whoever is killed between the two leaves an unpublished version, which the next publication or compaction restores away.
 
-A vacuum spares every version that coverage names, or has named within the time that a query may take: a file of a blocked hour's staged rows may have
-been out of date for weeks when the hour is mended, and a reader is at it still. The log stays whole: pinned versions, and version 0 of final, are
-read by it.
+A vacuum spares every version that coverage names, or has named within the time that a query may take, or an answer can be repeated: a file of a
+blocked hour's staged rows may have been out of date for weeks when the hour is mended, and a reader is at it still. The log stays whole: pinned
+versions, and version 0 of final, are read by it.
 """
 
 from collections.abc import Callable, Iterator
@@ -178,16 +178,17 @@ class Maintenance:
         return count, old
 
     def _in_use(self) -> list[pa.Table]:
-        """What coverage says now, and whatever it said within the time that a query may take."""
+        """What coverage says now, and whatever it said since the oldest answer that can be repeated."""
         for version in self._versions_in_use():
             if version not in self._known:
                 self._known[version] = self._rows(self._open(self._layout.coverage, version))
         return [self._known[version] for version in self._versions_in_use()]
 
     def _versions_in_use(self) -> list[int]:
-        """The versions of coverage that were the newest one at some time within ``kept_hours``."""
+        """The versions of coverage that were the newest one at some time within ``kept_hours``, or ``batch.answers_kept``."""
         commits = self._open(self._layout.coverage).history()  # the newest first
-        oldest = (wall_clock() - timedelta(hours=self.kept_hours)).timestamp() * 1000
+        kept = max(timedelta(hours=self.kept_hours), self.project.settings.batch.answers_kept)
+        oldest = (wall_clock() - kept).timestamp() * 1000
         recent = sum(commit["timestamp"] > oldest for commit in commits)
         return [commit["version"] for commit in commits[: recent + 1]]
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import duckdb
 import duckdb_extension_delta
+import pyarrow as pa
 
 from hourline.declarations import Project
 from hourline.hour_states import late_sql, metric_hours_sql, source_hours_sql
 from hourline.hours import Clock, wall_clock
-from hourline.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
+from hourline.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import MetricTables, Snapshot, take_snapshot
 from hourline.tables import exists
 
@@ -23,6 +24,8 @@ _NO_HOURS = """
            NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late, NULL::BIGINT AS cut, NULL::BOOLEAN AS settled,
            NULL::BIGINT AS blocked_cut, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh
     WHERE false"""
+
+_TYPES = {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", TIMESTAMP: "TIMESTAMPTZ"}
 
 
 @contextmanager
@@ -47,61 +50,98 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, now: datetime) -> None:
-    """Attach the snapshot's tables and make the views below in schema ``hourline``; ``now`` (UTC) settles hours that go by wall time.
+def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, now: datetime) -> list[str]:
+    """Attach the snapshot's tables, by the statements of ``tables_sql``, which are returned."""
+    statements = tables_sql(project, snapshot, now)
+    for statement in statements:
+        connection.execute(statement)
+    return statements
+
+
+def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]:
+    """The statements that attach the snapshot's tables and make the views below in schema ``hourline``, for any DuckDB that has the delta extension.
+
+    ``now`` (UTC) settles hours that go by wall time.
 
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned), ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``: the newest rows, also beyond the snapshot's progress
     - ``source_hours_<source>``: hour, events, late, clock, settled
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
-    - ``metric_hours``: see ``metric_hours_sql``
+    - ``hours_<metric>_<declaration>``: see ``metric_hours_sql``; ``metric_hours``: all of these together
     - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cut`` (absent, if there are none)
     """
     layout = Layout.of(project)
-    connection.execute("CREATE SCHEMA hourline")
-    connection.register("_coverage", snapshot.coverage)
-    connection.execute("CREATE VIEW hourline.coverage AS FROM _coverage")
+    statements = ["CREATE SCHEMA hourline"]
+    coverage = _no_rows(COVERAGE_SCHEMA)
+    if snapshot.publication >= 0:
+        statements.append(_attach_sql("coverage", layout.coverage, snapshot.publication))
+        coverage += " UNION ALL BY NAME FROM _coverage"
+    # A table, since nearly every query reads it, and most of them several times.
+    statements.append(f"CREATE TABLE hourline.coverage AS {coverage}")
     for source in project.sources.values():
         if known := snapshot.progress.get(source.name):
-            _attach(connection, f"progress_{source.name}", layout.progress(source), known.version)
-            connection.execute(f"CREATE VIEW hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}")
-            connection.execute(f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}")
-            _attach(connection, f"events_{source.name}", layout.events(source))
-            _attach(connection, f"rejected_{source.name}", layout.rejected(source))
+            statements += [
+                *_attached(f"progress_{source.name}", layout.progress(source), known.version),
+                f"CREATE VIEW hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}",
+                f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}",
+                *_attached(f"events_{source.name}", layout.events(source)),
+                *_attached(f"rejected_{source.name}", layout.rejected(source)),
+            ]
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
+        rows = _no_rows(schema)
         if exists(uri, layout.storage_options):
             # Its rows are only ever added to; those of a publication that did not come about have a number that none has reached.
-            _attach(connection, f"all_{kept}", uri)
-            connection.execute(f"CREATE VIEW hourline.{kept} AS FROM hourline.all_{kept} WHERE publication <= {snapshot.publication}")
-        else:
-            connection.register(f"_{kept}", schema.empty_table())
-            connection.execute(f"CREATE VIEW hourline.{kept} AS FROM _{kept}")
+            statements.append(_attach_sql(kept, uri))
+            rows += f" UNION ALL BY NAME SELECT * FROM _{kept} WHERE publication <= {snapshot.publication}"
+        statements.append(f"CREATE VIEW hourline.{kept} AS {rows}")
     parts = [_NO_HOURS]
     for tables in snapshot.metrics:
-        _attach(connection, f"provisional_{tables.name}", layout.provisional(tables.source, tables.metric), tables.provisional)
+        statements += _attached(f"provisional_{tables.name}", layout.provisional(tables.source, tables.metric), tables.provisional)
         if tables.final is not None:
-            _attach(connection, f"final_{tables.name}", layout.final(tables.source, tables.metric), tables.final)
-        _attach_staged(connection, layout, tables, snapshot)
-        parts.append(metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence))
-    connection.execute(f"CREATE VIEW hourline.metric_hours AS {' UNION ALL '.join(f'({part})' for part in parts)}")
+            statements += _attached(f"final_{tables.name}", layout.final(tables.source, tables.metric), tables.final)
+        statements += _staged_sql(layout, tables, snapshot)
+        hours = metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence)
+        statements.append(f"CREATE VIEW hourline.hours_{tables.name} AS {hours}")
+        parts.append(f"FROM hourline.hours_{tables.name}")
+    statements.append(f"CREATE VIEW hourline.metric_hours AS {' UNION ALL '.join(f'({part})' for part in parts)}")
+    return statements
 
 
-def _attach_staged(connection: duckdb.DuckDBPyConnection, layout: Layout, tables: MetricTables, snapshot: Snapshot) -> None:
+def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> list[str]:
     """Each blocked hour at the version of the staged table that holds its rows: one that was staged later may not have come to its end."""
     named = f"metric = '{tables.metric.name}' AND declaration = '{tables.declaration}'"
-    marks = f"SELECT hour, staged, blocked_cut FROM hourline.coverage WHERE {named} AND staged IS NOT NULL"
+    statements: list[str] = []
     parts = []
-    for (version,) in connection.execute(f"SELECT DISTINCT staged FROM ({marks}) ORDER BY staged").fetchall():
+    for version in tables.staged_versions(snapshot.coverage):
         name = f"staged_{tables.name}_{version}"
-        _attach(connection, name, layout.staged(tables.source, tables.metric), version)
-        parts.append(f"SELECT s.*, m.blocked_cut AS cut FROM hourline.{name} s JOIN ({marks} AND staged = {version}) m USING (hour)")
+        statements += _attached(name, layout.staged(tables.source, tables.metric), version)
+        marks = f"SELECT hour, blocked_cut FROM hourline.coverage WHERE {named} AND staged = {version}"
+        parts.append(f"SELECT s.*, m.blocked_cut AS cut FROM hourline.{name} s JOIN ({marks}) m USING (hour)")
     if parts:
-        connection.execute(f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}")
+        statements.append(f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}")
+    return statements
 
 
-def _attach(connection: duckdb.DuckDBPyConnection, name: str, uri: str, version: int | None = None) -> None:
+def _attached(name: str, uri: str, version: int | None = None) -> list[str]:
+    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS FROM _{name}"]
+
+
+def _attach_sql(name: str, uri: str, version: int | None = None) -> str:
     quoted = uri.replace("'", "''")
     pinned = "" if version is None else f", VERSION {version}"
-    connection.execute(f"ATTACH '{quoted}' AS _{name} (TYPE delta, PIN_SNAPSHOT{pinned})")
-    connection.execute(f"CREATE VIEW hourline.{name} AS FROM _{name}")
+    return f"ATTACH '{quoted}' AS _{name} (TYPE delta, PIN_SNAPSHOT{pinned})"
+
+
+def _no_rows(schema: pa.Schema) -> str:
+    """A query for no rows, with the columns of ``schema``; an older table may have fewer, and before the first publication there is none."""
+    return f"SELECT {', '.join(f'NULL::{_type(field.type)} AS {field.name}' for field in schema)} WHERE false"
+
+
+def _type(arrow: pa.DataType) -> str:
+    """DuckDB's name of a type of the layout's."""
+    if pa.types.is_list(arrow):
+        return f"{_type(arrow.value_type)}[]"
+    if pa.types.is_struct(arrow):
+        return f"STRUCT({', '.join(f'{field.name} {_type(field.type)}' for field in arrow)})"
+    return _TYPES[arrow]

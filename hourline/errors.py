@@ -8,6 +8,7 @@
     ├── ConflictError             somebody else writes here: a lease is held, a commit was not made on the expected version
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
+    ├── WeakAnswerError           a strict answer would rest on hours that are missing, stale or blocked
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
 The command line prints the sentence and exits with status 1 (2 for UsageError; 75, the EX_TEMPFAIL of sysexits.h, for one that trying again may
@@ -59,6 +60,10 @@ class SparkError(HourlineError):
     """A Spark job failed; for lack of memory or disk, for example."""
 
     retryable = True
+
+
+class WeakAnswerError(HourlineError):
+    """A strict answer would rest on hours that are missing, stale or blocked."""
 
 
 class TableError(HourlineError):

@@ -73,6 +73,11 @@ def merges(name: str, measure: Measure, stored: Mapping[str, str]) -> dict[str, 
     return {column: f"sum({quoted(column)})::BIGINT" if stored[column] == "BIGINT" else f"sum({quoted(column)})" for column in columns}
 
 
+def needs_functions(measure: Measure) -> bool:
+    """Whether its merge and finished value need the functions of sketches.py, which a DuckDB outside Python has not."""
+    return measure.kind == "distinct"
+
+
 def finished(name: str, measure: Measure) -> str:
     """DuckDB SQL for the finished value, over merged states."""
     match measure.kind:

@@ -3,7 +3,8 @@
 merged(h) = final(h), if h is covered   ⊕   provisional(h) where cut(h) < sequence ≤ s
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
 
 import duckdb
 
@@ -11,37 +12,42 @@ from hourline.declarations import Metric
 from hourline.measures import finished, merges, quoted
 from hourline.snapshot import MetricTables
 
+Layer = Literal["final", "provisional"]
+LAYERS: tuple[Layer, ...] = ("final", "provisional")
+
 
 def stored_types(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> dict[str, str]:
     """The DuckDB type of each column of the provisional table, as attached by database.py."""
     return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE hourline.provisional_{tables.name}").fetchall()}
 
 
-def counted_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int) -> str:
-    """A query: hour, the dimensions, state columns, state, sequence (null: final) — every row of both layers that counts at progress ``sequence``.
+def counted_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int, layers: Collection[Layer] = LAYERS) -> str:
+    """A query: hour, the dimensions, state columns, state, sequence (null: final) — every row of ``layers`` that counts at progress ``sequence``.
 
-    Reads the provisional and final tables of one declaration, as attached by database.py, and ``hourline.metric_hours``. Hours that are missing are
-    left out: an answer for them would be a part of the truth.
+    Reads the provisional and final tables of one declaration and its hours, as attached by database.py. Hours that are missing are left
+    out: an answer for them would be a part of the truth.
     """
     metric = tables.metric
     columns = ", ".join(f"t.{quoted(name)}" for name in ["hour", *metric.dimensions, *_aggregates(metric, stored)])
-    parts = [
-        f"SELECT {columns}, h.state, t.sequence FROM hourline.provisional_{tables.name} t JOIN hours h USING (hour) "
-        f"WHERE t.sequence <= {sequence} AND t.sequence >= {tables.born} AND t.sequence > coalesce(h.cut, -1)"
-    ]
-    if tables.final is not None:
+    above = f"t.sequence <= {sequence} AND t.sequence >= {tables.born} AND t.sequence > coalesce(h.cut, -1)"
+    if "provisional" not in layers:
+        above = "false"  # which keeps the columns
+    parts = [f"SELECT {columns}, h.state, t.sequence FROM hourline.provisional_{tables.name} t JOIN hours h USING (hour) WHERE {above}"]
+    if tables.final is not None and "final" in layers:
         parts.append(f"SELECT {columns}, h.state, NULL FROM hourline.final_{tables.name} t JOIN hours h USING (hour) WHERE h.cut IS NOT NULL")
     return f"""
-        WITH hours AS (SELECT hour, cut, state FROM hourline.metric_hours
-            WHERE metric = '{metric.name}' AND declaration = '{tables.declaration}' AND state <> 'missing')
+        WITH hours AS (SELECT hour, cut, state FROM hourline.hours_{tables.name} WHERE state <> 'missing')
         {" UNION ALL ".join(parts)}"""
 
 
-def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int) -> str:
-    """A query: hour, the dimensions, merged state columns, state. ``stored`` as ``stored_types`` gives it, ``sequence`` is the progress read at."""
+def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int, layers: Collection[Layer] = LAYERS) -> str:
+    """A query: hour, the dimensions, merged state columns, state. ``stored`` as ``stored_types`` gives it, ``sequence`` is the progress read at.
+
+    Of one of the ``layers``, it gives what that layer alone contributes; the state is the hour's in any case.
+    """
     keys = ", ".join(["hour", *map(quoted, tables.metric.dimensions)])
     merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in _aggregates(tables.metric, stored).items())
-    return f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({counted_states_sql(tables, stored, sequence)}) GROUP BY {keys}"
+    return f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({counted_states_sql(tables, stored, sequence, layers)}) GROUP BY {keys}"
 
 
 def finished_sql(metric: Metric, states: str) -> str:
@@ -59,7 +65,8 @@ def values_sql(metric: Metric, stored: Mapping[str, str], states: str, dimension
 
 
 def _aggregates(metric: Metric, stored: Mapping[str, str]) -> dict[str, str]:
+    """Of the columns that ``stored`` names."""
     aggregates: dict[str, str] = {}
     for name, measure in metric.measures.items():
-        aggregates |= merges(name, measure, stored)
+        aggregates |= {column: sql for column, sql in merges(name, measure, stored).items() if column in stored}
     return aggregates

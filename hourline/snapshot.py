@@ -47,6 +47,11 @@ class MetricTables(DeclaredMetric):
     served: bool = True
     """Whether answers come from this declaration."""
 
+    def staged_versions(self, coverage: pa.Table) -> list[int]:
+        """The versions of its staged table that hold the rows of blocked hours, by ``coverage``."""
+        rows = coverage.select(["metric", "declaration", "staged"]).to_pylist()
+        return sorted({r["staged"] for r in rows if (r["metric"], r["declaration"]) == (self.metric.name, self.declaration)} - {None})
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -90,12 +95,12 @@ def take_snapshot(project: Project) -> Snapshot:
     raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
 
 
-def read_coverage(project: Project) -> tuple[int, pa.Table]:
-    """Coverage's version, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was ever published."""
+def read_coverage(project: Project, version: int | None = None) -> tuple[int, pa.Table]:
+    """Coverage's version, the newest or a given one, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was ever published."""
     layout = Layout.of(project)
-    if not exists(layout.coverage, layout.storage_options):
+    if version == -1 or not exists(layout.coverage, layout.storage_options):
         return -1, COVERAGE_SCHEMA.empty_table()
-    table = open_table(layout.coverage, layout.storage_options)
+    table = open_table(layout.coverage, layout.storage_options, version)
     rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), table.to_pyarrow_table()], promote_options="default")  # an older one has fewer columns
     return table.version(), rows.cast(COVERAGE_SCHEMA)
 
@@ -119,6 +124,21 @@ def has_taken_over(coverage: pa.Table, metric: Metric, declaration: str, born: i
     own = pc.and_(pc.equal(coverage["metric"], metric.name), pc.equal(coverage["declaration"], declaration))
     cut = pc.max(coverage.filter(pc.and_(own, pc.is_null(coverage["hour"])))["cut"]).as_py()
     return cut is not None and cut >= born - 1
+
+
+def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[MetricTables]:
+    """The declarations of each metric, the older before the newer: at the version of final that coverage pins, and which of them is served."""
+    metrics: list[MetricTables] = []
+    for declarations in found:
+        served = ""
+        for tables in declarations:
+            whole = has_taken_over(coverage, tables.metric, tables.declaration, tables.born)
+            served = tables.declaration if whole else served or tables.declaration
+        metrics += [
+            replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
+            for tables in declarations
+        ]
+    return metrics
 
 
 def last_row(progress: DeltaTable) -> Mapping[str, Any]:
@@ -150,20 +170,11 @@ def _take(project: Project) -> tuple[Snapshot, bool]:
         if metric.source in opened
     ]
     publication, coverage = read_coverage(project)
-    metrics: list[MetricTables] = []
-    for declarations in found:
-        served = ""
-        for tables in declarations:
-            whole = has_taken_over(coverage, tables.metric, tables.declaration, tables.born)
-            served = tables.declaration if whole else served or tables.declaration
-        metrics += [
-            replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
-            for tables in declarations
-        ]
+    metrics = as_covered(found, coverage)
     for table in opened.values():
         table.update_incremental()
     overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in opened.items())
-    return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication), overtaken
 
 
 def _with_tables(project: Project, metric: Metric, written: Mapping[str, int], sequence: int) -> list[MetricTables]:
@@ -184,7 +195,8 @@ def _with_tables(project: Project, metric: Metric, written: Mapping[str, int], s
     return found
 
 
-def _of(coverage: pa.Table, metrics: Iterable[MetricTables]) -> pa.Table:
+def coverage_of(coverage: pa.Table, metrics: Iterable[MetricTables]) -> pa.Table:
+    """The rows of coverage that are about these."""
     names = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
     return coverage.filter(pc.is_in(names, pa.array([tables.name for tables in metrics], pa.string())))
 

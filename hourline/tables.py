@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileInfo, FileType, PyFileSystem
@@ -22,6 +22,9 @@ from hourline.layout import sql_timestamp
 
 # Files of this size are not compacted again: what is rewritten each time stays bounded.
 _FILE_BYTES = 32 * 1024 * 1024
+
+# A reader skips whole groups of rows by their least and greatest values: of a year in one file, a day is a few of these.
+_ROWS_IN_GROUP = 8192
 
 KEPT_HOURS = 2
 """The longest that a query may take: so long a reader goes on with the versions it began with, and nothing that they need is deleted."""
@@ -106,7 +109,7 @@ def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], write
 def overwrite(table: DeltaTable, rows: pa.Table, predicate: str | None, metadata: Mapping[str, Any]) -> None:
     """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. Raises ConflictError as ``append`` does."""
     with _step("overwrite", table):
-        write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=_commit(metadata))
+        write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=_commit(metadata), writer_properties=_grouped())
 
 
 def delete(table: DeltaTable, predicate: str, metadata: Mapping[str, Any]) -> None:
@@ -134,12 +137,18 @@ def compact(table: DeltaTable, by: str = "sequence") -> None:
         with _step("compact", table):
             predicate = f"{by} >= {first} AND {by} <= {last}"
             properties = _commit({"compacted": f"{first} to {last}"})
-            write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties)
+            write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties, writer_properties=_grouped())
 
 
 def compactable(table: DeltaTable, by: str = "sequence") -> int:
     """By how many files there would be less after ``compact``."""
     return sum(len(run) - 1 for run in _runs_of_small_files(table, by))
+
+
+def is_whole(table: DeltaTable) -> bool:
+    """Whether all data files are there of the version that ``table`` stands on; a vacuum may have deleted some of an older one."""
+    files = PyFileSystem(DeltaStorageHandler.from_table(table._table)).get_file_info(pa.table(table.get_add_actions())["path"].to_pylist())
+    return all(file.type == FileType.File for file in files)
 
 
 def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
@@ -206,6 +215,10 @@ def _step(name: str, table: DeltaTable) -> Iterator[None]:
             f"another process has written to the table at {table.table_uri} since version {table.version()}; this one stops and changes nothing"
         ) from None
     failpoints.reached(f"after {place}")
+
+
+def _grouped() -> WriterProperties:
+    return WriterProperties(compression="SNAPPY", max_row_group_size=_ROWS_IN_GROUP)  # without a word, it would not compress
 
 
 def _commit(metadata: Mapping[str, Any], transactions: list[Transaction] | None = None) -> CommitProperties:

@@ -2,48 +2,60 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import duckdb
 
+from hourline.answer_token import AnswerToken
 from hourline.database import attach
 from hourline.database import connect as open_duckdb
 from hourline.declarations import Project, load_project
 from hourline.errors import UsageError
 from hourline.hours import Clock, wall_clock
+from hourline.past import forgotten, snapshot_at, token_of
 from hourline.sketches import install_sketch_functions
 from hourline.snapshot import Snapshot, take_snapshot
+from serving_layer.basis import HourState, refuse_forgotten, refuse_weak, states_of
 from serving_layer.mistakes import explain
-from serving_layer.views import create_views
+from serving_layer.views import views_sql
 
 
 class Connection:
     """A DuckDB connection on the merged results of one project, at one consistent snapshot of all its tables.
 
     Views: one per metric (``hour`` TIMESTAMPTZ in UTC, the dimensions, the finished measures, ``state``), ``<metric>_states`` (the same with
-    mergeable states, for roll-ups), ``hours``, the records themselves: ``events_<source>`` and ``rejected_<source>``; ``late_events``; ``drift``: by
-    how much each recomputed hour changed, one row per measure and cause; ``quality``: what each audit found, one row per hour and expectation; and
-    ``<metric>_staged``: what a recompute gave for the hours that did not pass their audit. The snapshot is taken when the connection is opened, and
-    again by ``refresh``.
+    mergeable states, for roll-ups), ``<metric>_final`` and ``<metric>_provisional`` (what each layer contributes to it), ``hours``, the records
+    themselves: ``events_<source>`` and ``rejected_<source>``; ``late_events``; ``drift``: by how much each recomputed hour changed, one row per
+    measure and cause; ``quality``: what each audit found, one row per hour and expectation; ``publications``: one row for each time that an hour of a
+    metric was published; and ``<metric>_staged``: what a recompute gave for the hours that did not pass their audit. The snapshot is taken when the
+    connection is opened, and again by ``refresh``; or it is the one ``as_of`` a token or a time (ISO text), for good. A ``strict`` one refuses
+    answers that rest on hours that are missing, stale or blocked.
     """
 
-    def __init__(self, project: Project, clock: Clock = wall_clock) -> None:
+    def __init__(self, project: Project, clock: Clock = wall_clock, strict: bool = False, as_of: str | None = None) -> None:
         self.project = project
+        self.strict = strict
+        self._as_of = as_of
         self._clock = clock
         self._open()
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """The result of one SELECT, as a DuckDB relation (``.fetchall()``, ``.df()``, ``.to_arrow_table()``…).
 
-        Raises UsageError when the query is not one SELECT, or names what is not there.
+        Raises UsageError when the query is not one SELECT, names what is not there, or rests on what is no longer kept of an earlier time;
+        WeakAnswerError when the connection is ``strict`` and the answer rests on hours that are missing, stale or blocked.
         """
         with self.explaining(query):
-            statements = self._duckdb.extract_statements(query)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
-            return self._duckdb.sql(query)
+            self._check(query)
+            result = self._duckdb.sql(query)
+        if self.strict:
+            refuse_weak(self.states(query))
+        if self._as_of is not None and (gone := forgotten(self.snapshot)):
+            refuse_forgotten(self.states(query), gone)
+        return result
 
     def copy(self, query: str, path: str, options: str) -> None:
         """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. Raises UsageError as ``sql`` does."""
@@ -51,6 +63,27 @@ class Connection:
         quoted = path.replace("'", "''")
         with self.explaining(query):
             self._duckdb.execute(f"COPY (FROM result) TO '{quoted}' ({options})")
+
+    def states(self, query: str) -> list[HourState]:
+        """Which hours (UTC) of which metrics the answer to ``query`` rests on, each with its state; by metric and hour.
+
+        Hours are narrowed down where the query does so plainly (see basis.py), else they are all hours of the metrics that it names. Raises
+        UsageError as ``sql`` does.
+        """
+        with self.explaining(query):
+            self._check(query)
+            return states_of(self._duckdb, query, [tables.metric.name for tables in self.snapshot.served])
+
+    @property
+    def token(self) -> str:
+        """What answers are as of: the publication, and the last sequence of each source, such as ``p12-flights.345``."""
+        return str(AnswerToken.of(self.snapshot))
+
+    @property
+    def views(self) -> list[str]:
+        """The names of all views, sorted."""
+        rows = self._duckdb.execute("SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY view_name").fetchall()
+        return [name for (name,) in rows if not name.startswith("_")]
 
     @contextmanager
     def explaining(self, query: str) -> Iterator[None]:
@@ -65,6 +98,18 @@ class Connection:
         """The DuckDB connection itself, for reports of the serving layer's own."""
         return self._duckdb
 
+    @property
+    def statements(self) -> list[str]:
+        """By which any DuckDB with the delta extension gets the same tables and views, at this snapshot; comments say what it cannot have."""
+        return [*self._attaching, *views_sql(self._duckdb, self.project, self.snapshot, functions=False)]
+
+    @property
+    def moment(self) -> str:
+        """Of when the answers are, in words: the last publication, and how far each source has come."""
+        publication = self.snapshot.publication
+        read = [f"{name} up to sequence {known.sequence}" for name, known in self.snapshot.progress.items()]
+        return "; ".join([f"publication {publication}" if publication >= 0 else "before the first publication", *read])
+
     def refresh(self) -> None:
         """Read from now on at the newest snapshot."""
         self._duckdb.close()
@@ -74,25 +119,44 @@ class Connection:
         """Release the tables."""
         self._duckdb.close()
 
+    def __repr__(self) -> str:
+        return f"<{self.project.name} as of {self.token}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        views = " ".join(f"<code>{name}</code>" for name in self.views)
+        return f"<p><b>{escape(self.project.name)}</b> as of <code>{self.token}</code></p><p>{views}</p>"
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    def _check(self, query: str) -> None:
+        statements = self._duckdb.extract_statements(query)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
+
     def _open(self) -> None:
-        self.snapshot: Snapshot = take_snapshot(self.project)
+        self.taken = self._clock()
+        self.snapshot: Snapshot = (
+            take_snapshot(self.project) if self._as_of is None else snapshot_at(self.project, token_of(self.project, self._as_of))
+        )
         self._duckdb = open_duckdb()
-        attach(self._duckdb, self.project, self.snapshot, self._clock())
+        self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
         install_sketch_functions(self._duckdb)
-        create_views(self._duckdb, self.project, self.snapshot)
+        for statement in views_sql(self._duckdb, self.project, self.snapshot):
+            self._duckdb.execute(statement)
 
 
-def connect(project: str | Path | Project, workspace: str | Path | None = None) -> Connection:
+def connect(project: str | Path | Project, workspace: str | Path | None = None, *, strict: bool = False, as_of: str | None = None) -> Connection:
     """Open a project (its folder, or a Project) for queries; needs neither Spark nor Java.
 
-    ``workspace`` is where its tables lie, if not where the settings say. Raises DeclarationError, TableError.
+    ``workspace`` is where its tables lie, if not where the settings say; ``strict`` refuses answers that rest on hours that are missing, stale or
+    blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it says otherwise). Raises DeclarationError, TableError,
+    and UsageError when there is no answer of that time, or not any more.
     """
-    if isinstance(project, Project):
-        return Connection(project)
-    return Connection(load_project(Path(project), workspace=Path(workspace) if workspace else None))
+    if not isinstance(project, Project):
+        project = load_project(Path(project), workspace=Path(workspace) if workspace else None)
+    return Connection(project, strict=strict, as_of=as_of)

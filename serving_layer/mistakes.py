@@ -8,6 +8,8 @@ from hourline.declarations import Project
 from hourline.errors import did_you_mean
 from hourline.snapshot import Snapshot
 
+_VIEWS = ("hours", "late_events", "drift", "quality", "publications")
+
 
 def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapshot) -> str:
     """What is wrong with ``query``."""
@@ -15,9 +17,9 @@ def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapsho
     if table := re.search(r"Table with name (\S+) does not exist", text):
         there = {tables.metric.name for tables in snapshot.served}
         if table[1] in project.metrics and table[1] not in there:
-            return f"metric '{table[1]}' has no tables yet; `hourline speed` (or `hourline up`) makes them when it starts"
+            return without_tables(table[1])
         records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")]
-        return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, 'hours', *records])}"
+        return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
         # DuckDB offers the nearest few; who looks for a measure wants to see them all.
         named = [tables.metric for tables in snapshot.served if re.search(rf"\b{tables.metric.name}\b", query)]
@@ -26,3 +28,8 @@ def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapsho
         return f"there is no column '{column[1]}'{did_you_mean(column[1], candidates)}"
     kind, _, rest = text.partition(": ")
     return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}"
+
+
+def without_tables(metric: str) -> str:
+    """What is wrong with a metric that is declared, and that no speed layer has started with yet."""
+    return f"metric '{metric}' has no tables yet; `hourline speed` (or `hourline up`) makes them when it starts"

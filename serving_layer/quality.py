@@ -43,6 +43,8 @@ class AuditedHour(BaseModel):
     metric: str
     outcome: Literal["blocked", "accepted", "warned", "passed", "superseded"]
     """superseded: it did not pass, and a later audit, or another declaration of the metric, has taken its place."""
+    publication: int
+    """The number of the publication that it was made for."""
     audited: datetime
     cut: int
     """The sequence up to which the audited recompute counted."""
@@ -79,7 +81,7 @@ def quality_report(
     """
     newest = connection.sql("SELECT max(hour) FROM quality").fetchall()[0][0]
     since = None if newest is None or hour is not None else newest - timedelta(days=SHOWN_DAYS)
-    audits = _audits(connection, hour, metric, since)
+    audits = all_audits(connection, hour, metric, since)
     latest = [audit for audit in audits if audit.outcome != "superseded"]
     counts = {outcome: sum(audit.outcome == outcome for audit in latest) for outcome in ("blocked", "warned", "accepted", "passed")}
     if unsolved:
@@ -95,7 +97,8 @@ def quality_report(
     return QualityReport(audited=len(latest), **counts, since=since, hours=shown, site=str(index) if index.exists() else None)
 
 
-def _audits(connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None) -> list[AuditedHour]:
+def all_audits(connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None = None) -> list[AuditedHour]:
+    """All audits that are kept, also earlier ones: of ``hour``, or from ``since`` on; of all metrics, or of ``metric``."""
     blocked = connection.snapshot.blocked
     chosen = ["true"]
     if hour is not None:
@@ -124,6 +127,7 @@ def _audits(connection: Connection, hour: datetime | None, metric: str | None, s
                 source=row["source"],
                 metric=row["metric"],
                 outcome="passed" if row["newest"] else "superseded",
+                publication=row["publication"],
                 audited=row["audited"],
                 cut=row["cut"],
                 expectations=0,

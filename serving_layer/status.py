@@ -80,8 +80,8 @@ def project_status(project: Project, last: int) -> ProjectStatus:
         found = rows.to_arrow_table().to_pylist()
         pages = _pages(connection, [row["hour"] for row in found])
         hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
-        changing = [_changing(connection, tables) for tables in connection.snapshot.served]
-    return ProjectStatus(project=project.name, speed=speed, sources=sources, changing=[item for item in changing if item], hours=hours)
+        waiting = [changing(connection, tables) for tables in connection.snapshot.served]
+    return ProjectStatus(project=project.name, speed=speed, sources=sources, changing=[item for item in waiting if item], hours=hours)
 
 
 def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, datetime], str]:
@@ -101,7 +101,8 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
     return {key: str(page) for key, page in addressed.items() if page.is_file()}
 
 
-def _changing(connection: Connection, served: MetricTables) -> ChangingMetric | None:
+def changing(connection: Connection, served: MetricTables) -> ChangingMetric | None:
+    """How far the metric is that is to take over from what is ``served``; None: there is none."""
     project, name = connection.project, served.metric.name
     current = declaration_hash(project.sources[served.source.name], project.metrics[name])
     if current == served.declaration:

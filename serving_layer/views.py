@@ -1,16 +1,20 @@
 """The views that people query, made from the snapshot's tables."""
 
+from collections.abc import Mapping
+
 import duckdb
 
-from hourline.declarations import Project
+from hourline.declarations import Metric, Project
 from hourline.hour_states import WEAKEST_FIRST
-from hourline.measures import quoted
-from hourline.merged import finished_sql, merged_states_sql, stored_types, values_sql
+from hourline.measures import needs_functions, quoted
+from hourline.merged import LAYERS, finished_sql, merged_states_sql, stored_types, values_sql
 from hourline.snapshot import MetricTables, Snapshot
 
 _DRIFT = """
     SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells, settled, provisional, final, cut, published
     FROM hourline.drift LEFT JOIN UNNEST(causes) AS known(c) ON true"""
+
+_WHY_ABSENT = "DuckDB alone cannot merge sketches; `hourline export` and `hourline query` give it"
 
 _NO_LATE_EVENTS = """
     SELECT NULL::VARCHAR AS source, NULL::TIMESTAMPTZ AS hour, NULL::TIMESTAMPTZ AS event_time, NULL::BIGINT AS late_seconds,
@@ -18,31 +22,80 @@ _NO_LATE_EVENTS = """
     WHERE false"""
 
 
-def create_views(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot) -> None:
-    """Create the views that ``Connection`` describes; the snapshot is attached already."""
+def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, functions: bool = True) -> list[str]:
+    """The statements that create the views which ``Connection`` describes; the snapshot is attached to ``connection`` already.
+
+    Without ``functions``, for a DuckDB that lacks those of sketches.py: measures that need them are left out, and a comment says so.
+    """
+    statements: list[str] = []
     for tables in snapshot.served:
-        metric = tables.metric
-        states = merged_states_sql(tables, stored_types(connection, tables), snapshot.progress[metric.source].sequence)
-        connection.execute(f"CREATE VIEW {metric.name}_states AS {states}")
-        connection.execute(f"CREATE VIEW {quoted(metric.name)} AS {finished_sql(metric, f'{metric.name}_states')}")
+        name = tables.metric.name
+        metric, stored = _computable(connection, tables, functions)
+        if not functions and metric != tables.metric:
+            absent = [name for name in tables.metric.measures if name not in metric.measures]
+            statements.append(f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}")
+        if metric.measures:
+            sequence = snapshot.progress[metric.source].sequence
+            statements.append(f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, sequence)}")
+            statements.append(f"CREATE VIEW {quoted(name)} AS {finished_sql(metric, f'{name}_states')}")
+            for layer in LAYERS:
+                of_layer = merged_states_sql(tables, stored, sequence, [layer])
+                statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
     for name, known in snapshot.progress.items():
         for view in (f"events_{name}", f"rejected_{name}"):
-            connection.execute(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
-    connection.execute(f"CREATE VIEW hours AS {_hours_sql(project, snapshot)}")
-    connection.execute(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
-    connection.execute(f"CREATE VIEW drift AS {_DRIFT}")
-    connection.execute("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
+            statements.append(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
+    statements.append(f"CREATE VIEW hours AS {_hours_sql(project, snapshot)}")
+    statements.append(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
+    statements.append(f"CREATE VIEW drift AS {_DRIFT}")
+    statements.append("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
+    statements.append(f"CREATE VIEW publications AS {_publications_sql(snapshot)}")
     for tables in snapshot.recomputed:
-        connection.execute(f"CREATE VIEW {tables.metric.name}_staged AS {_staged_sql(connection, tables)}")
+        metric, stored = _computable(connection, tables, functions)
+        if metric.measures:
+            statements.append(f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}")
+    return statements
 
 
-def _staged_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> str:
+def _computable(connection: duckdb.DuckDBPyConnection, tables: MetricTables, functions: bool) -> tuple[Metric, dict[str, str]]:
+    """The metric with those of its measures that can be computed, with or without ``functions``; and its stored columns but for the others'."""
+    metric, stored = tables.metric, stored_types(connection, tables)
+    if functions:
+        return metric, stored
+    absent = {name for name, measure in metric.measures.items() if needs_functions(measure)}
+    measures = {name: measure for name, measure in metric.measures.items() if name not in absent}
+    return metric.model_copy(update={"measures": measures}), {column: kind for column, kind in stored.items() if column not in absent}
+
+
+def _publications_sql(snapshot: Snapshot) -> str:
+    """publication, published, source, metric, hour, cut, current: one row for each time that an hour of a metric was published.
+
+    They are told by drift, which is kept for ever. What coverage alone knows (it was published before there was drift) has no number.
+    """
+    served = [tables.name for tables in snapshot.served]
+    return f"""
+        WITH told AS (
+            SELECT publication, any_value(published) AS published, source, metric, declaration, hour, any_value(cut) AS cut,
+                   row_number() OVER (PARTITION BY metric, declaration, hour ORDER BY publication DESC) = 1 AS newest
+            FROM hourline.drift GROUP BY publication, source, metric, declaration, hour
+        ), counting AS (
+            SELECT source, metric, declaration, hour, cut, published, true AS newest FROM hourline.coverage
+            WHERE hour IS NOT NULL AND cut IS NOT NULL AND list_contains({served}::VARCHAR[], metric || '_' || declaration)
+        )
+        -- A declaration that takes over does so with all of its hours, also those recomputed before, up to another cut.
+        SELECT publication, coalesce(t.published, c.published) AS published, source, metric, hour, coalesce(c.cut, t.cut) AS cut,
+               c.hour IS NOT NULL AS current
+        FROM told t FULL JOIN counting c USING (source, metric, declaration, hour, newest)"""
+
+
+def _staged_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str], snapshot: Snapshot) -> str:
     """hour, the dimensions, the finished measures, cut: what the last recompute of each blocked hour gave."""
-    staged = f"hourline.staged_{tables.name}"
-    found = connection.execute("SELECT 1 FROM duckdb_views() WHERE schema_name = 'hourline' AND view_name = ?", [f"staged_{tables.name}"]).fetchone()
     # Without any, its columns come from a table that is always there.
-    rows = f"FROM {staged}" if found else f"SELECT *, NULL::BIGINT AS cut FROM hourline.provisional_{tables.name} WHERE false"
-    values = values_sql(tables.metric, stored_types(connection, tables), rows, tables.metric.dimensions)
+    rows = (
+        f"FROM hourline.staged_{tables.name}"
+        if tables.staged_versions(snapshot.coverage)
+        else f"SELECT *, NULL::BIGINT AS cut FROM hourline.provisional_{tables.name} WHERE false"
+    )
+    values = values_sql(metric, stored, rows, metric.dimensions)
     return f"SELECT * FROM ({values}) LEFT JOIN (SELECT DISTINCT hour, cut FROM ({rows})) USING (hour)"
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import serving_layer
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
-from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline.declarations import BatchSettings, EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import SPEED_WRITER
 from hourline.tables import open_table
@@ -44,7 +44,9 @@ class BareTables:
     """
 
     def __init__(self, folder: Path, hours: list[int]) -> None:
-        self.project = Project(folder, Settings(), {"clicks": SOURCE}, METRICS)
+        # What only an older answer needs is deleted, too, as if answers had been given long ago.
+        settings = Settings(batch=BatchSettings(answers_kept=timedelta(0)))
+        self.project = Project(folder, settings, {"clicks": SOURCE}, METRICS)
         self.layout = Layout.of(self.project)
         self.hours = hours
 
@@ -92,7 +94,7 @@ class BareTables:
         counted = [number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers]
         chosen = [hour(number) for number in numbers]
         marks = {hour(number): "" for number in blocked}
-        drift = [HourDrift(chosen[0], "n", 1.0, 1.0, 1.0)]
+        drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
         computed = [(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table()) for tiling in tilings]
         staged = [replace(publication.stage(tiling, rows, chosen, cut), drift=drift, blocked=marks) for tiling, rows in computed]
         audit = {"audited": BASE, "source": "clicks", "severity": "fail"}
@@ -122,7 +124,7 @@ class BareTables:
             "metrics": self.ledger.metrics_row(),
             "clock": hour(max(self.hours[: self.offset + len(batch)])),
             "started": BASE,
-            "finished": BASE,
+            "finished": datetime.now(UTC),
         }
         return pa.Table.from_pylist([row], _PROGRESS)
 

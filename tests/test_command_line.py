@@ -89,6 +89,9 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["query", "DROP TABLE flow"], "exactly one SELECT"),
         (["query", "SELECT 1", "--output", "x.parquet"], "--format csv, json, jsonl or parquet"),
         (["query", "SELECT 1", "--format", "csv", "--output", "no/where.csv"], "the folder"),
+        (["export", "x.db"], "want FILE.duckdb or FOLDER/"),
+        (["export", "no/x.duckdb"], "the folder"),
+        (["export", "metrics/"], "something else than an export"),
         (["schema", "metrics"], "did you mean 'metric'?"),
     ],
 )

@@ -29,11 +29,11 @@ def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -
         tables.publish(0)
     tables.check()
     with serving_layer.connect(tables.project) as connection:
-        assert len(connection.sql("FROM drift").fetchall()) == 2, "one of each metric, by the first publication"
+        assert len(connection.sql("FROM drift").fetchall()) == 4, "one of each metric and hour, by the first publication"
     tables.publish(1)  # on top of it
     tables.check()
     with serving_layer.connect(tables.project) as connection:
-        assert len(connection.sql("FROM drift").fetchall()) == 4
+        assert len(connection.sql("FROM drift").fetchall()) == 6
     tables.micro_batch(2)
     tables.check()
 

@@ -8,7 +8,23 @@ from typing import NoReturn
 
 import typer
 
-from hourline.cli import airflow, backfill, changes, declare, import_files, layers, maintain, quality, query, reset, stack
+from hourline.cli import (
+    airflow,
+    backfill,
+    changes,
+    declare,
+    explain,
+    export,
+    import_files,
+    layers,
+    maintain,
+    quality,
+    query,
+    reset,
+    script,
+    shell,
+    stack,
+)
 from hourline.errors import HourlineError, UsageError
 
 TEMPORARY = 75
@@ -34,7 +50,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (declare, stack, airflow, layers, backfill, import_files, maintain, reset, quality, query, changes):
+for commands in (declare, stack, airflow, layers, backfill, import_files, maintain, reset, quality, query, explain, shell, script, export, changes):
     commands.register(app)
 
 

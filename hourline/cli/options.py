@@ -27,6 +27,12 @@ class ReportFormat(StrEnum):
 Format = Annotated[ReportFormat, typer.Option("--format", "-f", help="For people or for programs.")]
 
 
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TOKEN|TIME", help="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC)."),
+]
+
+
 def load(folder: Path, workspace: Path | None) -> "Project":
     """The project in ``folder``. Raises DeclarationError, UsageError."""
     from hourline.declarations import load_project

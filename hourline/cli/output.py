@@ -46,6 +46,21 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: s
     console.print(table)
 
 
+def say_heading(text: str, state: str, rest: str = "") -> None:
+    """A line in bold with a state in its colour."""
+    heading = Text.assemble((text, "bold"), (state, f"bold {STATE_STYLES.get(state, '')}"), rest)
+    Console(highlight=False).print(heading, soft_wrap=True)
+
+
+def say_facts(facts: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """Lines, each group of them under a bold word at their left."""
+    width = max(len(name) for name, _ in facts) + 2
+    console = Console(highlight=False)
+    for name, lines in facts:
+        for number, line in enumerate(lines):
+            console.print(Text.assemble((f"{'' if number else name:<{width}}", "bold"), line), soft_wrap=True)
+
+
 def shortest_path(path: str | None) -> str | None:
     """The path as seen from the working directory, where that is shorter."""
     return None if path is None else str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path

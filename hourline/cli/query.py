@@ -1,13 +1,14 @@
 """``query`` and ``status``: reading. Neither needs Spark or Java."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
-from hourline.cli.output import say, say_json, say_table, shortest_path
+from hourline.cli.options import AsOf, Format, ProjectFolder, ReportFormat, Workspace, load
+from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline.errors import UsageError
 
 
@@ -33,18 +34,24 @@ def query(
     workspace: Workspace = None,
     format: Annotated[ResultFormat, typer.Option("--format", "-f", help="How to print the result.")] = ResultFormat.TABLE,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, instead of standard output.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing, stale or blocked.")] = False,
+    as_of: AsOf = None,
 ) -> None:
     """Query the merged results: final where an hour is covered, provisional where it is not."""
     if format is ResultFormat.TABLE and output:
         raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
     declared = load(project, workspace)
     from serving_layer import connect
+    from serving_layer.basis import in_words
     from serving_layer.output import fetch, write
 
-    with connect(declared) as connection:
+    with connect(declared, strict=strict, as_of=as_of) as connection:
         if format is ResultFormat.TABLE:
             result = fetch(connection, sql)
             say_table(result.columns, result.rows, right=result.numbers)
+            if sys.stderr.isatty():  # a word for people, which no program is to stumble over
+                states = in_words(connection.states(sql))
+                note(f"as of {connection.token}{' · ' if states else ''}{states}")
         else:
             write(connection, sql, format.value, output)
 

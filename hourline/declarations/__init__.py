@@ -3,7 +3,7 @@
 from hourline.declarations.event_time import EventTime
 from hourline.declarations.expectation import Expectation, History, Severity, expectations_hash
 from hourline.declarations.fields import Field
-from hourline.declarations.identity import DeclaredMetric, declaration_hash
+from hourline.declarations.identity import DeclaredMetric, declaration_hash, derived_of
 from hourline.declarations.loading import load_project
 from hourline.declarations.measure import Measure, MeasureKind
 from hourline.declarations.metric import Metric
@@ -34,6 +34,7 @@ __all__ = [
     "SparkSettings",
     "SpeedSettings",
     "declaration_hash",
+    "derived_of",
     "expectations_hash",
     "from_stored",
     "json_schema",

@@ -19,11 +19,8 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     """
     measures = {name: str(measure) for name, measure in metric.measures.items()}
     named = _words([*metric.dimensions.values(), *measures.values(), metric.where or "", source.where or "", source.id or ""])
-    derived: dict[str, str] = {}
-    for name, expression in reversed(source.derived.items()):  # a derived field may use those before it
-        if name.casefold() in named:
-            derived[name] = expression
-            named |= _words([expression])
+    derived = _derived(source, named)
+    named |= _words(derived.values())
     counted = {
         "source": {
             # Another source has other events, even if declared alike; its topic may be renamed.
@@ -55,6 +52,22 @@ class DeclaredMetric:
     def name(self) -> str:
         """The metric's name and the declaration, as in the names of tables."""
         return f"{self.metric.name}_{self.declaration}"
+
+
+def derived_of(source: Source, metric: Metric) -> dict[str, str]:
+    """The derived fields that the metric's expressions name, directly or through others, as they are declared."""
+    measures = [str(measure) for measure in metric.measures.values()]
+    found = _derived(source, _words([*metric.dimensions.values(), *measures, metric.where or "", source.where or ""]))
+    return {name: found[name] for name in source.derived if name in found}
+
+
+def _derived(source: Source, named: set[str]) -> dict[str, str]:
+    known, found = set(named), {}
+    for name, expression in reversed(source.derived.items()):  # a derived field may use those before it
+        if name.casefold() in known:
+            found[name] = expression
+            known |= _words([expression])
+    return found
 
 
 def _words(expressions: Iterable[str]) -> set[str]:

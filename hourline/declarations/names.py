@@ -18,9 +18,9 @@ RESERVED_FIELDS = frozenset({"event_time", "hour", "sequence", "topic_id", "topi
 # The speed layer's own, while it judges a record; and the batch layer's, while it counts.
 RESERVED_FIELDS |= {"outcome", "id_hash", "_text", "_valid", "_parsed", "_time", "_corrupt", "_first", "_counts"}
 # Views that the serving layer offers beside one per metric.
-RESERVED_METRICS = frozenset({"hours", "late_events", "drift", "quality", "publications"})
+RESERVED_METRICS = frozenset({"hours", "late_events", "drift", "quality", "publications", "hourline_snapshot"})
 RESERVED_METRIC_STARTS = ("events_", "rejected_")
-RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged")
+RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged", "_states")
 
 
 def is_column_name(text: str) -> bool:

@@ -84,6 +84,9 @@ class BatchSettings(Declaration):
     hours_per_job: Annotated[int, pydantic.Field(ge=1)] = 168
     """At most so many hours are recomputed, audited and published at once."""
 
+    answers_kept: Duration = timedelta(days=7)
+    """So long, at least, an answer that was final can be repeated; `hourline maintain` deletes what only older ones need."""
+
     reports_kept: Duration = timedelta(days=90)
     """So long, at least, what audits have found is kept, and the notes of interrupted backfills; `hourline maintain` deletes what is older."""
 

@@ -1,0 +1,223 @@
+"""``explain``: where a number comes from, as one page. Needs neither Spark nor Java."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
+from hourline.cli.output import say, say_facts, say_heading, say_json, say_table, shortest_path
+from hourline.errors import UsageError
+from hourline.hours import parse_hour
+
+if TYPE_CHECKING:
+    from serving_layer.cell_events import CellEvents
+    from serving_layer.explanation import Explanation
+    from serving_layer.published_values import PublishedValue
+
+_MOST_STRETCHES = 4
+_MISSING = "it has events that the metric has not seen, from before it was declared or reset, or while it was away; `hourline recompute` computes it"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to ``app``."""
+    app.command()(explain)
+
+
+def explain(
+    metric: Annotated[str, typer.Argument(help="A metric.")],
+    hour: Annotated[str, typer.Argument(help="An hour (UTC), such as 2013-01-05T14.")],
+    dimensions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="DIMENSION=VALUE",
+            help="Only the groups with these values; `origin=` (with nothing behind it) means null. Dimensions not given are rolled up.",
+        ),
+    ] = None,
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    format: Format = ReportFormat.TEXT,
+) -> None:
+    """Explain where a number comes from: its declaration, events, versions and audit, and every value ever published for it."""
+    declared = load(project, workspace)
+    known("metric", metric, list(declared.metrics))
+    chosen, values = parse_hour(hour), _values(dimensions or [])
+    from serving_layer import connect
+    from serving_layer.explanation import explanation
+
+    with connect(declared) as connection:
+        found = explanation(connection, metric, chosen, values)
+    if format is ReportFormat.JSON:
+        say_json(found.model_dump())
+    else:
+        _say(found)
+
+
+def _values(texts: list[str]) -> dict[str, str | None]:
+    values: dict[str, str | None] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"got '{text}', allowed is DIMENSION=VALUE, such as origin=JFK (`origin=` means null)")
+        if name in values:
+            raise UsageError(f"got dimension '{name}' twice; one value of each is allowed, and a dimension that is left out is rolled up")
+        values[name] = value or None
+    return values
+
+
+def _say(found: "Explanation") -> None:
+    cell = "".join(f", {name} {'null' if value is None else value}" for name, value in found.dimensions.items())
+    say_heading(f"{found.metric}{cell}, {found.hour:%Y-%m-%d %H:%M} UTC: ", found.state, "" if found.settled else ", not settled yet")
+    if found.description:
+        say(found.description)
+    say("")
+    _say_answer(found)
+    say("")
+    say_facts([("declared", list(_declared(found))), ("events", list(_events(found))), ("read at", list(_versions(found))), ("audit", _audit(found))])
+    say("")
+    _say_published(found)
+
+
+def _say_answer(found: "Explanation") -> None:
+    if found.state == "missing":
+        say(f"no answer: {_MISSING}")
+        return
+    # A column is left out where it would be the same numbers again: one layer has it all, or there are no late events.
+    both = any(a.final is not None for a in found.answer) and any(a.provisional is not None for a in found.answer)
+    parts = {"final": "final", "provisional": "provisional"} if both else {}
+    if not any(all(a.settled == getattr(a, part) for a in found.answer) for part in ("value", *parts)):
+        parts["settled"] = "without late"
+    say_table(
+        ["measure", "value", *parts.values(), "declared as"],
+        [(a.measure, _number(a.value), *(_number(getattr(a, part)) for part in parts), a.declared) for a in found.answer],
+        right=["value", *parts.values()],
+    )
+
+
+def _declared(found: "Explanation") -> Iterator[str]:
+    declared = found.declared
+    rolled_up = [name for name in declared.dimensions if name not in found.dimensions]
+    merged = f"; {found.groups:,} {_plural('group', found.groups)} merged" + (f" over {', '.join(rolled_up)}" if rolled_up else "")
+    yield f"{declared.hash}, source {declared.source}{f', id {declared.id}' if declared.id else ''}{merged}"
+    named = {name: text for name, text in declared.dimensions.items() if name != text} | declared.derived
+    if named:
+        yield ", ".join(f"{name}: {text}" for name, text in named.items())
+    for of, condition in (("", declared.where), (" of the source", declared.source_where)):
+        if condition:
+            yield f"where{of}: {condition}"
+    if changing := declared.changing:
+        wanted = "the speed layer has not started since" if changing.missing is None else f"{changing.missing:,} hour(s) want recomputing first"
+        yield f"an older declaration: the YAML says otherwise by now, and takes over later ({wanted})"
+
+
+def _events(found: "Explanation") -> Iterator[str]:
+    events = found.events
+    of = " and ".join(f"{name} {'null' if (value := found.dimensions[name]) is None else value}" for name in events.of)
+    before = f" (before {' and '.join(events.before)})" if events.before else ""
+    repeated = f", {events.repeated:,} that repeat an old id" if events.repeated else ""
+    left_out = f"{_count(events.duplicates, 'no')} {_plural('duplicate', events.duplicates)} left out"
+    yield f"{events.events:,} accepted of {of or 'the hour'}{before}, {_count(events.late, 'none')} of them late{repeated}; {left_out}"
+    if events.first_arrived and events.last_arrived:
+        yield f"arrived {_span(events.first_arrived, events.last_arrived)} in {events.sequences:,} {_plural('micro-batch', events.sequences)}"
+    yield from _stretches(events)
+
+
+def _stretches(events: "CellEvents") -> Iterator[str]:
+    for stretch in events.stretches[:_MOST_STRETCHES]:
+        offsets = _range("offset", stretch.first_offset, stretch.last_offset)
+        sequences = _range("sequence", stretch.first_sequence, stretch.last_sequence)
+        yield f"{stretch.topic}[{stretch.partition}] {offsets}, {sequences}: {stretch.events:,} in {stretch.layer}"
+    if len(events.stretches) > _MOST_STRETCHES:
+        yield f"and {len(events.stretches) - _MOST_STRETCHES:,} more; `--format json` has all"
+
+
+def _versions(found: "Explanation") -> Iterator[str]:
+    read = found.versions
+    final = "" if read.final is None else f", final {read.final}"
+    publication = f"publication {read.publication}" if read.publication >= 0 else "no publication"
+    yield f"sequence {read.sequence:,}, {publication}; versions of the tables: progress {read.progress}, provisional {read.provisional}{final}"
+    count = f"{read.above:,} {_plural('micro-batch', read.above)}"
+    above = f"{count}, {_range('sequence', read.first_above, read.last_above)}" if read.above else "nothing"
+    if read.cut is None:
+        yield f"never recomputed; by the speed layer: {above}"
+    else:
+        yield f"cut {read.cut:,}, published {read.published:%Y-%m-%d %H:%M:%S}; above the cut: {above}"
+
+
+def _audit(found: "Explanation") -> list[str]:
+    audit = found.audit
+    if audit is None:
+        return ["none is kept" if found.versions.cut is not None else "none yet"]
+    lines = [f"{audit.outcome} {audit.audited:%Y-%m-%d %H:%M:%S}, {audit.expectations:,} {_plural('expectation', audit.expectations)}"]
+    lines += [f"{f.severity}: {f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}" for f in audit.findings if not f.success]
+    return [*lines, *([f"{shortest_path(audit.report)}"] if audit.report else [])]
+
+
+def _say_published(found: "Explanation") -> None:
+    if not found.published:
+        say("nothing was ever published of this hour" if found.versions.cut is None else "what was published is not kept any more")
+        return
+    measures = [answer.measure for answer in found.answer]
+    why = "why (over all dimensions)" if found.dimensions else "why"
+    rows = [
+        (
+            f"{entry.published:%Y-%m-%d %H:%M:%S}" if entry.stage in ("final", "blocked") else "",
+            entry.publication if entry.stage in ("final", "blocked") else None,
+            entry.stage,
+            entry.cut,
+            *(_number((entry.values or {}).get(name)) for name in measures),
+            _why(entry),
+        )
+        for entry in _changing(found.published)
+    ]
+    if found.state in ("revised", "blocked", "provisional"):
+        rows.append(("now", None, found.state, None, *(_number(answer.value) for answer in found.answer), ""))
+    say_table(["published (UTC)", "publication", "as", "cut", *measures, why], rows, right=["publication", "cut", *measures])
+
+
+def _changing(published: "list[PublishedValue]") -> "Iterator[PublishedValue]":
+    """Without what was served before a publication where the last one says the same."""
+    last: dict[str, Any] | None = None
+    for entry in published:
+        if entry.stage != "provisional" or entry.values != last or entry.why:
+            yield entry
+        if entry.stage != "blocked":
+            last = entry.values
+
+
+def _why(entry: "PublishedValue") -> str:
+    causes: dict[str, list[str]] = {}
+    for reason in entry.why:
+        if reason.cause != "rounding":
+            moved = "changed" if reason.amount is None else f"{'+' if reason.amount > 0 else ''}{_number(reason.amount)}"
+            # Of some groups, with the sum of all unchanged.
+            causes.setdefault(reason.cause, []).extend([f"{reason.measure} {moved}"] if reason.amount != 0 else [])
+    told = [f"{cause}: {', '.join(moves)}" if moves else cause for cause, moves in causes.items()]
+    unknown = ["its values are not kept any more"] if entry.stage == "final" and entry.values is None else []
+    return "; ".join([*told, *([entry.note] if entry.note else []), *unknown])
+
+
+def _number(value: object) -> object:
+    """Fractions to four places, which is enough to recognise them by."""
+    if not isinstance(value, float):
+        return value
+    return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) >= 0.001 or value == 0 else f"{value:.4g}"
+
+
+def _range(what: str, first: object, last: object) -> str:
+    return f"{what} {first:,}" if first == last else f"{what}s {first:,} … {last:,}"
+
+
+def _span(first: datetime, last: datetime) -> str:
+    end = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    return f"{first:%Y-%m-%d %H:%M:%S}" if last - first < timedelta(seconds=1) else f"{first:%Y-%m-%d %H:%M:%S} … {end}"
+
+
+def _count(number: int, nothing: str) -> str:
+    return f"{number:,}" if number else nothing
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}{'es' if word.endswith('ch') else 's'}"

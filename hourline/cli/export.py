@@ -1,0 +1,57 @@
+"""``export``: a snapshot of the results, as files."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import say
+from hourline.cli.progress import progress
+from hourline.errors import UsageError
+
+
+class ExportFormat(StrEnum):
+    """One file, or a folder of them."""
+
+    DUCKDB = "duckdb"
+    PARQUET = "parquet"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to ``app``."""
+    app.command()(export)
+
+
+def export(
+    file: Annotated[str, typer.Argument(help="FILE.duckdb, or FOLDER/ for Parquet files.")],
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    format: Annotated[ExportFormat | None, typer.Option("--format", "-f", help="If the name does not tell it.", show_default=False)] = None,
+    events: Annotated[bool, typer.Option("--events", help="The events and rejected records of each source, too.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
+) -> None:
+    """Write the results as they are now to a DuckDB database, or to Parquet files; no one needs Hourline to read them."""
+    target = Path(file)
+    form: Literal["duckdb", "parquet"] = "duckdb" if (format or _format_of(file)) is ExportFormat.DUCKDB else "parquet"
+    declared = load(project, workspace)
+    from serving_layer import connect
+    from serving_layer.export import check_target, exported_tables
+    from serving_layer.export import export as write
+
+    check_target(target, form, overwrite)
+    with connect(declared) as connection:
+        total = len(exported_tables(connection, events))
+        with progress("export", "tables", total) as move:
+            write(connection, target, form, events, move)
+    say(f"exported {total} tables to {target}")
+
+
+def _format_of(name: str) -> ExportFormat:
+    """What the name tells: ``x.duckdb``, or a folder (there already, or ``x/``). Raises UsageError."""
+    if name.endswith("/") or Path(name).is_dir():
+        return ExportFormat.PARQUET
+    if name.endswith(".duckdb"):
+        return ExportFormat.DUCKDB
+    raise UsageError(f"the name '{name}' does not tell the format; want FILE.duckdb or FOLDER/, or give --format duckdb or parquet")

@@ -1,0 +1,43 @@
+"""What a prompt needs from readline: a history that lasts, and completion."""
+
+import os
+import readline
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "DISTINCT"]
+_KEPT_LINES = 1_000
+
+
+@contextmanager
+def line_editing(names: Callable[[], list[str]]) -> Iterator[None]:
+    """Within the block, ``input`` has the history of former times, and Tab completes the ``names`` there are."""
+    history = history_file()
+    with suppress(OSError):
+        readline.read_history_file(history)
+    found: list[str] = []
+
+    def complete(text: str, number: int) -> str | None:
+        nonlocal found
+        if number == 0:
+            found = sorted({name for name in [*names(), *_WORDS] if name.casefold().startswith(text.casefold())})
+        return found[number] if number < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n,;()[]=<>+-*/%'\"")
+    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
+    try:
+        yield
+    finally:
+        readline.set_history_length(_KEPT_LINES)
+        with suppress(OSError):  # a home that cannot be written is no reason to fail
+            history.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(history)
+            history.chmod(0o600)
+
+
+def history_file() -> Path:
+    """In the user's own state folder: questions are the asker's, while a workspace may be shared, or not be theirs to write to."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "hourline" / "shell_history"

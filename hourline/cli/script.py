@@ -1,0 +1,23 @@
+"""``sql``: the views of a project for a DuckDB of one's own."""
+
+from pathlib import Path
+
+import typer
+
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import say
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to ``app``."""
+    app.command()(sql)
+
+
+def sql(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Print the SQL with which DuckDB's command line, or a BI tool, gets the same views."""
+    declared = load(project, workspace)
+    from serving_layer import connect
+    from serving_layer.script import script
+
+    with connect(declared) as connection:
+        say(script(connection))

@@ -1,0 +1,108 @@
+"""``shell``: a prompt on the merged results."""
+
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.output import note, say, say_table
+from hourline.errors import HourlineError
+
+if TYPE_CHECKING:
+    from serving_layer import Connection
+
+_HELP = """SQL ends with `;` and may take several lines. Tab completes views and columns; Ctrl-C stops a query, Ctrl-D leaves.
+.tables   the views, with their columns
+.refresh  read from now on at the newest snapshot; until then, all queries see one moment
+.help     this"""
+_COMMANDS = [".help", ".refresh", ".tables"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to ``app``."""
+    app.command()(shell)
+
+
+def shell(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Query the merged results at a prompt; or, from a pipe, by statements one after the other."""
+    declared = load(project, workspace)
+    from serving_layer import connect
+
+    with connect(declared) as connection:
+        if sys.stdin.isatty():
+            _converse(connection)
+            return
+        while text := _read(_next_line, at_end="run"):
+            _run(connection, text)  # the first mistake ends it, as it ends `hourline query`
+
+
+def _converse(connection: "Connection") -> None:
+    from hourline.cli.line_editing import line_editing
+
+    say(f"{connection.project.name} as of {connection.moment}; .help tells more")
+    with line_editing(lambda: [*_COMMANDS, *(name for names in _views(connection).items() for name in (names[0], *names[1]))]):
+        while True:
+            try:
+                if (text := _read(input, at_end="forget")) is None:
+                    break
+                _run(connection, text)
+            except HourlineError as error:
+                note(str(error))
+            except (KeyboardInterrupt, RuntimeError) as error:
+                if isinstance(error, RuntimeError) and "Query interrupted" not in str(error):  # what DuckDB makes of Ctrl-C
+                    raise
+                note("\ninterrupted")
+                connection.database.interrupt()  # else DuckDB would wait for ever for the query that was stopped
+    say("")
+
+
+def _read(ask: Callable[[str], str], at_end: str) -> str | None:
+    """A command, or SQL up to a `;` that ends a line; None at the end, where SQL without its `;` is ``run``, or one may ``forget`` it."""
+    text = ""
+    while True:
+        try:
+            line = ask("     ... " if text else "hourline> ")
+        except EOFError:
+            return text if text and at_end == "run" else None
+        if not text and line.lstrip().startswith("."):
+            return line.strip()
+        text = f"{text}{line}\n" if text or line.strip() else ""
+        if sqlite3.complete_statement(text):  # which knows `;` within quotes and comments
+            return text
+
+
+def _next_line(_: str) -> str:
+    if line := sys.stdin.readline():
+        return line.removesuffix("\n")
+    raise EOFError
+
+
+def _run(connection: "Connection", text: str) -> None:
+    """Do what a command or the statements in ``text`` say. Raises UsageError, and what reading the tables raises."""
+    from serving_layer.output import fetch
+
+    if text.startswith("."):
+        command = known("command", text, _COMMANDS)
+        if command == ".help":
+            say(_HELP)
+        elif command == ".tables":
+            say_table(["view", "columns"], [(view, ", ".join(columns)) for view, columns in _views(connection).items()])
+        else:
+            connection.refresh()
+            say(f"as of {connection.moment}")
+        return
+    with connection.explaining(text):
+        statements = connection.database.extract_statements(text)
+    for statement in statements:
+        result = fetch(connection, statement.query)
+        say_table(result.columns, result.rows, right=result.numbers)
+
+
+def _views(connection: "Connection") -> dict[str, list[str]]:
+    """The columns of each view."""
+    views = connection.database.execute("SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY ALL").fetchall()
+    return {view: [name for name, *_ in connection.database.execute(f'DESCRIBE "{view}"').fetchall()] for (view,) in views}

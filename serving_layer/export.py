@@ -1,0 +1,126 @@
+"""A snapshot of the results as files that need nothing of Hourline's: a DuckDB database, or a folder of Parquet files."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Literal
+
+import duckdb
+
+from hourline.errors import SetupError, TableError, UsageError
+from hourline.layout import sql_timestamp
+from hourline.measures import quoted
+from serving_layer.connection import Connection
+
+SNAPSHOT = "hourline_snapshot"
+"""The table that says of what the others are: project, taken (UTC), publication (null before the first), and a row for each source's sequence."""
+
+
+Format = Literal["duckdb", "parquet"]
+"""A DuckDB database, which is one file; or Parquet files in a folder."""
+
+
+def exported_tables(connection: Connection, events: bool) -> list[str]:
+    """The tables of an export, named as the views: metrics, hours, drift, late_events, quality; with ``events`` the records; and SNAPSHOT."""
+    snapshot = connection.snapshot
+    records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")] if events else []
+    return [*(tables.metric.name for tables in snapshot.served), "hours", "drift", "late_events", "quality", *records, SNAPSHOT]
+
+
+def check_target(target: Path, form: Format, overwrite: bool) -> None:
+    """Raises UsageError where an export may not be written: something is there, or the folder that it belongs into is not."""
+    if not target.absolute().parent.is_dir():
+        raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
+    if form == "duckdb" and target.is_dir():
+        raise UsageError(f"{target} is a folder; a DuckDB database is a file")
+    if target.is_dir():
+        there = [file.name for file in target.iterdir()]
+        # Never what somebody keeps in it beside.
+        if there and (f"{SNAPSHOT}.parquet" not in there or not all(name.endswith(".parquet") for name in there)):
+            raise UsageError(f"the folder {target} holds something else than an export; it is not overwritten: choose another name")
+        if not there:
+            return
+    elif form == "parquet" and target.exists():
+        raise UsageError(f"{target} is a file; Parquet files go into a folder")
+    if target.exists() and not overwrite:
+        raise UsageError(f"{target} is already there; --overwrite replaces it")
+
+
+def export(connection: Connection, target: Path, form: Format, events: bool, move: Callable[[int], None]) -> None:
+    """Write the results to ``target``, for which ``check_target`` was asked; ``move`` is told how many tables are done.
+
+    It is written beside its place and renamed at the end, so that nothing half is ever there. Raises UsageError where it cannot be written,
+    SetupError when the disk is full, TableError when there are no results yet.
+    """
+    if not connection.snapshot.progress:
+        raise TableError(f"{connection.project.name} has no results to export yet; `hourline up` (or `hourline speed`) starts to make some")
+    contents = {name: _snapshot_sql(connection) if name == SNAPSHOT else _rows_sql(name) for name in exported_tables(connection, events)}
+    with _beside(target) as folder:
+        written = folder / "new"
+        with _explaining(connection.database, target):
+            _write(connection.database, contents, form, written, move)
+        if target.is_dir():
+            target.rename(folder / "old")  # which goes with the folder
+        written.rename(target)
+
+
+def _write(database: duckdb.DuckDBPyConnection, contents: Mapping[str, str], form: Format, target: Path, move: Callable[[int], None]) -> None:
+    if form == "duckdb":
+        database.execute(f"ATTACH {_text(target)} AS _export")
+    else:
+        target.mkdir()
+    for done, (name, rows) in enumerate(contents.items(), start=1):
+        if form == "duckdb":
+            database.execute(f"CREATE TABLE _export.{quoted(name)} AS {rows}")
+        else:
+            database.execute(f"COPY ({rows}) TO {_text(target / f'{name}.parquet')} (FORMAT parquet)")
+        move(done)
+    if form == "duckdb":
+        database.execute("CHECKPOINT _export")
+
+
+def _rows_sql(view: str) -> str:
+    """Results by hour, so that a filter on it finds them together; records as they lie, since they may be more than memory holds."""
+    return f"FROM {quoted(view)}" + ("" if view.startswith(("events_", "rejected_")) else " ORDER BY hour")
+
+
+def _snapshot_sql(connection: Connection) -> str:
+    snapshot = connection.snapshot
+    publication = snapshot.publication if snapshot.publication >= 0 else "NULL"
+    about = (
+        f"{_text(connection.project.name)} AS project, TIMESTAMPTZ '{sql_timestamp(connection.taken)}' AS taken, {publication}::BIGINT AS publication"
+    )
+    rows = [f"SELECT {about}, '{source}' AS source, {known.sequence}::BIGINT AS sequence" for source, known in snapshot.progress.items()]
+    return f"{' UNION ALL '.join(rows)} ORDER BY source"
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A folder on the target's file system, gone with what is in it at the end of the block."""
+    try:
+        folder = Path(mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _explaining(database: duckdb.DuckDBPyConnection, target: Path) -> Iterator[None]:
+    """At the end of the block, nothing is attached or running any more, however it ends."""
+    try:
+        yield
+    except (duckdb.Error, OSError) as error:
+        raise SetupError(f"the export to {target} has failed, nothing was changed there: {str(error).partition(chr(10))[0]}") from None
+    finally:
+        database.interrupt()  # else DuckDB would wait for ever for a query that Ctrl-C has stopped
+        with suppress(duckdb.Error):
+            database.execute("DETACH DATABASE IF EXISTS _export")
+
+
+def _text(value: object) -> str:
+    return "'" + str(value).replace("'", "''") + "'"

@@ -1,0 +1,32 @@
+"""The script with which DuckDB's command line, or a BI tool, gets the views of a project by itself."""
+
+from hourline.layout import Layout
+from hourline.tables import KEPT_HOURS
+from serving_layer.connection import Connection
+
+_SECRETS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
+"""DuckDB's type of secret by the scheme of the tables' address."""
+
+
+def script(connection: Connection) -> str:
+    """Statements for a fresh DuckDB: the views of ``connection``, at its snapshot. Of ``storage_options`` it has the names, never the values."""
+    header = [
+        f"-- The views of {connection.project.name} as of {connection.moment}.",
+        f"-- For a fresh DuckDB 1.5, such as `duckdb -init FILE`. It works for {KEPT_HOURS} hours at least; then print it anew.",
+        *_secrets(connection),
+    ]
+    statements = ["INSTALL delta", "LOAD delta", "SET TimeZone = 'UTC'", *connection.statements]
+    return "\n".join([*header, *(statement if statement.startswith("--") else f"{statement};" for statement in statements)])
+
+
+def _secrets(connection: Connection) -> list[str]:
+    """What to set where the tables lie in an object store."""
+    layout = Layout.of(connection.project)
+    scheme, separator, _ = layout.root.partition("://")
+    if not separator:
+        return []
+    names = f" (hourline.yaml has them in storage_options: {', '.join(sorted(layout.storage_options))})" if layout.storage_options else ""
+    return [
+        f"-- The tables lie at {layout.root}; run this first, with your credentials{names}:",
+        f"--   CREATE SECRET (TYPE {_SECRETS.get(scheme, scheme)}, …, SCOPE '{layout.root}');",
+    ]
