@@ -38,10 +38,8 @@ def results_since(project: Project, moment: datetime, hours: HourRange | None = 
     # What is about events is about each metric over them.
     sources = {metric.name: metric.source for metric in project.metrics.values()}
     blocked = {(metric, hour) for metric, hour in marked for about in (metric, None) if (sources[metric], about, hour) in failed}
-    named = {
-        (row["publication"], page_name(row["source"], row["metric"])) for row in audits if row["metric"] and (hours is None or row["hour"] in hours)
-    }
-    pages = sorted(named, reverse=True)
+    told = [row for row in audits if row["metric"] is not None and (hours is None or row["hour"] in hours)]
+    pages = sorted({(row["publication"], page_name(row["source"], row["metric"])) for row in told}, reverse=True)
     site = report_site(project)
     return {
         "published": _by_metric((row["metric"], row["hour"]) for row in rows if row["published"] and row["published"] >= moment),

@@ -5,7 +5,7 @@
     hourly_recompute.py   <project>.hourly_recompute: what has settled, and what late events have revised since
     backfill.py           <project>.backfill: all hours of a range, by Airflow's own backfills or triggered with --from and --to
     maintenance.py        <project>.maintenance: compaction, retention, vacuum
-    publishing.py         what the two have in common: which hours are final now, and the report
+    publishing.py         what both recomputing DAGs do afterwards: which hours are final now, and the report
     commands.py           runs the command line in a task
     alerts.py             tells of late and failed runs
     settings.py           what all DAGs of a project share
