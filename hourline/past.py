@@ -1,9 +1,9 @@
 """What a read saw at an earlier time, from the tables as they are now.
 
 Progress, events and rejected are read at their newest versions, up to the sequence of that time: their rows stay, but for rejected ones that a reset
-has had judged anew. Coverage is read at its version of that time, which pins final. Provisional has been pruned since of what later publications have taken over, so it is read at the version
-that the micro-batch of that sequence made. Where that is not kept any more (it is for as long as a query may take), the hours that had events above
-their cut are `missing`; all others are final, as they were.
+has had judged anew. Coverage is read at its version of that time, which pins final. Provisional has been pruned since of what later publications
+have taken over, so it is read at the version that the micro-batch of that sequence made. Where that is not kept any more (it is for as long as a
+query may take), the hours that had events above their cut are `missing`; all others are final, as they were.
 """
 
 from bisect import bisect_left, bisect_right
