@@ -87,6 +87,12 @@ class Scheduled:
             row["hour"]: "blocked" if row["staged"] is not None else "final" for row in sorted(rows, key=lambda r: r["staged"] or -1) if row["hour"]
         }
 
+    def told(self, metric: str) -> set[str]:
+        """The hours of a metric that its asset has told of."""
+        asset = self.api.get("assets", name_pattern=f"{self.name}.{metric}")["assets"][0]
+        events = self.api.get("assets/events", asset_id=asset["id"], limit=200)["asset_events"]
+        return {event["partition_key"] for event in events}
+
     def another_recompute(self, than: dict[str, Any] | None) -> dict[str, Any]:
         """One that has begun after ``than``, which may still be about to end."""
         found: list[dict[str, Any]] = []
@@ -154,9 +160,9 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
         wait_for(lambda: scheduled.runs("backfill", "success"), "the backfill did not come to its end")
         assert scheduled.runs("hourly_recompute", "failed"), "the run whose hour was blocked"
         for metric in stack.rules["scans"].metrics:
-            asset = scheduled.api.get("assets", name_pattern=f"{scheduled.name}.{metric}")["assets"][0]
-            events_of_asset = scheduled.api.get("assets/events", asset_id=asset["id"], limit=200)["asset_events"]
-            assert {event["partition_key"] for event in events_of_asset} == {hour_text(hour) for hour in scheduled.covered()}
+            # Airflow tells of an hour when the task has ended that published it.
+            wait_for(partial(is_told, scheduled, metric), f"the asset of {metric} does not tell of all hours")
+            assert scheduled.told(metric) == {hour_text(hour) for hour in scheduled.covered()}
         assert airflow_status(scheduled.project).healthy
         forgets_what_is_long_past(scheduled)
         with (stack.root / "metrics" / "flow.yaml").open("a") as file:
@@ -221,6 +227,10 @@ def test_postgresql_keeps_its_data_lets_nobody_in_without_the_password_and_ends_
 
 def is_covered(scheduled: Scheduled, hour: int) -> bool:
     return parcels.BEGIN + timedelta(hours=hour) in scheduled.covered()
+
+
+def is_told(scheduled: Scheduled, metric: str) -> bool:
+    return scheduled.told(metric) >= {hour_text(hour) for hour in scheduled.covered()}
 
 
 def kill(scheduled: Scheduled, task: dict[str, Any]) -> None:

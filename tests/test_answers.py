@@ -72,8 +72,8 @@ def test_publications_tell_each_time_that_an_hour_was_published(tables: BareTabl
 
 def test_a_declaration_that_takes_over_publishes_hours_with_the_cuts_that_they_had(tables: BareTables) -> None:
     with serving_layer.connect(tables.project) as connection:
-        taking_over = "SELECT * REPLACE (9 AS publication, 9 AS cut) FROM hourline.all_drift WHERE publication = 1"
-        connection.database.execute(f"CREATE OR REPLACE VIEW hourline.drift AS FROM hourline.all_drift UNION ALL {taking_over}")
+        taking_over = "SELECT * REPLACE (9 AS publication, 9 AS cut) FROM _drift WHERE publication = 1"
+        connection.database.execute(f"CREATE OR REPLACE VIEW hourline.drift AS FROM _drift UNION ALL {taking_over}")
         told = connection.sql("SELECT publication, hour, cut FROM publications WHERE metric = 'totals' AND current ORDER BY ALL").fetchall()
     assert told == [(9, hour(0), 1), (9, hour(1), 2), (9, hour(2), 1)]
 

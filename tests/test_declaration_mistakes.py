@@ -255,7 +255,7 @@ def test_files(tmp_path: Path, text: str | bytes, said: str) -> None:
 @pytest.mark.parametrize("name", ["hours", "publications", "events_x", "x_final", "x_provisional", "x_staged", "x_states"])
 def test_metric_names_that_hourline_uses(tmp_path: Path, name: str) -> None:
     (found,) = mistakes(tmp_path, {f"metrics/{name}.yaml": METRIC})
-    assert found.startswith(f"metrics/{name}.yaml:1: name: got the name '{name}', which Hourline uses itself: choose another than drift, hours")
+    assert found.startswith(f"metrics/{name}.yaml:1: name: got the name '{name}', which Hourline uses itself: choose another than drift, ")
 
 
 def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
