@@ -23,13 +23,13 @@ def hourline(settings: Settings, *arguments: str) -> dict[str, Any]:
     """Run a command that takes ``--results``, as ``run`` does, and return what it wrote there."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
-        run(settings, *arguments, "--results", str(results))
+        run(settings, *arguments, results=results)
         found: dict[str, Any] = json.loads(results.read_text())
         return found
 
 
-def run(settings: Settings, *arguments: str) -> None:
-    """Run a command; its lines go to the task's log as they come. An hour that did not pass its audit is no failure of the command.
+def run(settings: Settings, *arguments: str, results: Path | None = None) -> None:
+    """Run a command, which may write its ``results`` to a file; its lines go to the task's log as they come. An hour that did not pass its audit is no failure of the command.
 
     Raises AirflowFailException when trying again would not help, after a mistake of the user's; AirflowException otherwise.
     """
@@ -38,6 +38,8 @@ def run(settings: Settings, *arguments: str) -> None:
 
     log.info("hourline %s", shlex.join(arguments))
     command = [sys.executable, "-m", "hourline", *arguments, "--project", settings.folder, "--workspace", settings.workspace]
+    if results:
+        command += ["--results", str(results)]
     reading, writing = os.pipe()
     try:
         process = Supervised(command, log=writing, cwd=Path(settings.folder))

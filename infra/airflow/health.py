@@ -1,6 +1,7 @@
 """How an Airflow of Hourline's own is: each part, the metadata database, the DAGs."""
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -108,16 +109,17 @@ def _last_state(api: AirflowApi, dag_id: str) -> str | None:
 
 def megabytes(pid: int | None) -> int | None:
     """The proportional set size of a process and all below it, in MB; None where it cannot be told (it is that of Linux)."""
-    if pid is None:
+    if pid is None or not Path(f"/proc/{pid}/smaps_rollup").exists():
         return None
-    try:
-        tree = [pid, *_below(pid)]
-        lines = [line for one in tree for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()]
-    except OSError:
-        return None
+    lines: list[str] = []
+    for one in [pid, *_below(pid)]:
+        with suppress(OSError):  # it has just ended
+            lines += Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) // 1024
 
 
 def _below(pid: int) -> list[int]:
-    children = [int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()]
+    children: list[int] = []
+    with suppress(OSError):
+        children = [int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()]
     return [one for child in children for one in (child, *_below(child))]
