@@ -29,9 +29,10 @@ def hourline(settings: Settings, *arguments: str) -> dict[str, Any]:
 
 
 def run(settings: Settings, *arguments: str, results: Path | None = None) -> None:
-    """Run a command, which may write its ``results`` to a file; its lines go to the task's log as they come. An hour that did not pass its audit is no failure of the command.
+    """Run a command, which may write its ``results`` to a file; its lines go to the task's log as they come.
 
-    Raises AirflowFailException when trying again would not help, after a mistake of the user's; AirflowException otherwise.
+    An hour that did not pass its audit is no failure of the command. Raises AirflowFailException when trying again would not help, after a mistake
+    of the user's; AirflowException otherwise.
     """
     # The watchdog between this task and the command ends the command, its Java included, when the task is gone, killed with -9 too.
     from infra.supervised import Supervised
