@@ -1,9 +1,12 @@
 """Tells of late and failed runs: in Airflow's logs, and to the command that `schedule.alert` in hourline.yaml names."""
 
 import logging
+import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from dags.settings import Settings
@@ -30,5 +33,20 @@ def run_failed(settings: Settings) -> Callable[[Any], None]:
 
 def _alert(sentence: str, folder: str, command: str) -> None:
     log.error(sentence)
-    if command:
-        subprocess.run([*shlex.split(command), sentence], cwd=folder, timeout=_TIMEOUT_SECONDS, check=True)
+    if not command:
+        return
+    try:
+        # In a session of its own, so that what it starts ends with it.
+        process = subprocess.Popen([*shlex.split(command), sentence], cwd=folder, start_new_session=True)
+    except OSError as error:
+        log.error("the alert's command, schedule.alert in hourline.yaml, cannot be run: %s", error)
+        return
+    try:
+        if status := process.wait(_TIMEOUT_SECONDS):
+            log.error("the alert's command, %s, ended with status %s", command, status)
+    except subprocess.TimeoutExpired:
+        log.error("the alert's command, %s, was ended after %s s", command, _TIMEOUT_SECONDS)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -18,6 +18,7 @@ from dags.publishing import recompute_and_tell, report_task
 from dags.settings import BACKFILL_POOL, NEVER, Settings
 
 _HOUR = "An hour in UTC, such as 2026-01-05T14"
+_HOURS: dict[str, Any] = {"type": ["null", "string"], "pattern": r"^\d{4}-\d{2}-\d{2}(T\d{2}(:00){0,2}(Z|\+00:00)?)?$"}
 
 
 def backfill(settings: Settings) -> DAG:
@@ -32,8 +33,8 @@ def backfill(settings: Settings) -> DAG:
         end_date=NEVER,
         catchup=False,
         params={
-            "from": Param(None, type=["null", "string"], title="From", description=f"{_HOUR}: the first one."),
-            "to": Param(None, type=["null", "string"], title="To", description=f"{_HOUR}: the one after the last."),
+            "from": Param(None, **_HOURS, title="From", description=f"{_HOUR}: the first one."),
+            "to": Param(None, **_HOURS, title="To", description=f"{_HOUR}: the one after the last."),
             "metrics": Param(
                 [], type="array", items={"type": "string", "enum": list(settings.metrics)}, description="Only these; all, if none is given."
             ),
@@ -57,7 +58,7 @@ def _range(context: Any) -> tuple[str, str]:
     day = context.get("partition_date")
     if day is not None:
         first = day.astimezone(UTC)
-        return first.isoformat(), (first + timedelta(days=1)).isoformat()
+        return f"{first:%Y-%m-%dT%H:00Z}", f"{first + timedelta(days=1):%Y-%m-%dT%H:00Z}"
     if context["params"]["from"] and context["params"]["to"]:
         return context["params"]["from"], context["params"]["to"]
-    raise AirflowFailException("trigger it with the parameters `from` and `to`, or make a backfill of it: `airflow backfill create`")
+    raise AirflowFailException("trigger it with both parameters, `from` and `to`, or make a backfill of it: `airflow backfill create`")

@@ -16,6 +16,9 @@ from dags.settings import Settings
 MISTAKE, USAGE, BLOCKED = 1, 2, 3
 """Exit statuses of the command line, which is not imported here; all others but 0 may be mended by trying again."""
 
+_ERROR = "hourline: "
+"""How the command line begins the sentence that says what was wrong."""
+
 log = logging.getLogger("hourline")
 
 
@@ -47,9 +50,12 @@ def run(settings: Settings, *arguments: str, results: Path | None = None) -> Non
     finally:
         os.close(writing)
     with process, os.fdopen(reading, encoding="utf-8", errors="replace") as output:
+        sentence = "the lines above say why"
         for line in filter(str.strip, output):
             log.info("%s", line.rstrip())
+            if line.startswith(_ERROR):
+                sentence = line.removeprefix(_ERROR).rstrip()
         status = process.wait()
     if status not in (0, BLOCKED):
-        said = f"`hourline {arguments[0]}` ended with status {status}; the lines above say why"
+        said = f"`hourline {arguments[0]}` ended with status {status}: {sentence}"
         raise AirflowFailException(said) if status in (MISTAKE, USAGE) else AirflowException(said)

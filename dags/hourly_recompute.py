@@ -43,7 +43,7 @@ def hourly_recompute(settings: Settings) -> DAG:
         def plan() -> dict[str, Any] | None:
             """List the hours that want recomputing, and say whether this run's own hour has settled; if there are none, that is all."""
             hour = _own_hour()
-            found = hourline(settings, "plan", *(("--hour", hour.isoformat()) if hour else ()))
+            found = hourline(settings, "plan", *(("--hour", f"{hour:%Y-%m-%dT%H:00Z}") if hour else ()))
             return found if found["wanted"] or _asked_for() else None
 
         @task(pool=HOURLY_POOL, outlets=list(settings.assets.values()))
@@ -51,7 +51,9 @@ def hourly_recompute(settings: Settings) -> DAG:
             """Recompute, audit and publish them."""
             hour = _own_hour()
             if hour and _asked_for():
-                return recompute_and_tell(settings, "recompute", "--from", hour.isoformat(), "--to", (hour + timedelta(hours=1)).isoformat())
+                return recompute_and_tell(
+                    settings, "recompute", "--from", f"{hour:%Y-%m-%dT%H:00Z}", "--to", f"{hour + timedelta(hours=1):%Y-%m-%dT%H:00Z}"
+                )
             return recompute_and_tell(settings, "recompute")
 
         report_task(settings, HOURLY_POOL)(recompute(plan()))

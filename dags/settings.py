@@ -18,6 +18,7 @@ class Settings:
     """A project, as far as its DAGs need to know it."""
 
     name: str
+    """As Airflow's ids have it."""
     folder: str
     workspace: str
     metrics: dict[str, str]
@@ -34,7 +35,7 @@ class Settings:
 
         declared = load_project(Path(project), workspace=Path(workspace) if workspace else None)
         metrics = {metric.name: metric.description or "" for metric in declared.metrics.values()}
-        return cls(declared.name, str(declared.root.absolute()), str(declared.workspace), metrics, declared.settings.schedule)
+        return cls(declared.identifier, str(declared.root.absolute()), str(declared.workspace), metrics, declared.settings.schedule)
 
     @property
     def assets(self) -> dict[str, Asset]:

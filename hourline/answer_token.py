@@ -35,7 +35,7 @@ class AnswerToken:
         """The token that ``text`` is. Raises UsageError when it is none."""
         found = _TOKEN.fullmatch(text.strip())
         if found is None:
-            raise UsageError(f"'{text}' is no token of an answer; one looks like p12-flights.345: `hourline query` says it below each table")
+            raise UsageError(f"'{text}' is no token of an answer; one looks like p12-flights.345: `hourline query`, on a terminal, says it")
         pairs = [part.split(".") for part in found["sequences"].split("-")[1:]]
         if len({name for name, _ in pairs}) < len(pairs):
             raise UsageError(f"'{text}' is no token of an answer: it names a source twice")

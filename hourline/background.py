@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hourline.declarations import Project
-from hourline.errors import ConflictError, HourlineError
+from hourline.errors import ConflictError, HourlineError, SlowStartError
 from hourline.file_lock import is_alive
 from hourline.lease import LeaseName, lease, lease_holder
 
@@ -34,14 +34,15 @@ class Service:
     start_seconds: float
 
 
-SPEED = Service("speed", ("speed",), "the speed layer", 120)
+SPEED = Service("speed", ("speed",), "the speed layer", 300)
 AIRFLOW = Service("airflow", ("airflow", "run"), "Airflow", 300)
 
 
 def start(project: Project, service: Service) -> str:
     """Start a service as a process of its own and wait until it is ready; returns the address that it announces.
 
-    Raises ConflictError when it runs already, HourlineError with the last line of its log when it does not come up.
+    Raises ConflictError when it runs already, SlowStartError when it is not ready in time,
+    HourlineError with the last line of its log when it does not come up.
     """
     with lease(project.workspace, service.name):
         pass  # somebody else holding it is told before a process is started in vain
@@ -63,7 +64,10 @@ def start(project: Project, service: Service) -> str:
                 break
             if time.monotonic() > deadline:
                 process.terminate()
-                break
+                raise SlowStartError(
+                    f"{service.what} was not ready within {service.start_seconds:.0f} s, and was stopped; it said: {_last_line(log, beginning)} "
+                    f"(its log is {log}). `hourline {' '.join(service.command)}`, in the foreground, waits for as long as it takes"
+                )
         else:
             return str(json.loads(ready.read_text())["address"])
     except KeyboardInterrupt:

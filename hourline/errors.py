@@ -5,6 +5,7 @@
     ├── UsageError                a wrong argument: a range, a name, a file, a query
     ├── SetupError                the machine lacks something: Java, a jar, a port, the network
     ├── BrokerError               Kafka cannot be reached, or refused something
+    ├── SlowStartError            what was started in the background was not ready in time
     ├── ConflictError             somebody else writes here: a lease is held, a commit was not made on the expected version
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
@@ -40,6 +41,12 @@ class SetupError(HourlineError):
 
 class BrokerError(HourlineError):
     """Kafka cannot be reached, or refused something."""
+
+    retryable = True
+
+
+class SlowStartError(HourlineError):
+    """What was started in the background was not ready in time, and was stopped again."""
 
     retryable = True
 

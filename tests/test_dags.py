@@ -1,13 +1,19 @@
 """The DAGs as they are declared; `test_airflow.py` runs them."""
 
 import ast
+import os
+import shlex
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from speed_process import wait_until
 
+from dags.alerts import run_is_late
 from dags.backfill import backfill
 from dags.commands import run
 from dags.hourly_recompute import hourly_recompute
@@ -70,9 +76,10 @@ def test_a_wrong_range_fails_its_task_for_good_and_the_log_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, start: str, end: str, said: str
 ) -> None:
     initialise(tmp_path / "shop")
-    with caplog.at_level("INFO"), pytest.raises(AirflowFailException, match="status 2"):
+    with caplog.at_level("INFO"), pytest.raises(AirflowFailException, match="status 2") as raised:
         run(Settings.of(str(tmp_path / "shop"), None), "backfill", "--from", start, "--to", end)
     assert said in caplog.messages[-1]
+    assert said in str(raised.value)
 
 
 def test_what_may_pass_by_itself_is_tried_again(tmp_path: Path) -> None:
@@ -81,3 +88,43 @@ def test_what_may_pass_by_itself_is_tried_again(tmp_path: Path) -> None:
     with lease(Path(settings.workspace), "speed"), pytest.raises(AirflowException, match="status 75") as raised:
         run(settings, "speed")  # which another process runs
     assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_a_projects_ids_are_what_airflow_takes_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    initialise(tmp_path / "my shop: north")
+    [dag] = [make(Settings.of(str(tmp_path / "my shop: north"), None)) for make in (maintenance,)]
+    assert dag.dag_id == "my_shop_north.maintenance"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("./nope",), "cannot be run"),
+        ((sys.executable, "-c", "raise SystemExit(3)"), "ended with status 3"),
+        ((sys.executable, "-c", "import subprocess; subprocess.run(['sleep', '300'])"), "was ended after"),
+    ],
+)
+def test_an_alert_whose_command_fails_or_hangs_is_logged_and_leaves_nothing_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setattr("dags.alerts._TIMEOUT_SECONDS", 1)
+    groups: list[int] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *given: Any, **how: Any) -> None:
+            super().__init__(*given, **how)
+            groups.append(self.pid)
+
+    monkeypatch.setattr("dags.alerts.subprocess.Popen", Noted)
+    run_is_late({"dag_run": {"dag_id": "d", "dag_run_id": "r"}}, str(tmp_path), shlex.join(command), "45m")
+    assert said in caplog.messages[-1]
+    for group in groups:
+        wait_until(partial(is_gone, group), "what the command has started lives on")
+
+
+def is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False

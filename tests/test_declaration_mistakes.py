@@ -96,7 +96,8 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
         ("settle: soon", f"settle: got 'soon', {DURATIONS}"),
         ("settle: -1h", f"settle: got '-1h', {DURATIONS}"),
         ("settle: 3600", f"settle: got '3600', {DURATIONS}"),
-        ("settle: 99999999999d", f"settle: got '99999999999d', which is too long: {DURATIONS}"),
+        ("settle: 99999999999d", "settle: got '99999999999d', which is too long: allowed are at most 36500d"),
+        ("settle: 36501d", "settle: got '36501d', which is too long: allowed are at most 36500d"),
         ("partitions: 0", "partitions: got '0', allowed is a whole number from 1"),
         ("partitions: two", "partitions: got 'two', allowed is a whole number"),
         (
@@ -256,6 +257,26 @@ def test_files(tmp_path: Path, text: str | bytes, said: str) -> None:
 def test_metric_names_that_hourline_uses(tmp_path: Path, name: str) -> None:
     (found,) = mistakes(tmp_path, {f"metrics/{name}.yaml": METRIC})
     assert found.startswith(f"metrics/{name}.yaml:1: name: got the name '{name}', which Hourline uses itself: choose another than drift, ")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("schedule: {cron: 99 * * * *}", "schedule.cron: got '99 * * * *', which never comes: allowed are minutes 0-59, "),
+        ("schedule: {cron: H * * * *}", "schedule.cron: got 'H * * * *', allowed are the five fields of cron"),
+        ("schedule: {maintenance: 0 0 31 2 *}", "schedule.maintenance: got '0 0 31 2 *', which never comes"),
+        ("schedule: {timezone: localtime}", "schedule.timezone: got 'localtime', allowed are names such as UTC"),
+        ("schedule: {alert: ./page.sh}", "schedule.alert: got './page.sh', allowed is a list of words, such as [./page.sh, --urgent]"),
+        ('schedule: {alert: [""]}', "schedule.alert: got a list that begins with nothing"),
+        ("schedule: {deadline: 9999999d}", "schedule.deadline: got '9999999d', which is too long: allowed are at most 36500d"),
+        ("airflow: {database: 'postgresql://u:p@ss@host/db'}", "airflow.database: got something else, allowed is postgresql://"),
+        ("airflow: {database: 'postgresql://u:p%ss@host/db'}", "airflow.database: got something else, allowed is postgresql://"),
+    ],
+)
+def test_schedules_that_airflow_could_not_follow(tmp_path: Path, line: str, said: str) -> None:
+    (found,) = mistakes(tmp_path, {"hourline.yaml": f"{line}\n"})
+    assert found.startswith(f"hourline.yaml:1: {said}")
+    assert "ss@host" not in found
 
 
 def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.layers import stop_on_signal
-from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
+from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, load_settings_alone
 from hourline.cli.output import note, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 @_airflow.command()
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Stop Airflow, and the tasks under way: nothing is lost, what they did not publish the next run does."""
-    declared = load(project, workspace)
+    declared = load_settings_alone(project, workspace)
     from hourline.background import AIRFLOW, stop
 
     say("down" if stop(declared, AIRFLOW) else "nothing was running")
@@ -47,10 +47,11 @@ def run(project: ProjectFolder = Path(), workspace: Workspace = None, ready_file
     declared = load(project, workspace)
     from hourline.background import announce
     from hourline.lease import lease
+    from infra.airflow.configuration import ADMIN, password_file
     from infra.airflow.stack import Airflow
 
     with stop_on_signal("stopping Airflow") as stop, lease(declared.workspace, "airflow"), Airflow(declared, note, stop.is_set) as airflow:
-        note(f"Airflow is at {airflow.url}; Ctrl-C stops it")
+        note(f"Airflow is at {airflow.url}; user {ADMIN}, password in {password_file(declared)}; Ctrl-C stops it")
         if ready_file:
             announce(ready_file, airflow.url)
         while not stop.wait(1):
@@ -61,7 +62,7 @@ def run(project: ProjectFolder = Path(), workspace: Workspace = None, ready_file
 @_airflow.command()
 def status(project: ProjectFolder = Path(), workspace: Workspace = None, format: Format = ReportFormat.TEXT) -> None:
     """Tell how each part of Airflow is, its database, and the project's DAGs; exit status 1 unless all is well."""
-    declared = load(project, workspace)
+    declared = load_settings_alone(project, workspace)
     from infra.airflow.health import airflow_status
 
     found = airflow_status(declared)

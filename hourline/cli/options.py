@@ -40,6 +40,13 @@ def load(folder: Path, workspace: Path | None) -> "Project":
     return load_project(folder, workspace=workspace)
 
 
+def load_settings_alone(folder: Path, workspace: Path | None) -> "Project":
+    """The project without its sources and metrics, whose mistakes are not in the way then. Raises as ``load``."""
+    from hourline.declarations import load_settings
+
+    return load_settings(folder, workspace=workspace)
+
+
 def known(kind: str, name: str, allowed: list[str]) -> str:
     """``name``, if it is allowed. Raises UsageError with a near name."""
     if name not in allowed:

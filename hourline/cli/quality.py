@@ -84,7 +84,7 @@ def _say(report: "QualityReport") -> None:
     for page in dict.fromkeys(audit.report for audit in blocked if audit.report):
         say(f"the rows in full: {shortest_path(page)}")
     if not report.audited:
-        say("nothing is kept of an audit of that: there was none, or long ago" if report.since is None else "nothing has been audited yet")
+        say("no audit of what was asked for is kept: there was none, or it was long ago" if report.since is None else "nothing has been audited yet")
         return
     counts = ", ".join(f"{count:,} {outcome}" for outcome in ("passed", "warned", "accepted", "blocked") if (count := getattr(report, outcome)))
     since = f" since {report.since:%Y-%m-%d %H:%M}" if report.since else ""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.options import ProjectFolder, Workspace, known, load, load_settings_alone
 from hourline.cli.output import note, say
 
 
@@ -28,7 +28,7 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Stop what `up` started; the micro-batch under way is finished first."""
-    declared = load(project, workspace)
+    declared = load_settings_alone(project, workspace)
     from hourline.background import SPEED, stop
 
     say("down" if stop(declared, SPEED) else "nothing was running")

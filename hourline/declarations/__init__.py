@@ -4,7 +4,7 @@ from hourline.declarations.event_time import EventTime
 from hourline.declarations.expectation import Expectation, History, Severity, expectations_hash
 from hourline.declarations.fields import Field
 from hourline.declarations.identity import DeclaredMetric, declaration_hash, derived_of
-from hourline.declarations.loading import load_project
+from hourline.declarations.loading import load_project, load_settings
 from hourline.declarations.measure import Measure, MeasureKind
 from hourline.declarations.metric import Metric
 from hourline.declarations.project import Project
@@ -39,5 +39,6 @@ __all__ = [
     "from_stored",
     "json_schema",
     "load_project",
+    "load_settings",
     "to_stored",
 ]

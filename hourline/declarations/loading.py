@@ -30,13 +30,22 @@ def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace:
     ``workspace`` takes the place of the setting, relative to the working directory. Raises UsageError when ``root`` is no project, and
     DeclarationError with all mistakes, one per line, as ``metrics/delays.yaml:7: measures.worst: what is wrong``.
     """
+    return _Loading(_project_folder(root), environ).project(workspace)
+
+
+def load_settings(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
+    """The project without its sources and metrics, which may have mistakes: to stop what runs, and to tell how it is. Raises as ``load_project``."""
+    return _Loading(_project_folder(root), environ).project(workspace, folders=False)
+
+
+def _project_folder(root: Path) -> Path:
     root = Path(root)
     if not root.is_dir():
         raise UsageError(f"there is no folder {root}: name the project's folder with --project")
     if not (root / SETTINGS_FILE).is_file():
         advice = "name another folder with --project, or make one with `hourline init`"
         raise UsageError(f"{root} is no Hourline project, it has no {SETTINGS_FILE}: {advice}")
-    return _Loading(root, environ).project(workspace)
+    return root
 
 
 class _Loading:
@@ -48,11 +57,11 @@ class _Loading:
         self.mistakes: list[str] = []
         self.documents: dict[tuple[str, str], Document] = {}
 
-    def project(self, workspace: Path | None) -> Project:
+    def project(self, workspace: Path | None, folders: bool = True) -> Project:
         settings_document = read_yaml(self.root, self.root / SETTINGS_FILE, self.environ)
         settings = self._built(Settings, settings_document)
-        sources = self._folder("source", Source)
-        metrics = self._folder("metric", Metric)
+        sources = self._folder("source", Source) if folders else {}
+        metrics = self._folder("metric", Metric) if folders else {}
         unread = {name for kind, name in self.documents if kind == "source" and name not in sources}
         self.mistakes += mistakes_between(sources, metrics, partial(place_of, self.documents), unread)
         if self.mistakes or settings is None:

@@ -1,5 +1,6 @@
 """A project: its settings, sources and metrics, and where each was declared."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from hourline.declarations.settings import Settings
 from hourline.declarations.source import Source
 from hourline.declarations.yaml_files import Document, KeyPath
 from hourline.errors import DeclarationError
+
+_LONGEST_IDENTIFIER = 180  # Airflow's ids have 250 characters at most, and the names of DAGs and metrics follow
 
 Kind = Literal["source", "metric"]
 
@@ -41,6 +44,11 @@ class Project:
     def name(self) -> str:
         """The name in the settings, or that of the folder."""
         return self.settings.name or self.root.absolute().name
+
+    @property
+    def identifier(self) -> str:
+        """The name, for where there may be letters, digits, dots, hyphens and underscores alone, as in Airflow's ids; other characters become _."""
+        return re.sub(r"[^A-Za-z0-9_.-]+", "_", self.name)[:_LONGEST_IDENTIFIER]
 
     @property
     def workspace(self) -> Path:

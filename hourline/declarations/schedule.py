@@ -1,29 +1,46 @@
 """When Airflow recomputes, and where an Airflow of Hourline's own keeps what it knows: ``schedule:`` and ``airflow:`` of the settings."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
 import pydantic
-from pydantic import AfterValidator
+from croniter import CroniterError, croniter
+from pydantic import AfterValidator, BeforeValidator
 
 from hourline.declarations.base import Declaration, near, refuse, shown
 from hourline.declarations.times import Duration, Moment
 
-_CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#-]+", re.ASCII)
+_CRON_FIELD = re.compile(r"(?:[0-9*/,-]|(?i:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))+", re.ASCII)
+_SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+_ESCAPED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*", re.ASCII)
 
 
 def _cron(text: str) -> str:
     fields = text.split()
     if len(fields) != 5 or not all(_CRON_FIELD.fullmatch(field) for field in fields):
         raise refuse(f"got {shown(text)}, allowed are the five fields of cron: minute, hour, day of month, month, day of week, such as '5 * * * *'")
+    try:
+        croniter(text, _SOME_DAY).get_next()
+    except CroniterError:
+        raise refuse(
+            f"got {shown(text)}, which never comes: allowed are minutes 0-59, hours 0-23, days 1-31, months 1-12, days of the week 0-7"
+        ) from None
     return " ".join(fields)
 
 
+def _words(value: object) -> object:
+    if isinstance(value, str):
+        raise refuse(f"got {shown(value)}, allowed is a list of words, such as [./page.sh, --urgent]")
+    if isinstance(value, list | tuple) and (value[:1] in ([""], ("",)) or any("\0" in str(word) for word in value)):
+        raise refuse("got a list that begins with nothing, or holds a NUL, allowed is a program and its arguments, such as [./page.sh, --urgent]")
+    return value
+
+
 def _timezone(name: str) -> str:
-    if name not in available_timezones():
+    if name not in available_timezones() - {"Factory", "localtime"}:
         raise refuse(f"got {shown(name)}, allowed are names such as UTC or Europe/Berlin{near(name, available_timezones())}")
     return name
 
@@ -35,8 +52,8 @@ def _postgresql(url: str) -> str:
         whole = parts.scheme in ("postgresql", "postgres") and parts.hostname and parts.port != 0 and parts.path.strip("/")
     except ValueError:
         whole = None
-    if not whole:
-        raise refuse("got something else, allowed is postgresql://user:password@host:port/database")
+    if not whole or parts.netloc.count("@") > 1 or not _ESCAPED.fullmatch(parts.netloc):
+        raise refuse("got something else, allowed is postgresql://user:password@host:port/database, in it @ as %40, : as %3A, / as %2F, % as %25")
     return f"postgresql://{url.partition('://')[2]}"
 
 
@@ -58,16 +75,16 @@ class ScheduleSettings(Declaration):
     catch_up: bool = False
     """Whether runs that were missed are made up for, each on its own. What they would have done, the next run does in any case."""
 
-    retries: Annotated[int, pydantic.Field(ge=0)] = 3
+    retries: Annotated[int, pydantic.Field(ge=0, le=1000)] = 3
     """How often a task is tried again; never after a mistake that trying again does not mend."""
 
     retry_delay: Duration = timedelta(minutes=1)
     """How long the first retry waits; each further one waits longer."""
 
     deadline: Duration = timedelta(minutes=45)
-    """An alert is raised for a run that is not done so long after it was due."""
+    """An alert is raised for an hourly run that is not done so long after it was due."""
 
-    alert: tuple[str, ...] = ()
+    alert: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
     """A command that is told of late and failed runs, with the sentence as its last argument; run in the project's folder."""
 
     maintenance: Cron = "30 3 * * *"

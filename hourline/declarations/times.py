@@ -12,6 +12,8 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds", "ms": "mill
 _SHORT = re.compile(r"(?:(\d+)d)?\s*(?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:(\d+)s)?\s*(?:(\d+)ms)?", re.ASCII)
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII)
 _ALLOWED_DURATION = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
+_LONGEST = timedelta(days=36_500)
+"""A century: with it, now and then stay within the years that a date can have."""
 _ALLOWED_MOMENT = "allowed are points in time with their offset from UTC, such as 2026-01-31T00:00:00Z"
 
 
@@ -27,9 +29,12 @@ def parse_duration(value: object) -> timedelta:
             # ISO has one group less: no milliseconds.
             parts = {unit: int(number) for unit, number in zip(_UNITS.values(), match.groups(), strict=False) if number}
             try:
-                return timedelta(**parts)
+                duration = timedelta(**parts)
             except OverflowError:
-                raise refuse(f"got {shown(value)}, which is too long: {_ALLOWED_DURATION}") from None
+                duration = timedelta.max
+            if duration > _LONGEST:
+                raise refuse(f"got {shown(value)}, which is too long: allowed are at most {_LONGEST.days}d")
+            return duration
     raise refuse(f"got {shown(value)}, {_ALLOWED_DURATION}")
 
 

@@ -95,7 +95,7 @@ def _dags(api: AirflowApi, project: Project) -> tuple[list[DagStatus], list[str]
                 datetime.fromisoformat(dag["next_dagrun_run_after"]) if dag.get("next_dagrun_run_after") else None,
             )
             for dag in api.dags()
-            if dag["dag_id"].startswith(f"{project.name}.")
+            if dag["dag_id"].startswith(f"{project.identifier}.")
         ]
         return found, [f"{Path(error['filename']).name}: {error['stack_trace'].strip()}" for error in api.import_errors()]
     except AirflowError as error:

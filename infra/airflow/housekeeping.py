@@ -3,7 +3,8 @@
 import os
 import shutil
 import sys
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hourline.declarations import Project
@@ -23,25 +24,37 @@ class Housekeeping:
         self._project = project
         self._clock = clock
         self._last = home(project) / "hourline.cleaned"
+        self._next: datetime | None = None
         self._cleaning: Supervised | None = None
         self.log = project.workspace / "logs" / "airflow-clean.log"
         """What `airflow db clean` said."""
 
     def due(self) -> bool:
         """Whether a day has passed. What has just been set up has nothing to forget."""
-        if not self._last.exists():
-            self._last.write_text(self._clock().isoformat())
-        return self._clock() - datetime.fromisoformat(self._last.read_text()) >= _EVERY
+        if self._next is None:
+            self._next = self._last_time() + _EVERY
+        return self._clock() >= self._next
 
     def begin(self) -> None:
         """Delete old logs, and have Airflow forget old runs, in a process of its own: that takes seconds."""
-        self._last.write_text(self._clock().isoformat())
+        self._next = self._clock() + _EVERY
+        self._note_time()
         oldest = self._clock() - self._project.settings.airflow.runs_kept
         delete_older(home(self._project) / "logs", oldest)
         for log in self._project.workspace.glob("logs/airflow-*.log"):
             cut_short(log)
         clean = ("db", "clean", "--clean-before-timestamp", oldest.isoformat(), "--skip-archive", "--error-on-cleanup-failure", "--yes")
         self._cleaning = Supervised([sys.executable, "-m", "airflow", *clean], log=self.log, env=environment(self._project))
+
+    def _last_time(self) -> datetime:
+        with suppress(OSError, ValueError):  # it is not there, or was cut short
+            return datetime.fromisoformat(self._last.read_text()).astimezone(UTC)
+        self._note_time()
+        return self._clock()
+
+    def _note_time(self) -> None:
+        with suppress(OSError):  # where it cannot be noted, days are counted from the start
+            self._last.write_text(self._clock().isoformat())
 
     def failed(self) -> bool:
         """Whether what was begun has ended, and failed; said once."""

@@ -40,19 +40,24 @@ class Postgres:
     def __enter__(self) -> Self:
         if not (self._folder / "PG_VERSION").exists():
             self._initialise()
-        [port] = free_ports(1)
+        [self._port] = free_ports(1)
+        self.url = f"postgresql://{USER}:{self._password}@{LOOPBACK}:{self._port}/{_DATABASE}"
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start it, the first time or again after it has ended, at the same ``url``. Raises SetupError when it does not start."""
+        self._forget_the_dead()
         start = self._log.stat().st_size if self._log.exists() else 0
         settings = [word for setting in _SMALL for word in ("-c", setting)]
-        self._process = Supervised([*self._program("postgres"), "-D", self._folder, "-p", str(port), *settings], log=self._log)
-        self.url = f"postgresql://{USER}:{self._password}@{LOOPBACK}:{port}/{_DATABASE}"
+        self._process = Supervised([*self._program("postgres"), "-D", self._folder, "-p", str(self._port), *settings], log=self._log)
         deadline = time.monotonic() + _UP_WITHIN_SECONDS
-        ask = [*self._program("pg_isready"), "-h", LOOPBACK, "-p", str(port), "-q"]
+        ask = [*self._program("pg_isready"), "-h", LOOPBACK, "-p", str(self._port), "-q"]
         while subprocess.run(ask, check=False).returncode != 0:
             if not self._process.alive() or time.monotonic() > deadline:
                 self._process.stop()
                 raise SetupError(f"PostgreSQL did not start: {_last_line(self._log.read_bytes()[start:])} (its log is {self._log})")
             time.sleep(0.05)
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._process.alive():
@@ -67,6 +72,18 @@ class Postgres:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def _forget_the_dead(self) -> None:
+        """Delete the lock file of a server that was killed, when its process id is another process's by now: PostgreSQL would not start.
+
+        Whoever calls this holds the workspace's lease, so there is no other server on this folder but one that is being ended.
+        """
+        lock = self._folder / "postmaster.pid"
+        with suppress(OSError, ValueError):
+            pid = lock.read_text().split()[0]
+            running = subprocess.run(["ps", "-o", "args=", "-p", str(int(pid))], capture_output=True, text=True, check=False).stdout
+            if running and str(self._folder) not in running:
+                lock.unlink()
 
     def _initialise(self) -> None:
         """Make the cluster in a folder beside it, which then takes its place: one that was cut short is begun anew."""
@@ -115,5 +132,6 @@ def _hand_over(path: Path) -> None:
 
 
 def _last_line(output: bytes) -> str:
+    """What was fatal, before hints on it; or else the last line."""
     lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-    return (lines or ["it said nothing"])[-1]
+    return ([line for line in lines if "FATAL:" in line or "PANIC:" in line] or lines or ["it said nothing"])[-1]

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -48,10 +48,9 @@ class Airflow:
         with ExitStack() as stack:
             if settings.port is not None:
                 require_free(settings.port, "airflow.port in hourline.yaml")
-            free, *log_ports = free_ports(3)
-            port = settings.port if settings.port is not None else free
+            port = settings.port if settings.port is not None else free_ports(1)[0]
             self._database = self._postgres(stack)
-            configure(self._project, self._database, port, (log_ports[0], log_ports[1]))
+            configure(self._project, self._database, port)
             self._migrate()
             self._on_step("starting its scheduler, API server, DAG processor and triggerer")
             stack.callback(self._stop)
@@ -72,11 +71,16 @@ class Airflow:
     def keep_running(self) -> None:
         """Start whatever has ended again, and keep house; to be called every second or so."""
         if self._embedded is not None and not self._embedded.alive():
-            raise SetupError(f"PostgreSQL has ended; its log is {self._logs / 'airflow-postgres.log'}")
+            self._on_step("PostgreSQL has ended; starting it again")
+            self._embedded.start()
+            self._announced = False
         for part, process in list(self._running.items()):
             if not process.alive() and time.monotonic() - self._started[part] > _AGAIN_AFTER_SECONDS:
                 self._on_step(f"the {part} has ended, with status {process.wait()}; starting it again")
                 self._start(part)
+                self._announced = False
+        if not self._announced:
+            with suppress(OSError):  # the disk is full; in a second it is tried again
                 self._announce()
         if self._housekeeping.due():
             self._housekeeping.begin()
@@ -97,6 +101,8 @@ class Airflow:
 
         try:
             psycopg.connect(url, connect_timeout=10).close()
+        except psycopg.ProgrammingError:  # it shows what it could not read, password and all
+            raise SetupError("the database in hourline.yaml, airflow.database, is no URL that PostgreSQL understands") from None
         except psycopg.Error as error:
             said = " ".join(str(error).split())
             raise SetupError(f"the database in hourline.yaml, airflow.database, cannot be reached: {said}") from None
@@ -116,7 +122,9 @@ class Airflow:
             done.write_text(version("apache-airflow"))
 
     def _start(self, part: str) -> None:
-        self._running[part] = Supervised(self._command(part), log=self._log(part), env=environment(self._project), grace=15.0)
+        # Tasks and triggers run on this machine: the API server reads their logs as files, and need not be served them by others, at any address.
+        alone = ["--skip-serve-logs"] if part in ("scheduler", "triggerer") else []
+        self._running[part] = Supervised(self._command(part, *alone), log=self._log(part), env=environment(self._project), grace=15.0)
         self._started[part] = time.monotonic()
 
     def _stop(self) -> None:
@@ -135,6 +143,7 @@ class Airflow:
         partial = file.with_suffix(".partial")
         partial.write_text(json.dumps({"url": self.url, "pid": os.getpid(), "parts": pids}))
         partial.replace(file)
+        self._announced = True
 
     def _wait_until_healthy(self) -> None:
         deadline = time.monotonic() + _UP_WITHIN_SECONDS
