@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import textwrap
 import time
@@ -25,12 +24,10 @@ from stack_project import StackProject
 
 from hourline.background import AIRFLOW, start, stop
 from hourline.hours import hour_text
-from hourline.initialise import initialise
 from hourline.lease import lease_holder
 from infra.airflow.api import AirflowApi
 from infra.airflow.configuration import home
 from infra.airflow.health import airflow_status
-from infra.airflow.postgres import Postgres
 from infra.airflow.stack import PARTS, facts_file
 
 pytestmark = pytest.mark.beside
@@ -185,44 +182,6 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
     assert f"{scheduled.dag('hourly_recompute')}: the run " in alerts
     assert "has failed" in alerts
     assert "is late" in alerts
-
-
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("mysql://u:secret@localhost/db", "airflow.database: got something else, allowed is postgresql://user:password@host:port/database"),
-        ("postgresql://u:secret@127.0.0.1:1/db", "the database in hourline.yaml, airflow.database, cannot be reached: "),
-    ],
-)
-def test_a_wrong_database_is_one_sentence(tmp_path: Path, url: str, said: str) -> None:
-    initialise(tmp_path / "shop")
-    with (tmp_path / "shop" / "hourline.yaml").open("a") as settings:
-        settings.write(f"airflow: {{database: '{url}'}}\n")
-    command = [sys.executable, "-m", "hourline", "airflow", "run", "--project", str(tmp_path / "shop")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
-    assert "secret" not in done.stderr
-
-
-def test_postgresql_keeps_its_data_lets_nobody_in_without_the_password_and_ends_with_its_parent(tmp_path: Path) -> None:
-    with Postgres(tmp_path / "data", "secret", tmp_path / "log") as server, psycopg.connect(server.url) as connection:
-        connection.execute("CREATE TABLE kept (n int)")
-    with Postgres(tmp_path / "data", "secret", tmp_path / "log") as server, psycopg.connect(server.url) as connection:
-        assert connection.execute("SELECT count(*) FROM kept").fetchall() == [(0,)]
-        with pytest.raises(psycopg.OperationalError, match="password"):
-            psycopg.connect(server.url.replace("secret", "guess"))
-    arguments = f"Path({str(tmp_path / 'data')!r}), 'secret', Path({str(tmp_path / 'log')!r})"
-    code = f"from infra.airflow.postgres import *; Postgres({arguments}).__enter__(); print('up', flush=True); input()"
-    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert parent.stdout
-    assert parent.stdout.readline() == b"up\n"
-    family = descendants(parent.pid)
-    assert family
-    parent.kill()
-    parent.wait()
-    wait_until(lambda: not alive(family), "PostgreSQL outlives its parent")
 
 
 def is_covered(scheduled: Scheduled, hour: int) -> bool:

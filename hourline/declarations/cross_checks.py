@@ -14,8 +14,6 @@ Where = Callable[[str, str, KeyPath], str]
 def mistakes_between(sources: Mapping[str, Source], metrics: Mapping[str, Metric], where: Where, unread: Collection[str] = ()) -> list[str]:
     """One line for each mistake. ``unread`` are sources whose own declaration is mistaken: they exist."""
     mistakes = []
-    if not sources and not unread:
-        mistakes.append("sources: there is no source: write sources/NAME.yaml, or see what `hourline init` writes into a new folder")
     claimed: dict[str, str] = {}
     for name, source in sources.items():
         place = where("source", name, ("topic",))

@@ -62,6 +62,8 @@ class _Loading:
         settings = self._built(Settings, settings_document)
         sources = self._folder("source", Source) if folders else {}
         metrics = self._folder("metric", Metric) if folders else {}
+        if folders and not any(kind == "source" for kind, _ in self.documents):
+            self.mistakes.append("sources: there is no source: write sources/NAME.yaml, or see what `hourline init` writes into a new folder")
         unread = {name for kind, name in self.documents if kind == "source" and name not in sources}
         self.mistakes += mistakes_between(sources, metrics, partial(place_of, self.documents), unread)
         if self.mistakes or settings is None:
