@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline.declarations import DeclaredMetric, Metric, Project, declaration_hash, from_stored
+from hourline.declarations import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError
 from hourline.layout import COVERAGE_SCHEMA, DECLARATION, Layout
-from hourline.tables import exists, open_table
+from hourline.tables import exists, name_of, open_table, refuse_older, require_seen
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
@@ -65,6 +65,8 @@ class Snapshot:
     """The rows of coverage (COVERAGE_SCHEMA) of these."""
     publication: int
     """The version of coverage: the number of the last publication; -1 before the first."""
+    beside: Mapping[str, int]
+    """By name, the versions of the tables that are read beside these: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``."""
 
     @property
     def recomputed(self) -> list[MetricTables]:
@@ -77,6 +79,17 @@ class Snapshot:
         newest = {tables.name for tables in self.recomputed}
         rows = self.coverage.filter(pc.is_valid(self.coverage["staged"])).to_pylist()
         return {(row["metric"], row["hour"]): row for row in rows if f"{row['metric']}_{row['declaration']}" in newest}
+
+    @property
+    def versions(self) -> dict[str, list[int]]:
+        """By name, the versions of all tables that are read; each is one that ``open_table`` has found whole, but for its data files."""
+        found = {f"progress/{name}": [known.version] for name, known in self.progress.items()}
+        for tables in self.metrics:
+            of = f"{tables.metric.name}/{tables.declaration}"
+            found[f"final/{of}"] = [] if tables.final is None else [tables.final]
+            found |= {f"provisional/{of}": [tables.provisional], f"staged/{of}": tables.staged_versions(self.coverage)}
+        found["coverage"] = [self.publication] if self.publication >= 0 else []
+        return found | {name: [version] for name, version in self.beside.items()}
 
     @property
     def served(self) -> list[MetricTables]:
@@ -97,10 +110,19 @@ def take_snapshot(project: Project) -> Snapshot:
 
 def read_coverage(project: Project, version: int | None = None) -> tuple[int, pa.Table]:
     """Coverage's version, the newest or a given one, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was ever published."""
+    table = None if version == -1 else open_coverage(project, version)
+    return _covered(table)
+
+
+def open_coverage(project: Project, version: int | None = None) -> DeltaTable | None:
+    """The table coverage, at its newest version or a given one; None before the first publication. Raises TableError."""
     layout = Layout.of(project)
-    if version == -1 or not exists(layout.coverage, layout.storage_options):
+    return open_table(layout.coverage, layout.storage_options, version) if exists(layout.coverage, layout.storage_options) else None
+
+
+def _covered(table: DeltaTable | None) -> tuple[int, pa.Table]:
+    if table is None:
         return -1, COVERAGE_SCHEMA.empty_table()
-    table = open_table(layout.coverage, layout.storage_options, version)
     rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), table.to_pyarrow_table()], promote_options="default")  # an older one has fewer columns
     return table.version(), rows.cast(COVERAGE_SCHEMA)
 
@@ -150,35 +172,91 @@ def last_row(progress: DeltaTable) -> Mapping[str, Any]:
 
 def _take(project: Project) -> tuple[Snapshot, bool]:
     """The newest versions, and whether a metric was reset while they were looked up."""
-    layout = Layout.of(project)
-    opened = {
-        source.name: open_table(uri, layout.storage_options)
-        for source in project.sources.values()
-        if exists(uri := layout.progress(source), layout.storage_options)
-    }
+    opened = {source.name: table for source in project.sources.values() if (table := _open_progress(project, source))}
     progress = {name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0) for name, table in opened.items()}
     resets = {name: table.transaction_version(METRIC_RESET) for name, table in opened.items()}
     written = {name: last_row(table).get("metrics") or [] for name, table in opened.items()}
+    provisional: list[DeltaTable] = []
     found = [
         _with_tables(
             project,
             metric,
             {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name},
             progress[metric.source].sequence,
+            opened[metric.source],
+            provisional,
         )
         for metric in project.metrics.values()
         if metric.source in opened
     ]
-    publication, coverage = read_coverage(project)
+    covering = open_coverage(project)
+    publication, coverage = _covered(covering)
+    for table in provisional:
+        refuse_older(Layout.of(project).coverage, publication, table, "coverage")  # it may have lost rows to what was published then
     metrics = as_covered(found, coverage)
+    verify_published(project, metrics, coverage)
+    beside = versions_beside(project, opened, covering)
     for table in opened.values():
         table.update_incremental()
     overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in opened.items())
-    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication), overtaken
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication, beside), overtaken
 
 
-def _with_tables(project: Project, metric: Metric, written: Mapping[str, int], sequence: int) -> list[MetricTables]:
-    """The declarations of a metric that have tables, the older before the newer.
+def _open_progress(project: Project, source: Source) -> DeltaTable | None:
+    """None: no speed layer has started with this source."""
+    layout = Layout.of(project)
+    if exists(layout.progress(source), layout.storage_options):
+        return open_table(layout.progress(source), layout.storage_options)
+    refuse_without_progress(layout, source)
+    return None
+
+
+def refuse_without_progress(layout: Layout, source: Source) -> None:
+    """Raise TableError if there are events of a source that has no progress, which is made before them: it is lost."""
+    if exists(layout.events(source), layout.storage_options):
+        raise TableError(
+            f"the table at {layout.progress(source)} is gone, while there is one at {layout.events(source)}; bring it back from a backup, "
+            "since it says which of the events count"
+        )
+
+
+def versions_beside(project: Project, progress: Mapping[str, DeltaTable], coverage: DeltaTable | None) -> dict[str, int]:
+    """By name, the newest versions of events, rejected, drift and quality. Raises TableError when one is damaged, or lacks a commit that
+    ``progress`` (by source) or ``coverage`` went by.
+    """
+    layout = Layout.of(project)
+    found: dict[str, int] = {}
+    for name, by in progress.items():
+        source = project.sources[name]
+        for uri in (layout.events(source), layout.rejected(source)):
+            table = open_table(uri, layout.storage_options)
+            require_seen(table, by)
+            found[name_of(table)] = table.version()
+    for uri in (layout.drift, layout.quality) if coverage else ():
+        assert coverage is not None
+        if exists(uri, layout.storage_options):
+            table = open_table(uri, layout.storage_options)
+            require_seen(table, coverage)
+            found[name_of(table)] = table.version()
+        else:
+            refuse_older(uri, -1, coverage, uri.rpartition("/")[2])
+    return found
+
+
+def verify_published(project: Project, metrics: Iterable[MetricTables], coverage: pa.Table) -> None:
+    """Raise TableError when a version of final or staged that ``coverage`` names is not there, or damaged."""
+    layout = Layout.of(project)
+    for tables in metrics:
+        if tables.final is not None:
+            open_table(layout.final(tables.source, tables.metric), layout.storage_options, tables.final)
+        for version in tables.staged_versions(coverage):
+            open_table(layout.staged(tables.source, tables.metric), layout.storage_options, version)
+
+
+def _with_tables(
+    project: Project, metric: Metric, written: Mapping[str, int], sequence: int, progress: DeltaTable, opened: list[DeltaTable]
+) -> list[MetricTables]:
+    """The declarations of a metric that have tables, the older before the newer; the tables are added to ``opened``.
 
     ``written`` are those that the speed layer writes, by its last micro-batch (``sequence``), each with the sequence from which on it does.
     """
@@ -187,9 +265,11 @@ def _with_tables(project: Project, metric: Metric, written: Mapping[str, int], s
     current = declaration_hash(source, metric)
     for declaration in [*written, *({current} - written.keys())]:
         uri = layout.provisional_of(metric.name, declaration)
-        if not exists(uri, layout.storage_options):
+        if declaration not in written and not exists(uri, layout.storage_options):
             continue  # declared, but the speed layer has not started since
         table = open_table(uri, layout.storage_options)
+        require_seen(table, progress)
+        opened.append(table)
         declared = (source, metric) if declaration == current else from_stored(table.metadata().configuration[DECLARATION], source)
         found.append(MetricTables(*declared, table.version(), written.get(declaration, sequence + 1)))
     return found

@@ -10,7 +10,7 @@ from typing import Self
 import duckdb
 
 from hourline.answer_token import AnswerToken
-from hourline.database import attach
+from hourline.database import attach, naming_damage
 from hourline.database import connect as open_duckdb
 from hourline.declarations import Project, load_project
 from hourline.errors import UsageError
@@ -87,9 +87,13 @@ class Connection:
 
     @contextmanager
     def explaining(self, query: str) -> Iterator[None]:
-        """Within the block, DuckDB's errors on ``query`` become a UsageError of one sentence. Fetching computes: wrap that too."""
+        """Within the block, DuckDB's errors on ``query`` become a UsageError of one sentence, or a TableError where a table is damaged.
+
+        Fetching computes: wrap that too.
+        """
         try:
-            yield
+            with naming_damage(self.project, self.snapshot):
+                yield
         except duckdb.Error as error:
             raise UsageError(explain(error, query, self.project, self.snapshot)) from None
 
@@ -131,7 +135,12 @@ class Connection:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        try:
+            if isinstance(error, duckdb.Error):
+                with naming_damage(self.project, self.snapshot):
+                    raise error
+        finally:
+            self.close()
 
     def _check(self, query: str) -> None:
         statements = self._duckdb.extract_statements(query)
@@ -144,10 +153,11 @@ class Connection:
             take_snapshot(self.project) if self._as_of is None else snapshot_at(self.project, token_of(self.project, self._as_of))
         )
         self._duckdb = open_duckdb()
-        self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
-        install_sketch_functions(self._duckdb)
-        for statement in views_sql(self._duckdb, self.project, self.snapshot):
-            self._duckdb.execute(statement)
+        with naming_damage(self.project, self.snapshot):
+            self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
+            install_sketch_functions(self._duckdb)
+            for statement in views_sql(self._duckdb, self.project, self.snapshot):
+                self._duckdb.execute(statement)
 
 
 def connect(project: str | Path | Project, workspace: str | Path | None = None, *, strict: bool = False, as_of: str | None = None) -> Connection:

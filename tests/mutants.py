@@ -95,11 +95,8 @@ MUTANTS = [
         "coverage is read last",
         "hourline/snapshot.py",
         (
-            ("    publication, coverage = read_coverage(project)\n", ""),
-            (
-                "    layout = Layout.of(project)\n    opened = {",
-                "    publication, coverage = read_coverage(project)\n    layout = Layout.of(project)\n    opened = {",
-            ),
+            ("    covering = open_coverage(project)\n", ""),
+            ("    opened = {source.name: table", "    covering = open_coverage(project)\n    opened = {source.name: table"),
         ),
         "tests/test_snapshot.py",
     ),
@@ -108,9 +105,9 @@ MUTANTS = [
         "hourline/snapshot.py",
         (
             (
-                "    return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken",
+                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication, beside), overtaken",
                 "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in opened.items()}\n"
-                "    return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken",
+                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication, beside), overtaken",
             ),
         ),
         "tests/test_snapshot.py",
