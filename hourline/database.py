@@ -109,9 +109,10 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
                 *_attached(f"progress_{source.name}", layout.progress(source), known.version),
                 f"CREATE VIEW hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}",
                 f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}",
-                *_attached(f"events_{source.name}", layout.events(source), snapshot.beside[f"events/{source.name}"]),
-                *_attached(f"rejected_{source.name}", layout.rejected(source), snapshot.beside[f"rejected/{source.name}"]),
             ]
+            for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
+                if (version := snapshot.beside.get(f"{kind}/{source.name}")) is not None:
+                    statements += _attached(f"{kind}_{source.name}", uri, version)
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         rows = _no_rows(schema)
         if kept in snapshot.beside:
@@ -137,7 +138,7 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     named = f"metric = '{tables.metric.name}' AND declaration = '{tables.declaration}'"
     statements: list[str] = []
     parts = []
-    for version in tables.staged_versions(snapshot.coverage):
+    for version in tables.staged_versions(snapshot.coverage) if f"{tables.metric.name}_staged" not in snapshot.lost else ():
         name = f"staged_{tables.name}_{version}"
         statements += _attached(name, layout.staged(tables.source, tables.metric), version)
         marks = f"SELECT hour, blocked_cut FROM hourline.coverage WHERE {named} AND staged = {version}"

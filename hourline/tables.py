@@ -21,7 +21,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileInfo, FileSystem, FileType, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline import failpoints
-from hourline.commit_log import TRANSACTIONS, WIDENED, incomplete_commit
+from hourline.commit_log import TRANSACTIONS, WIDENED, incomplete_commit, newest_commit
 from hourline.errors import ConflictError, TableError
 from hourline.layout import sql_timestamp
 
@@ -44,7 +44,10 @@ PUBLISHED = {"delta.enableExpiredLogCleanup": "false"}
 NOTHING: Mapping[str, int] = MappingProxyType({})
 """No versions of other tables."""
 
-_BACKUP = "bring it back from a backup; with --degraded, what does not need it is answered"
+_BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
+
+_TRIED = 50
+"""So many of its last versions are tried, where a damaged table is to be read as it was before."""
 
 _PLACE = "hourline.table"
 """The property of a table that says where it belongs: its path below the root of the tables."""
@@ -90,6 +93,14 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
     return table
 
 
+def update(table: DeltaTable) -> None:
+    """Go on to the newest version. Raises TableError when it cannot be read."""
+    try:
+        table.update_incremental()
+    except DeltaError as error:
+        raise TableError(f"the table at {table.table_uri} cannot be read: {_first_line(error)}") from error
+
+
 def require_seen(table: DeltaTable, by: DeltaTable) -> None:
     """Raise TableError when ``table`` stands below the version that it had when ``by`` was committed, which went by it: commits are missing."""
     refuse_older(table.table_uri, table.version(), by, name_of(table))
@@ -101,6 +112,25 @@ def refuse_older(uri: str, version: int, by: DeltaTable, name: str) -> None:
     if seen is not None and version < seen:
         stands = f"stands at version {version}" if version >= 0 else "is gone"
         raise TableError(f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} went by its version {seen}: commits are missing; {_BACKUP}")
+
+
+def refuse_unmarked(table: DeltaTable) -> None:
+    """Raise TableError for a table that was made before tables recorded by what version of coverage they were pruned: nobody knows what it lacks."""
+    if _PLACE not in table.metadata().configuration and table.transaction_version(f"{_SEEN}coverage") is None:
+        raise TableError(f"what {name_of(table)} has lost to publications is not known")
+
+
+def readable_versions(uri: str, storage_options: Mapping[str, str]) -> Iterator[DeltaTable]:
+    """The table at each version that can be read of it, the newest first; a few tens at most. Raises TableError when there is none."""
+    local = "://" not in uri
+    files = SubTreeFileSystem(uri, LocalFileSystem()) if local else PyFileSystem(DeltaStorageHandler(uri, dict(storage_options)))
+    newest, found = newest_commit(files), False
+    for version in range(newest, max(newest - _TRIED, -1), -1):
+        with suppress(TableError):
+            yield open_table(uri, storage_options, version)
+            found = True
+    if not found:
+        raise TableError(f"the table at {uri} cannot be read at any of its last {_TRIED} versions; {_BACKUP}")
 
 
 def name_of(table: DeltaTable) -> str:
@@ -223,9 +253,12 @@ def data_size(table: DeltaTable) -> int:
     return sum(pa.table(table.get_add_actions())["size_bytes"].to_pylist())
 
 
-def damage_of(table: DeltaTable) -> str | None:
-    """A sentence about the first data file found that cannot be read, of the version that ``table`` stands on; None: all of them can."""
-    for path, wrong in chain(_wrong_files(table), _undecodable_files(table)):
+def damage_of(table: DeltaTable, decoding: bool = True) -> str | None:
+    """A sentence about the first data file found that cannot be read, of the version that ``table`` stands on; None: all of them can.
+
+    Without ``decoding``, they are only looked for, and their sizes compared.
+    """
+    for path, wrong in chain(_wrong_files(table), _undecodable_files(table) if decoding else ()):
         uri = table.table_uri.rstrip("/")
         return f"the table at {uri} is damaged: its file {path} {wrong}; {_remedy(name_of(table))}"
     return None

@@ -220,4 +220,6 @@ def _leftover(checkpoints: Path) -> list[Touched]:
 
 
 def _count(table: DeltaTable, where: list[list[tuple[str, str, Any]]] | None = None) -> int:
-    return int(table.to_pyarrow_dataset().count_rows(filter=filters_to_expression(where) if where else None))
+    if where is None:
+        return sum(pa.table(table.get_add_actions())["num_records"].to_pylist())
+    return int(table.to_pyarrow_dataset().count_rows(filter=filters_to_expression(where)))

@@ -95,8 +95,8 @@ MUTANTS = [
         "coverage is read last",
         "hourline/snapshot.py",
         (
-            ("    covering = open_coverage(project)\n", ""),
-            ("    opened = {source.name: table", "    covering = open_coverage(project)\n    opened = {source.name: table"),
+            ("    covering = open_coverage(project, publication)\n", ""),
+            ("    opened = {source.name: table", "    covering = open_coverage(project, publication)\n    opened = {source.name: table"),
         ),
         "tests/test_snapshot.py",
     ),
@@ -105,9 +105,9 @@ MUTANTS = [
         "hourline/snapshot.py",
         (
             (
-                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication, beside), overtaken",
+                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}), overtaken",
                 "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in opened.items()}\n"
-                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication, beside), overtaken",
+                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}), overtaken",
             ),
         ),
         "tests/test_snapshot.py",
@@ -115,7 +115,7 @@ MUTANTS = [
     Mutant(
         "a read that finds a cut beyond its progress begins again",
         "hourline/snapshot.py",
-        (("        if not overtaken and all(", "        if not overtaken or all("),),
+        (("        if not overtaken and not beyond:", "        if not overtaken or not beyond:"),),
         "tests/test_snapshot.py",
     ),
     Mutant(

@@ -16,7 +16,7 @@ from stack_project import write_project
 import serving_layer
 from hourline.cli import run
 from hourline.declarations import declaration_hash
-from hourline.errors import TableError
+from hourline.errors import TableError, UsageError
 from hourline.snapshot import take_snapshot
 from hourline.tables import open_table
 from speed_layer.reset import MetricReset
@@ -196,13 +196,13 @@ def flip(file: Path, first: int, count: int) -> None:
 
 def read_files(tables: BareTables, name: str) -> list[Path]:
     """The data files that a read needs."""
-    with serving_layer.connect(tables.project) as connection:
-        versions = connection.snapshot.versions[name]
-    return [
-        folder(tables, name) / path
-        for v in versions
-        for path in pa.table(open_table(str(folder(tables, name)), {}, v).get_add_actions())["path"].to_pylist()
-    ]
+    versions = take_snapshot(tables.project).versions[name]
+    return [file for version in versions for file in added(tables, name, version)]
+
+
+def added(tables: BareTables, name: str, version: int) -> list[Path]:
+    table = open_table(str(folder(tables, name)), {}, version)
+    return [folder(tables, name) / path for path in pa.table(table.get_add_actions())["path"].to_pylist()]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -263,6 +263,55 @@ def test_no_healthy_table_is_taken_for_a_damaged_one_while_it_is_written(tmp_pat
         writing.result()
     assert reads > 0
     tables.check()
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if not name.startswith("provisional")])
+@pytest.mark.parametrize("damage", ["empty", "truncated"])
+def test_a_degraded_connection_answers_every_metric_exactly_from_what_is_whole(damage: str, name: str, tables: BareTables) -> None:
+    LOG_DAMAGE[damage](last_commit(folder(tables, name)))
+    with serving_layer.connect(tables.project, degraded=True) as connection:
+        assert name in " ".join(connection.damage)
+        for metric in METRICS:
+            finished = connection.snapshot.progress["clicks"].sequence * 6
+            assert finished == (12 if name == "progress/clicks" else 18)
+            assert dict(connection.sql(f"SELECT hour, n FROM {metric}").fetchall()) == expected(metric, HOURS[:finished])
+        lost = [view for view in VIEWS if view in connection.snapshot.lost]
+        assert bool(lost) == (name.partition("/")[0] in ("events", "rejected", "drift", "quality", "staged"))
+        for view in VIEWS:
+            if view in lost:
+                with pytest.raises(TableError, match=f"'{view}' cannot be answered: .*{name}"):
+                    connection.sql(f"FROM {view}")
+            else:
+                connection.sql(f"FROM {view}").fetchall()
+
+
+def test_a_degraded_connection_answers_from_the_publication_before_a_lost_file(tables: BareTables) -> None:
+    before, newest = (set(added(tables, f"final/{OF_TOTALS}", version)) for version in (1, 2))
+    (newest - before).pop().unlink()
+    with serving_layer.connect(tables.project, degraded=True) as connection:
+        assert connection.snapshot.publication == 1
+        assert "is missing; `hourline reset totals`" in " ".join(connection.damage)
+        assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected("totals", HOURS[:18])
+
+
+@pytest.mark.parametrize("kind", ["provisional", "final"])
+def test_damage_in_one_metric_takes_no_answer_from_another(kind: str, tables: BareTables) -> None:
+    for file in folder(tables, f"{kind}/{OF_TOTALS}").glob("*.parquet"):
+        file.unlink()
+    if kind == "final":  # before the first publication there is nothing final; but what it had published is pruned
+        tables.start()
+        keep_up(tables.project, tables.ledger)
+    with serving_layer.connect(tables.project, degraded=True) as connection:
+        assert dict(connection.sql("SELECT hour, n FROM odd").fetchall()) == expected("odd", HOURS[:18])
+        assert OF_TOTALS in " ".join(connection.damage)
+        with pytest.raises(TableError, match=f"'totals' cannot be answered: .*{kind}/{OF_TOTALS} is damaged"):
+            connection.sql("SELECT sum(n) FROM totals")
+
+
+def test_where_nothing_is_damaged_a_degraded_connection_is_as_any_other(tables: BareTables) -> None:
+    assert answers(tables, degraded=True) == answers(tables)
+    with pytest.raises(UsageError, match="give either --as-of or --degraded"):
+        serving_layer.connect(tables.project, as_of="p1-clicks.2", degraded=True)
 
 
 def check(tables: BareTables, finished: int) -> None:
