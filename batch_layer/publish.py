@@ -196,7 +196,8 @@ class Publication:
         overtaken = pc.and_(pc.is_valid(met["cut"]), pc.is_in(met["metric"], taking_over))
         others = met.filter(pc.and_(pc.is_null(met["hour"]), pc.invert(overtaken)))
         rows = pa.concat_tables([carried, others, fresh]).sort_by([(name, "ascending") for name in key])
-        tables.overwrite(self._coverage, rows, f"{_among('hour', hours.to_pylist())} OR hour IS NULL", {"hours": len(hours), **cost})
+        kept = tables.seen([self._drift, self._quality])
+        tables.overwrite(self._coverage, rows, f"{_among('hour', hours.to_pylist())} OR hour IS NULL", {"hours": len(hours), **cost}, kept)
 
 
 def _among(column: str, hours: list[datetime]) -> str:

@@ -13,11 +13,12 @@ import duckdb_extension_delta
 import pyarrow as pa
 
 from hourline.declarations import Project
+from hourline.errors import TableError
 from hourline.hour_states import late_sql, metric_hours_sql, source_hours_sql
 from hourline.hours import Clock, wall_clock
 from hourline.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import MetricTables, Snapshot, take_snapshot
-from hourline.tables import exists
+from hourline.tables import damage_of, data_size, open_table
 
 _NO_HOURS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served, NULL::TIMESTAMPTZ AS hour,
@@ -34,10 +35,33 @@ def open_database(project: Project, clock: Clock = wall_clock) -> Iterator[tuple
     connection = connect()
     try:
         snapshot = take_snapshot(project)
-        attach(connection, project, snapshot, clock())
-        yield connection, snapshot
+        with naming_damage(project, snapshot):
+            attach(connection, project, snapshot, clock())
+            yield connection, snapshot
     finally:
         connection.close()
+
+
+@contextmanager
+def naming_damage(project: Project, snapshot: Snapshot) -> Iterator[None]:
+    """Within the block, an error of DuckDB's that a damaged file of the snapshot's tables may explain becomes a TableError that names it."""
+    try:
+        yield
+    except duckdb.Error as error:
+        # DuckDB names the file, or only says what it could not decode.
+        if (isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or "parquet" in str(error).lower()) and (
+            damage := _damage(project, snapshot)
+        ):
+            raise TableError(damage) from None
+        raise
+
+
+def _damage(project: Project, snapshot: Snapshot) -> str | None:
+    """The first damaged file found, those of small tables first."""
+    layout = Layout.of(project)
+    pinned = [(name, version) for name, versions in snapshot.versions.items() for version in versions]
+    opened = [open_table(f"{layout.root}/{name}", layout.storage_options, version) for name, version in pinned]
+    return next((damage for table in sorted(opened, key=data_size) if (damage := damage_of(table))), None)
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -64,7 +88,7 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
     ``now`` (UTC) settles hours that go by wall time.
 
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned), ``coverage``: the tables
-    - ``events_<source>``, ``rejected_<source>``: the newest rows, also beyond the snapshot's progress
+    - ``events_<source>``, ``rejected_<source>``: all rows, also beyond the snapshot's progress
     - ``source_hours_<source>``: hour, events, late, clock, settled
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
@@ -85,14 +109,15 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
                 *_attached(f"progress_{source.name}", layout.progress(source), known.version),
                 f"CREATE VIEW hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}",
                 f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}",
-                *_attached(f"events_{source.name}", layout.events(source)),
-                *_attached(f"rejected_{source.name}", layout.rejected(source)),
             ]
+            for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
+                if (version := snapshot.beside.get(f"{kind}/{source.name}")) is not None:
+                    statements += _attached(f"{kind}_{source.name}", uri, version)
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         rows = _no_rows(schema)
-        if exists(uri, layout.storage_options):
+        if kept in snapshot.beside:
             # Its rows are only ever added to; those of a publication that did not come about have a number that none has reached.
-            statements.append(_attach_sql(kept, uri))
+            statements.append(_attach_sql(kept, uri, snapshot.beside[kept]))
             rows += f" UNION ALL BY NAME SELECT * FROM _{kept} WHERE publication <= {snapshot.publication}"
         statements.append(f"CREATE VIEW hourline.{kept} AS {rows}")
     parts = [_NO_HOURS]
@@ -113,7 +138,7 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     named = f"metric = '{tables.metric.name}' AND declaration = '{tables.declaration}'"
     statements: list[str] = []
     parts = []
-    for version in tables.staged_versions(snapshot.coverage):
+    for version in tables.staged_versions(snapshot.coverage) if f"{tables.metric.name}_staged" not in snapshot.lost else ():
         name = f"staged_{tables.name}_{version}"
         statements += _attached(name, layout.staged(tables.source, tables.metric), version)
         marks = f"SELECT hour, blocked_cut FROM hourline.coverage WHERE {named} AND staged = {version}"
@@ -123,14 +148,13 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     return statements
 
 
-def _attached(name: str, uri: str, version: int | None = None) -> list[str]:
+def _attached(name: str, uri: str, version: int) -> list[str]:
     return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS FROM _{name}"]
 
 
-def _attach_sql(name: str, uri: str, version: int | None = None) -> str:
+def _attach_sql(name: str, uri: str, version: int) -> str:
     quoted = uri.replace("'", "''")
-    pinned = "" if version is None else f", VERSION {version}"
-    return f"ATTACH '{quoted}' AS _{name} (TYPE delta, PIN_SNAPSHOT{pinned})"
+    return f"ATTACH '{quoted}' AS _{name} (TYPE delta, PIN_SNAPSHOT, VERSION {version})"
 
 
 def _no_rows(schema: pa.Schema) -> str:

@@ -19,7 +19,17 @@ from hourline.answer_token import AnswerToken
 from hourline.declarations import Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError, UsageError, did_you_mean
 from hourline.layout import DECLARATION, Layout
-from hourline.snapshot import SPEED_WRITER, MetricTables, Snapshot, SourceProgress, as_covered, coverage_of, read_coverage
+from hourline.snapshot import (
+    SPEED_WRITER,
+    MetricTables,
+    Snapshot,
+    SourceProgress,
+    as_covered,
+    coverage_of,
+    open_coverage,
+    read_coverage,
+    versions_beside,
+)
 from hourline.tables import exists, is_whole, open_table
 
 
@@ -30,12 +40,14 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     """
     coverage = _coverage_at(project, token.publication)
     progress: dict[str, SourceProgress] = {}
+    opened: dict[str, DeltaTable] = {}
     found: list[list[MetricTables]] = []
     for name, sequence in token.sequences.items():
         if name not in project.sources:
             raise UsageError(f"there is no source '{name}'{did_you_mean(name, project.sources)}")
         source = project.sources[name]
         table = open_table(Layout.of(project).progress(source), project.settings.storage_options)
+        opened[name] = table
         written = _written(table, name, sequence)
         progress[name] = SourceProgress(table.version(), sequence)
         for metric in project.metrics_of(name):
@@ -45,7 +57,8 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     for tables in metrics:
         if tables.final is not None and not _is_kept(Layout.of(project).final_of(tables.metric.name, tables.declaration), project, tables.final):
             raise _gone(project, token.publication)
-    return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication)
+    beside = versions_beside(project, opened, open_coverage(project))
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication, beside)
 
 
 def forgotten(snapshot: Snapshot) -> set[str]:

@@ -5,8 +5,9 @@ Progress first, then provisional, then coverage; again from the start if coverag
 event could be counted twice or not at all.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -14,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline.declarations import DeclaredMetric, Metric, Project, declaration_hash, from_stored
+from hourline.declarations import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError
 from hourline.layout import COVERAGE_SCHEMA, DECLARATION, Layout
-from hourline.tables import exists, open_table
+from hourline.tables import exists, name_of, open_table, readable_versions, refuse_older, refuse_unmarked, require_seen, update
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
@@ -65,6 +66,10 @@ class Snapshot:
     """The rows of coverage (COVERAGE_SCHEMA) of these."""
     publication: int
     """The version of coverage: the number of the last publication; -1 before the first."""
+    beside: Mapping[str, int]
+    """By name, the versions of the tables that are read beside these: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Where damage is put up with: by view, why it cannot be had."""
 
     @property
     def recomputed(self) -> list[MetricTables]:
@@ -79,6 +84,18 @@ class Snapshot:
         return {(row["metric"], row["hour"]): row for row in rows if f"{row['metric']}_{row['declaration']}" in newest}
 
     @property
+    def versions(self) -> dict[str, list[int]]:
+        """By name, the versions of all tables that are read; each is one that ``open_table`` has found whole, but for its data files."""
+        found = {f"progress/{name}": [known.version] for name, known in self.progress.items()}
+        for tables in self.metrics:
+            of = f"{tables.metric.name}/{tables.declaration}"
+            found[f"final/{of}"] = [] if tables.final is None else [tables.final]
+            found[f"provisional/{of}"] = [tables.provisional]
+            found[f"staged/{of}"] = [] if f"{tables.metric.name}_staged" in self.lost else tables.staged_versions(self.coverage)
+        found["coverage"] = [self.publication] if self.publication >= 0 else []
+        return found | {name: [version] for name, version in self.beside.items()}
+
+    @property
     def served(self) -> list[MetricTables]:
         """The one declaration of each metric that answers come from."""
         return [tables for tables in self.metrics if tables.served]
@@ -88,19 +105,35 @@ def take_snapshot(project: Project) -> Snapshot:
     """The newest consistent snapshot of the project's tables. Raises TableError when it cannot be read."""
     for _ in range(100):  # a publication between the first and the last step is rare; a hundred in a row mean damage
         snapshot, overtaken = _take(project)
-        cuts = _highest(snapshot.coverage, ["source"], "cut")
-        if not overtaken and all(source in snapshot.progress and (cut or 0) <= snapshot.progress[source].sequence for (source,), cut in cuts.items()):
+        beyond = _cut_beyond(snapshot)
+        if not overtaken and not beyond:
             return snapshot
-    beyond = ", ".join(sorted(source for (source,) in cuts))
     raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
+
+
+def _cut_beyond(snapshot: Snapshot) -> str:
+    """The sources of which coverage has a cut beyond progress."""
+    cuts = _highest(snapshot.coverage, ["source"], "cut")
+    return ", ".join(
+        sorted(source for (source,), cut in cuts.items() if source not in snapshot.progress or (cut or 0) > snapshot.progress[source].sequence)
+    )
 
 
 def read_coverage(project: Project, version: int | None = None) -> tuple[int, pa.Table]:
     """Coverage's version, the newest or a given one, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was ever published."""
+    table = None if version == -1 else open_coverage(project, version)
+    return _covered(table)
+
+
+def open_coverage(project: Project, version: int | None = None) -> DeltaTable | None:
+    """The table coverage, at its newest version or a given one; None before the first publication. Raises TableError."""
     layout = Layout.of(project)
-    if version == -1 or not exists(layout.coverage, layout.storage_options):
+    return open_table(layout.coverage, layout.storage_options, version) if exists(layout.coverage, layout.storage_options) else None
+
+
+def _covered(table: DeltaTable | None) -> tuple[int, pa.Table]:
+    if table is None:
         return -1, COVERAGE_SCHEMA.empty_table()
-    table = open_table(layout.coverage, layout.storage_options, version)
     rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), table.to_pyarrow_table()], promote_options="default")  # an older one has fewer columns
     return table.version(), rows.cast(COVERAGE_SCHEMA)
 
@@ -148,50 +181,144 @@ def last_row(progress: DeltaTable) -> Mapping[str, Any]:
     return rows[0] if rows else {}
 
 
-def _take(project: Project) -> tuple[Snapshot, bool]:
+def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: dict[str, str]) -> Snapshot:
+    """A snapshot in which damaged tables are left out, and noted in ``lost`` by the views that need them; at an earlier ``publication``, if given.
+
+    Raises TableError when it cannot be had, as when coverage has cuts beyond progress, or provisional no longer has what is above its cuts.
+    """
+    snapshot, overtaken = _take(project, publication, lost)
+    if overtaken or (beyond := _cut_beyond(snapshot)):
+        raise TableError(f"coverage has cuts beyond the progress of {beyond}")
+    return snapshot
+
+
+def _take(project: Project, publication: int | None = None, lost: dict[str, str] | None = None) -> tuple[Snapshot, bool]:
     """The newest versions, and whether a metric was reset while they were looked up."""
-    layout = Layout.of(project)
-    opened = {
-        source.name: open_table(uri, layout.storage_options)
-        for source in project.sources.values()
-        if exists(uri := layout.progress(source), layout.storage_options)
-    }
+    opened = {source.name: table for source in project.sources.values() if (table := _open_progress(project, source, lost))}
     progress = {name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0) for name, table in opened.items()}
     resets = {name: table.transaction_version(METRIC_RESET) for name, table in opened.items()}
     written = {name: last_row(table).get("metrics") or [] for name, table in opened.items()}
-    found = [
-        _with_tables(
-            project,
-            metric,
-            {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name},
-            progress[metric.source].sequence,
-        )
-        for metric in project.metrics.values()
-        if metric.source in opened
-    ]
-    publication, coverage = read_coverage(project)
+    found: list[list[MetricTables]] = []
+    provisional: list[tuple[Metric, DeltaTable]] = []
+    for metric in project.metrics.values():
+        if metric.source in opened:
+            born = {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name}
+            with _losing(lost, *views_of(metric)):
+                tables = _with_tables(project, metric, born, progress[metric.source].sequence, opened[metric.source])
+                found.append([of for of, _ in tables])
+                provisional += [(metric, table) for _, table in tables]
+    covering = open_coverage(project, publication)
+    number, coverage = _covered(covering)
+    for metric, table in provisional:
+        with _losing(lost, *views_of(metric)):
+            refuse_older(Layout.of(project).coverage, number, table, "coverage")  # it may have lost rows to what was published then
+            if publication is not None:
+                refuse_unmarked(table)
     metrics = as_covered(found, coverage)
-    for table in opened.values():
-        table.update_incremental()
+    verify_published(project, metrics, coverage, lost)
+    metrics = [tables for tables in metrics if tables.metric.name not in (lost or {})]
+    beside = versions_beside(project, opened, covering, lost)
+    for name, table in opened.items():
+        with _losing(lost, f"progress/{name}"):
+            update(table)
     overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in opened.items())
-    return Snapshot(progress, metrics, coverage_of(coverage, metrics), publication), overtaken
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}), overtaken
 
 
-def _with_tables(project: Project, metric: Metric, written: Mapping[str, int], sequence: int) -> list[MetricTables]:
-    """The declarations of a metric that have tables, the older before the newer.
+def _open_progress(project: Project, source: Source, lost: dict[str, str] | None) -> DeltaTable | None:
+    """None: no speed layer has started with this source. Where damage is put up with, the newest version that can be read."""
+    layout = Layout.of(project)
+    uri = layout.progress(source)
+    if exists(uri, layout.storage_options):
+        with _losing(lost, f"progress/{source.name}"):
+            return open_table(uri, layout.storage_options)
+        return next(readable_versions(uri, layout.storage_options))
+    refuse_without_progress(layout, source)
+    return None
+
+
+def refuse_without_progress(layout: Layout, source: Source) -> None:
+    """Raise TableError if there are events of a source that has no progress, which is made before them: it is lost."""
+    if exists(layout.events(source), layout.storage_options):
+        raise TableError(
+            f"the table at {layout.progress(source)} is gone, while there is one at {layout.events(source)}; bring it back from a backup, "
+            "since it says which of the events count"
+        )
+
+
+def versions_beside(
+    project: Project, progress: Mapping[str, DeltaTable], coverage: DeltaTable | None, lost: dict[str, str] | None = None
+) -> dict[str, int]:
+    """By name, the newest versions of events, rejected, drift and quality. Raises TableError when one is damaged, or lacks a commit that
+    ``progress`` (by source) or ``coverage`` went by; or leaves it out, and notes in ``lost`` which views do without it.
+    """
+    layout = Layout.of(project)
+    sources = {name: project.sources[name] for name in progress}
+    wanted: list[tuple[str, DeltaTable, tuple[str, ...]]] = [
+        (layout.events(source), progress[name], (f"events_{name}", "late_events")) for name, source in sources.items()
+    ]
+    wanted += [(layout.rejected(source), progress[name], (f"rejected_{name}",)) for name, source in sources.items()]
+    if coverage is not None:
+        wanted += [(layout.drift, coverage, ("drift", "publications")), (layout.quality, coverage, ("quality",))]
+    found: dict[str, int] = {}
+    for uri, by, views in wanted:
+        with _losing(lost, *views):
+            if by is coverage and not exists(uri, layout.storage_options):
+                refuse_older(uri, -1, by, uri.rpartition("/")[2])
+                continue  # all of its publications are older than the table
+            table = open_table(uri, layout.storage_options)
+            require_seen(table, by)
+            found[name_of(table)] = table.version()
+    return found
+
+
+def verify_published(project: Project, metrics: Iterable[MetricTables], coverage: pa.Table, lost: dict[str, str] | None = None) -> None:
+    """Raise TableError when a version of final or staged that ``coverage`` names is not there, or damaged; or note in ``lost`` the views."""
+    layout = Layout.of(project)
+    for tables in metrics:
+        with _losing(lost, *views_of(tables.metric)):
+            if tables.final is not None:
+                open_table(layout.final(tables.source, tables.metric), layout.storage_options, tables.final)
+        with _losing(lost, f"{tables.metric.name}_staged"):
+            for version in tables.staged_versions(coverage):
+                open_table(layout.staged(tables.source, tables.metric), layout.storage_options, version)
+
+
+def views_of(metric: Metric) -> list[str]:
+    """The views of a metric."""
+    return [metric.name, *(f"{metric.name}_{end}" for end in ("states", "final", "provisional", "staged"))]
+
+
+@contextmanager
+def _losing(lost: dict[str, str] | None, *views: str) -> Iterator[None]:
+    """Where damage is put up with, a TableError within the block is noted for the views that it takes."""
+    try:
+        yield
+    except TableError as error:
+        if lost is None:
+            raise
+        for view in views:
+            lost.setdefault(view, str(error))
+
+
+def _with_tables(
+    project: Project, metric: Metric, written: Mapping[str, int], sequence: int, progress: DeltaTable
+) -> list[tuple[MetricTables, DeltaTable]]:
+    """The declarations of a metric that have tables, the older before the newer; with the provisional table of each.
 
     ``written`` are those that the speed layer writes, by its last micro-batch (``sequence``), each with the sequence from which on it does.
     """
     layout, source = Layout.of(project), project.sources[metric.source]
-    found: list[MetricTables] = []
+    found: list[tuple[MetricTables, DeltaTable]] = []
     current = declaration_hash(source, metric)
     for declaration in [*written, *({current} - written.keys())]:
         uri = layout.provisional_of(metric.name, declaration)
-        if not exists(uri, layout.storage_options):
+        if declaration not in written and not exists(uri, layout.storage_options):
             continue  # declared, but the speed layer has not started since
         table = open_table(uri, layout.storage_options)
+        require_seen(table, progress)
         declared = (source, metric) if declaration == current else from_stored(table.metadata().configuration[DECLARATION], source)
-        found.append(MetricTables(*declared, table.version(), written.get(declaration, sequence + 1)))
+        found.append((MetricTables(*declared, table.version(), written.get(declaration, sequence + 1)), table))
     return found
 
 

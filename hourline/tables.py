@@ -4,19 +4,24 @@ delta-rs commits, in this process; a handle knows the version it stands on, and 
 committed since. That is what fences a writer that lost its lease without knowing it.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import chain
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileInfo, FileType, PyFileSystem
+from pyarrow.fs import FileInfo, FileSystem, FileType, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline import failpoints
+from hourline.commit_log import TRANSACTIONS, WIDENED, incomplete_commit, newest_commit
 from hourline.errors import ConflictError, TableError
 from hourline.layout import sql_timestamp
 
@@ -36,22 +41,106 @@ PUBLISHED = {"delta.enableExpiredLogCleanup": "false"}
 """For tables read at a version that coverage pins: by itself, Delta's log cleanup would make an older version unreadable in time."""
 
 
+NOTHING: Mapping[str, int] = MappingProxyType({})
+"""No versions of other tables."""
+
+_BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
+
+_TRIED = 50
+"""So many of its last versions are tried, where a damaged table is to be read as it was before."""
+
+_PLACE = "hourline.table"
+"""The property of a table that says where it belongs: its path below the root of the tables."""
+
+_SEEN = "hourline-seen "
+"""With a table's name behind it, the application id under which a commit to another one records at which version it went by that table."""
+
+
+class Table(DeltaTable):
+    """A Delta table whose rows are read, or a TableError names the file that they cannot be read from."""
+
+    def to_pyarrow_table(self, *arguments: Any, **options: Any) -> pa.Table:
+        """As delta-rs reads it. Raises TableError."""
+        try:
+            return super().to_pyarrow_table(*arguments, **options)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise TableError(damage_of(self) or f"the table at {self.table_uri} cannot be read: {_first_line(error)}") from error
+
+
 def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
     """Whether a Delta table lies at ``uri``."""
     return bool(DeltaTable.is_deltatable(uri, dict(storage_options)))
 
 
 def open_table(uri: str, storage_options: Mapping[str, str], version: int | None = None) -> DeltaTable:
-    """The table at ``uri``, at ``version`` or its newest. Raises TableError when it, or that version, is not there."""
+    """The table at ``uri``, at ``version`` or its newest.
+
+    Raises TableError when it, or that version, is not there, when its log is damaged, or when it is another table, copied to its place.
+    """
     try:
-        table = DeltaTable(uri, version=version, storage_options=dict(storage_options))
+        table = Table(uri, version=version, storage_options=dict(storage_options))
     except TableNotFoundError:
         raise TableError(f"there is no table at {uri}; `hourline speed` creates it") from None
     except Exception as error:
         raise TableError(f"the table at {uri} cannot be read{_at(version)}: {_first_line(error)}") from error
     if version is not None and table.version() != version:
         raise TableError(f"the table at {uri} was to be read{_at(version)}, but that version is incomplete; the last good one is {table.version()}")
+    place = table.metadata().configuration.get(_PLACE)
+    if place is not None and not uri.rstrip("/").endswith(f"/{place}"):
+        raise TableError(f"the table at {uri} is another one: it was made as '{place}', and has been copied or moved there; {_BACKUP}")
+    if damaged := incomplete_commit(_files(table), table.version()):
+        raise TableError(f"the table at {uri} is damaged: {damaged} is missing, empty or cut off; {_BACKUP}")
     return table
+
+
+def update(table: DeltaTable) -> None:
+    """Go on to the newest version. Raises TableError when it cannot be read."""
+    try:
+        table.update_incremental()
+    except DeltaError as error:
+        raise TableError(f"the table at {table.table_uri} cannot be read: {_first_line(error)}") from error
+
+
+def require_seen(table: DeltaTable, by: DeltaTable) -> None:
+    """Raise TableError when ``table`` stands below the version that it had when ``by`` was committed, which went by it: commits are missing."""
+    refuse_older(table.table_uri, table.version(), by, name_of(table))
+
+
+def refuse_older(uri: str, version: int, by: DeltaTable, name: str) -> None:
+    """The same for a table by its version (-1: it is not there) and its name."""
+    seen = by.transaction_version(_SEEN + name)
+    if seen is not None and version < seen:
+        stands = f"stands at version {version}" if version >= 0 else "is gone"
+        raise TableError(f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} went by its version {seen}: commits are missing; {_BACKUP}")
+
+
+def refuse_unmarked(table: DeltaTable) -> None:
+    """Raise TableError for a table that was made before tables recorded by what version of coverage they were pruned: nobody knows what it lacks."""
+    if _PLACE not in table.metadata().configuration and table.transaction_version(f"{_SEEN}coverage") is None:
+        raise TableError(f"what {name_of(table)} has lost to publications is not known")
+
+
+def readable_versions(uri: str, storage_options: Mapping[str, str]) -> Iterator[DeltaTable]:
+    """The table at each version that can be read of it, the newest first; a few tens at most. Raises TableError when there is none."""
+    local = "://" not in uri
+    files = SubTreeFileSystem(uri, LocalFileSystem()) if local else PyFileSystem(DeltaStorageHandler(uri, dict(storage_options)))
+    newest, found = newest_commit(files), False
+    for version in range(newest, max(newest - _TRIED, -1), -1):
+        with suppress(TableError):
+            yield open_table(uri, storage_options, version)
+            found = True
+    if not found:
+        raise TableError(f"the table at {uri} cannot be read at any of its last {_TRIED} versions; {_BACKUP}")
+
+
+def name_of(table: DeltaTable) -> str:
+    """The table's path below the root of the tables, such as ``events/clicks``."""
+    return _place(table.table_uri, str(table.metadata().name))
+
+
+def seen(tables: Iterable[DeltaTable]) -> dict[str, int]:
+    """By name, the versions that ``tables`` stand at, for a commit that goes by them."""
+    return {name_of(table): table.version() for table in tables}
 
 
 def open_or_create(
@@ -71,7 +160,7 @@ def open_or_create(
                 schema,
                 name=kind,
                 description=description,
-                configuration=configuration,
+                configuration={**configuration, _PLACE: _place(uri, kind)},
                 storage_options=dict(storage_options),
                 raise_if_key_not_exists=False,  # properties of our own
             )
@@ -86,7 +175,7 @@ def open_or_create(
             )
     if any(column.name not in there for column in schema):
         with _step("widen", table):
-            write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge", commit_properties=_commit({}))
+            write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge", commit_properties=_commit({WIDENED: "columns"}))
     return table
 
 
@@ -96,26 +185,35 @@ def fence(table: DeltaTable) -> None:
         write_deltalake(table, pa.schema(table.schema().to_arrow()).empty_table(), mode="append", commit_properties=_commit({"fenced": "a start"}))
 
 
-def append(table: DeltaTable, rows: pa.Table, metadata: Mapping[str, Any], writers: Sequence[str] = (), sequence: int = 0) -> None:
-    """Append ``rows``; the commit also records ``sequence`` as the newest of each of ``writers`` (an application transaction).
+def append(
+    table: DeltaTable,
+    rows: pa.Table,
+    metadata: Mapping[str, Any],
+    writers: Sequence[str] = (),
+    sequence: int = 0,
+    seen: Mapping[str, int] = NOTHING,
+) -> None:
+    """Append ``rows``; the commit also records ``sequence`` as the newest of each of ``writers`` (an application transaction), and the versions
+    of other tables that it goes by (``seen``).
 
     Raises ConflictError when the table has a commit that this handle has not seen.
     """
-    transactions = [Transaction(writer, sequence) for writer in writers]
+    transactions = [*(Transaction(writer, sequence) for writer in writers), *_seen(seen)]
     with _step("append", table):
         write_deltalake(table, rows, mode="append", commit_properties=_commit(metadata, transactions))
 
 
-def overwrite(table: DeltaTable, rows: pa.Table, predicate: str | None, metadata: Mapping[str, Any]) -> None:
-    """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. Raises ConflictError as ``append`` does."""
+def overwrite(table: DeltaTable, rows: pa.Table, predicate: str | None, metadata: Mapping[str, Any], seen: Mapping[str, int] = NOTHING) -> None:
+    """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. ``seen`` and errors as for ``append``."""
+    properties = _commit(metadata, _seen(seen))
     with _step("overwrite", table):
-        write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=_commit(metadata), writer_properties=_grouped())
+        write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties, writer_properties=_grouped())
 
 
-def delete(table: DeltaTable, predicate: str, metadata: Mapping[str, Any]) -> None:
-    """Delete the rows that satisfy ``predicate``. Raises ConflictError as ``append`` does."""
+def delete(table: DeltaTable, predicate: str | None, metadata: Mapping[str, Any], seen: Mapping[str, int] = NOTHING) -> None:
+    """Delete the rows that satisfy ``predicate`` (all, without reading them, if None). ``seen`` and errors as for ``append``."""
     with _step("delete", table):
-        table.delete(predicate, commit_properties=_commit(metadata))
+        table.delete(predicate, commit_properties=_commit(metadata, _seen(seen)))
 
 
 def drop_unpublished(kept: DeltaTable, coverage: DeltaTable) -> None:
@@ -146,9 +244,24 @@ def compactable(table: DeltaTable, by: str = "sequence") -> int:
 
 
 def is_whole(table: DeltaTable) -> bool:
-    """Whether all data files are there of the version that ``table`` stands on; a vacuum may have deleted some of an older one."""
-    files = PyFileSystem(DeltaStorageHandler.from_table(table._table)).get_file_info(pa.table(table.get_add_actions())["path"].to_pylist())
-    return all(file.type == FileType.File for file in files)
+    """Whether all data files are there, at their sizes, of the version that ``table`` stands on; a vacuum may have deleted some of an older one."""
+    return next(_wrong_files(table), None) is None
+
+
+def data_size(table: DeltaTable) -> int:
+    """The bytes of all data files of the version that ``table`` stands on."""
+    return sum(pa.table(table.get_add_actions())["size_bytes"].to_pylist())
+
+
+def damage_of(table: DeltaTable, decoding: bool = True) -> str | None:
+    """A sentence about the first data file found that cannot be read, of the version that ``table`` stands on; None: all of them can.
+
+    Without ``decoding``, they are only looked for, and their sizes compared.
+    """
+    for path, wrong in chain(_wrong_files(table), _undecodable_files(table) if decoding else ()):
+        uri = table.table_uri.rstrip("/")
+        return f"the table at {uri} is damaged: its file {path} {wrong}; {_remedy(name_of(table))}"
+    return None
 
 
 def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
@@ -171,7 +284,7 @@ def vacuumable(table: DeltaTable, kept_hours: int, kept_versions: Collection[int
     with _readable(table):
         listed = table.vacuum(kept_hours, enforce_retention_duration=False, full=True, keep_versions=sorted(kept_versions) or None)
     # Those of former times are among them, for as long as the log speaks of them.
-    files = PyFileSystem(DeltaStorageHandler.from_table(table._table)).get_file_info(listed)
+    files = _files(table).get_file_info(listed)
     return [file for file in files if file.type == FileType.File]
 
 
@@ -191,6 +304,54 @@ def _runs_of_small_files(table: DeltaTable, by: str) -> list[list[tuple[Any, Any
         else:
             runs.append([])
     return [run for run in runs if len(run) > 1]
+
+
+def _files(table: DeltaTable) -> FileSystem:
+    """The files of the table, by paths below it. Those on this machine are read tens of times faster without delta-rs."""
+    uri = urlsplit(table.table_uri)
+    if uri.scheme == "file":
+        return SubTreeFileSystem(unquote(uri.path), LocalFileSystem())
+    return PyFileSystem(DeltaStorageHandler.from_table(table._table))
+
+
+def _wrong_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
+    """The data files that are missing or have another size than they were written with, and which it is."""
+    added = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
+    there = _files(table).get_file_info(added["path"])
+    for path, size, file in zip(*added.values(), there, strict=True):
+        if file.type != FileType.File:
+            yield path, "is missing"
+        elif file.size != size:
+            yield path, f"has {file.size:,} bytes instead of {size:,}"
+
+
+def _undecodable_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
+    files = _files(table)
+    for path in pa.table(table.get_add_actions())["path"].to_pylist():
+        try:
+            with files.open_input_file(path) as file:
+                for _ in pq.ParquetFile(file).iter_batches():
+                    pass
+        except (OSError, pa.ArrowInvalid) as error:
+            yield path, f"cannot be decoded ({_first_line(error)})"
+
+
+def _remedy(name: str) -> str:
+    """What mends a damaged data file of the table ``name``."""
+    kind, _, rest = name.partition("/")
+    metric = rest.partition("/")[0]
+    if kind in ("final", "provisional"):
+        return f"`hourline reset {metric}` and `hourline recompute` compute the metric anew from the archived events"
+    return _BACKUP
+
+
+def _place(uri: str, kind: str) -> str:
+    end = f"{uri.rstrip('/')}/"
+    return end[end.rindex(f"/{kind}/") + 1 : -1]
+
+
+def _seen(versions: Mapping[str, int]) -> list[Transaction]:
+    return [Transaction(_SEEN + name, version) for name, version in versions.items()]
 
 
 @contextmanager
@@ -221,11 +382,12 @@ def _grouped() -> WriterProperties:
     return WriterProperties(compression="SNAPPY", max_row_group_size=_ROWS_IN_GROUP)  # without a word, it would not compress
 
 
-def _commit(metadata: Mapping[str, Any], transactions: list[Transaction] | None = None) -> CommitProperties:
+def _commit(metadata: Mapping[str, Any], transactions: Sequence[Transaction] = ()) -> CommitProperties:
+    told = {**metadata, TRANSACTIONS: len(transactions)} if transactions else metadata
     return CommitProperties(
-        custom_metadata={f"hourline.{key}": str(value) for key, value in metadata.items()},
+        custom_metadata={f"hourline.{key}": str(value) for key, value in told.items()},
         max_commit_retries=0,
-        app_transactions=transactions,
+        app_transactions=list(transactions),
     )
 
 

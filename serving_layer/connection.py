@@ -1,5 +1,6 @@
 """What people query: DuckDB with one view per metric, merged from both layers."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
@@ -10,10 +11,11 @@ from typing import Self
 import duckdb
 
 from hourline.answer_token import AnswerToken
-from hourline.database import attach
+from hourline.database import attach, naming_damage
 from hourline.database import connect as open_duckdb
 from hourline.declarations import Project, load_project
-from hourline.errors import UsageError
+from hourline.degraded import degraded_snapshot
+from hourline.errors import TableError, UsageError
 from hourline.hours import Clock, wall_clock
 from hourline.past import forgotten, snapshot_at, token_of
 from hourline.sketches import install_sketch_functions
@@ -32,13 +34,17 @@ class Connection:
     measure and cause; ``quality``: what each audit found, one row per hour and expectation; ``publications``: one row for each time that an hour of a
     metric was published; and ``<metric>_staged``: what a recompute gave for the hours that did not pass their audit. The snapshot is taken when the
     connection is opened, and again by ``refresh``; or it is the one ``as_of`` a token or a time (ISO text), for good. A ``strict`` one refuses
-    answers that rest on hours that are missing, stale or blocked.
+    answers that rest on hours that are missing, stale or blocked. Where a table is damaged, opening is refused; a ``degraded`` one answers what can
+    be answered all the same, and ``damage`` says what that is not.
     """
 
-    def __init__(self, project: Project, clock: Clock = wall_clock, strict: bool = False, as_of: str | None = None) -> None:
+    def __init__(self, project: Project, clock: Clock = wall_clock, strict: bool = False, as_of: str | None = None, degraded: bool = False) -> None:
+        if degraded and as_of is not None:
+            raise UsageError("an answer of an earlier time is repeated exactly, or not at all: give either --as-of or --degraded")
         self.project = project
         self.strict = strict
         self._as_of = as_of
+        self._degraded = degraded
         self._clock = clock
         self._open()
 
@@ -87,9 +93,13 @@ class Connection:
 
     @contextmanager
     def explaining(self, query: str) -> Iterator[None]:
-        """Within the block, DuckDB's errors on ``query`` become a UsageError of one sentence. Fetching computes: wrap that too."""
+        """Within the block, DuckDB's errors on ``query`` become a UsageError of one sentence, or a TableError where a table is damaged.
+
+        Fetching computes: wrap that too.
+        """
         try:
-            yield
+            with naming_damage(self.project, self.snapshot):
+                yield
         except duckdb.Error as error:
             raise UsageError(explain(error, query, self.project, self.snapshot)) from None
 
@@ -131,32 +141,54 @@ class Connection:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        try:
+            if isinstance(error, duckdb.Error):
+                with naming_damage(self.project, self.snapshot):
+                    raise error
+        finally:
+            self.close()
 
     def _check(self, query: str) -> None:
         statements = self._duckdb.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
 
+        for view, damage in self.snapshot.lost.items():
+            if re.search(rf"\b{view}\b", query):
+                raise TableError(f"'{view}' cannot be answered: {damage}")
+
     def _open(self) -> None:
         self.taken = self._clock()
-        self.snapshot: Snapshot = (
-            take_snapshot(self.project) if self._as_of is None else snapshot_at(self.project, token_of(self.project, self._as_of))
-        )
+        self.damage: list[str] = []
+        """What a degraded connection does without, or has read as it was before: a sentence for each table."""
+        if self._as_of is not None:
+            self.snapshot: Snapshot = snapshot_at(self.project, token_of(self.project, self._as_of))
+        else:
+            self.snapshot, damage = degraded_snapshot(self.project) if self._degraded else (take_snapshot(self.project), set())
+            self.damage = sorted(damage)
         self._duckdb = open_duckdb()
-        self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
-        install_sketch_functions(self._duckdb)
-        for statement in views_sql(self._duckdb, self.project, self.snapshot):
-            self._duckdb.execute(statement)
+        with naming_damage(self.project, self.snapshot):
+            self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
+            install_sketch_functions(self._duckdb)
+            for statement in views_sql(self._duckdb, self.project, self.snapshot):
+                self._duckdb.execute(statement)
 
 
-def connect(project: str | Path | Project, workspace: str | Path | None = None, *, strict: bool = False, as_of: str | None = None) -> Connection:
+def connect(
+    project: str | Path | Project,
+    workspace: str | Path | None = None,
+    *,
+    strict: bool = False,
+    as_of: str | None = None,
+    degraded: bool = False,
+) -> Connection:
     """Open a project (its folder, or a Project) for queries; needs neither Spark nor Java.
 
     ``workspace`` is where its tables lie, if not where the settings say; ``strict`` refuses answers that rest on hours that are missing, stale or
-    blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it says otherwise). Raises DeclarationError, TableError,
-    and UsageError when there is no answer of that time, or not any more.
+    blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it says otherwise). ``degraded`` answers
+    what can be answered where tables are damaged; see ``Connection.damage``. Raises DeclarationError, TableError, and UsageError when there is no
+    answer of that time, or not any more.
     """
     if not isinstance(project, Project):
         project = load_project(Path(project), workspace=Path(workspace) if workspace else None)
-    return Connection(project, strict=strict, as_of=as_of)
+    return Connection(project, strict=strict, as_of=as_of, degraded=degraded)

@@ -9,6 +9,7 @@ from typing import Literal
 
 import duckdb
 
+from hourline.database import naming_damage
 from hourline.errors import SetupError, TableError, UsageError
 from hourline.layout import sql_timestamp
 from hourline.measures import quoted
@@ -59,7 +60,7 @@ def export(connection: Connection, target: Path, form: Format, events: bool, mov
     contents = {name: _snapshot_sql(connection) if name == SNAPSHOT else _rows_sql(name) for name in exported_tables(connection, events)}
     with _beside(target) as folder:
         written = folder / "new"
-        with _explaining(connection.database, target):
+        with _explaining(connection.database, target), naming_damage(connection.project, connection.snapshot):
             _write(connection.database, contents, form, written, move)
         if target.is_dir():
             target.rename(folder / "old")  # which goes with the folder

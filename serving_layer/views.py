@@ -43,15 +43,17 @@ def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot:
                 statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
     for name, known in snapshot.progress.items():
         for view in (f"events_{name}", f"rejected_{name}"):
-            statements.append(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
+            if view not in snapshot.lost:
+                statements.append(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
     statements.append(f"CREATE VIEW hours AS {_hours_sql(project, snapshot)}")
-    statements.append(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
+    if "late_events" not in snapshot.lost:
+        statements.append(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
     statements.append(f"CREATE VIEW drift AS {_DRIFT}")
     statements.append("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
     statements.append(f"CREATE VIEW publications AS {_publications_sql(snapshot)}")
     for tables in snapshot.recomputed:
         metric, stored = _computable(connection, tables, functions)
-        if metric.measures:
+        if metric.measures and f"{metric.name}_staged" not in snapshot.lost:
             statements.append(f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}")
     return statements
 

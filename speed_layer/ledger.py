@@ -17,7 +17,7 @@ from hourline import tables
 from hourline.declarations import Source, to_stored
 from hourline.layout import DECLARATION, EVENT_COLUMNS, PROGRESS_SCHEMA, REJECTED_SCHEMA, Layout
 from hourline.reading import Reading, reading_of
-from hourline.snapshot import SPEED_WRITER, last_row
+from hourline.snapshot import SPEED_WRITER, last_row, refuse_without_progress
 from hourline.tiling import Tiling
 from speed_layer.rereading import drop_judged_anew
 
@@ -57,6 +57,12 @@ class Ledger:
         self.tilings.remove(older)
         del self.provisional[older.name]
 
+    def finish(self, row: pa.Table, sequence: int) -> None:
+        """Commit progress (PROGRESS_SCHEMA, without its sequence), which finishes the micro-batch and says at which versions it leaves its tables."""
+        numbered = row.append_column("sequence", pa.array([sequence], pa.int64())).select(PROGRESS_SCHEMA.names).cast(PROGRESS_SCHEMA)
+        written = tables.seen([self.events, self.rejected, *self.provisional.values()])
+        tables.append(self.progress, numbered, {"sequence": sequence}, [SPEED_WRITER], sequence, written)
+
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another process writes there."""
         numbered = rows.append_column("sequence", pa.array([sequence] * rows.num_rows, pa.int64()))
@@ -74,6 +80,8 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
     schemas = {tiling.name: pa.schema([pa.field("sequence", pa.int64()), *tiling.schema]) for tiling in tilings}
     options = layout.storage_options
     # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every table after the other did.
+    if not tables.exists(layout.progress(source), options):
+        refuse_without_progress(layout, source)
     progress = tables.open_or_create(
         layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
     )
@@ -92,6 +100,8 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
         )
         for tiling in tilings
     }
+    for table in (events, rejected, *provisional.values()):
+        tables.require_seen(table, progress)
     first = clear_unfinished(progress, events, rejected, provisional.values())
     finished = progress.transaction_version(SPEED_WRITER) or 0
     last = last_row(progress)

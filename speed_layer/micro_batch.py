@@ -170,7 +170,7 @@ class MicroBatch:
             "started": started,
             "finished": finished,
         }
-        self.ledger.append(self.ledger.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], PROGRESS_SCHEMA).drop_columns("sequence"), sequence)
+        self.ledger.finish(pa.Table.from_pylist([row], PROGRESS_SCHEMA).drop_columns("sequence"), sequence)
         if anew:
             drop_judged_anew(self.ledger.events, self.ledger.rejected, row)
         self.rereading.passed(rows)

@@ -116,7 +116,7 @@ class MetricReset:
         metrics = [{**m, "born": sequence + 1} if m["metric"] == self._metric.name else m for m in last_row(self._tables.progress)["metrics"]]
         self._tables.commit(sequence, moment, {"metrics": metrics}, [SPEED_WRITER, METRIC_RESET])
         for table in self._provisional.values():
-            tables.delete(table, f"sequence <= {sequence}", {"reset": sequence})
+            tables.delete(table, None, {"reset": sequence})
         if self._coverage:
             for kept in self._kept:
                 tables.drop_unpublished(kept, self._coverage)
@@ -144,6 +144,8 @@ class _Tables:
         addresses = {of: layout.provisional_of(*of) for of in sorted(written | declared)}
         self.provisional = {of: tables.open_table(uri, options) for of, uri in addresses.items() if tables.exists(uri, options)}
         """By metric and declaration."""
+        for table in self._written():
+            tables.require_seen(table, self.progress)
 
     def unfinished(self) -> list[Touched]:
         """What is there of a micro-batch that did not finish."""
@@ -171,7 +173,10 @@ class _Tables:
             "finished": moment,
         }
         rows = pa.Table.from_pylist([{**row, **changed, "sequence": sequence}], PROGRESS_SCHEMA)
-        tables.append(self.progress, rows, {"reset": sequence}, writers, sequence)
+        tables.append(self.progress, rows, {"reset": sequence}, writers, sequence, tables.seen(self._written()))
+
+    def _written(self) -> list[DeltaTable]:
+        return [self.events, self.rejected, *self.provisional.values()]
 
 
 def _chosen(source: Source, available: Mapping[int, tuple[int, int]], target: Target) -> dict[int, int]:
@@ -215,4 +220,6 @@ def _leftover(checkpoints: Path) -> list[Touched]:
 
 
 def _count(table: DeltaTable, where: list[list[tuple[str, str, Any]]] | None = None) -> int:
-    return int(table.to_pyarrow_dataset().count_rows(filter=filters_to_expression(where) if where else None))
+    if where is None:
+        return sum(pa.table(table.get_add_actions())["num_records"].to_pylist())
+    return int(table.to_pyarrow_dataset().count_rows(filter=filters_to_expression(where)))

@@ -26,12 +26,12 @@ MICRO_BATCHES = 200
 
 def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HOURS) -> None:
     """Prune, compact and vacuum the tables of one source. Raises ConflictError when another process writes to them."""
-    coverage = read_coverage(project)[1]
+    publication, coverage = read_coverage(project)
     for older, newer in ledger.changing():
         if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):
             ledger.stop_writing(older)
     for name, table in ledger.provisional.items():
-        prune(table, _of(coverage, name))
+        prune(table, _of(coverage, name), publication)
     for table in (ledger.events, ledger.rejected, ledger.progress, *ledger.provisional.values()):
         tables.compact(table)
         tables.vacuum(table, kept_hours)
@@ -45,14 +45,14 @@ def keep_up_stopped(project: Project, source: Source, *, dry_run: bool = False, 
     layout, snapshot = Layout.of(project), take_snapshot(project)
     if source.name not in snapshot.progress:
         return []
-    coverage = read_coverage(project)[1]
+    publication, coverage = read_coverage(project)
     addresses = {f"{kind}/{source.name}": "" for kind in ("events", "rejected", "progress")}
     own = [of for of in snapshot.metrics if of.source.name == source.name]
     addresses |= {f"provisional/{of.metric.name}/{of.declaration}": of.name for of in own}
     lines = []
     for address, provisional in addresses.items():
         upkeep = TableUpkeep(address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
-        if provisional and (done := prune(upkeep.table, _of(coverage, provisional), dry_run)):
+        if provisional and (done := prune(upkeep.table, _of(coverage, provisional), publication, dry_run)):
             upkeep.done.append(f"{done:,} hours pruned")
         upkeep.compact("sequence")
         upkeep.vacuum(kept_hours)
@@ -64,8 +64,11 @@ def _of(coverage: pa.Table, name: str) -> pa.Table:
     return coverage.filter(pc.equal(pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_"), name))
 
 
-def prune(table: DeltaTable, covered: pa.Table, dry_run: bool = False) -> int:
-    """Delete the provisional rows that final has taken over, and return of how many hours. ``covered`` are the metric's rows of coverage."""
+def prune(table: DeltaTable, covered: pa.Table, publication: int, dry_run: bool = False) -> int:
+    """Delete the provisional rows that final has taken over, and return of how many hours.
+
+    ``covered`` are the metric's rows of coverage at its version ``publication``: without that, the table can no longer be read.
+    """
     there = table.to_pyarrow_table(columns=["hour", "sequence"]).group_by("hour").aggregate([("sequence", "min")])
     done = there.join(covered.select(["hour", "cut"]), "hour", join_type="inner")
     done = done.filter(pc.less_equal(done["sequence_min"], done["cut"]))
@@ -74,5 +77,5 @@ def prune(table: DeltaTable, covered: pa.Table, dry_run: bool = False) -> int:
         by_cut.setdefault(row["cut"], []).append(f"'{sql_timestamp(row['hour'])}'")
     if by_cut and not dry_run:
         taken_over = " OR ".join(f"(sequence <= {cut} AND hour IN ({', '.join(hours)}))" for cut, hours in by_cut.items())
-        tables.delete(table, taken_over, {"pruned": f"{done.num_rows} hours"})
+        tables.delete(table, taken_over, {"pruned": f"{done.num_rows} hours"}, {"coverage": publication})
     return int(done.num_rows)

@@ -78,7 +78,7 @@ class BareTables:
         for tiling in TILINGS:
             if rows := tiles(tiling.metric.name, batch):
                 ledger.append(ledger.provisional[tiling.name], ledger.provisional_schemas[tiling.name], rows, self.sequence)
-        ledger.append(ledger.progress, PROGRESS_SCHEMA, self._progress(batch), self.sequence)
+        ledger.finish(self._progress(batch), self.sequence)
         self.sequence += 1
         self.offset += size
 

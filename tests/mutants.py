@@ -95,11 +95,8 @@ MUTANTS = [
         "coverage is read last",
         "hourline/snapshot.py",
         (
-            ("    publication, coverage = read_coverage(project)\n", ""),
-            (
-                "    layout = Layout.of(project)\n    opened = {",
-                "    publication, coverage = read_coverage(project)\n    layout = Layout.of(project)\n    opened = {",
-            ),
+            ("    covering = open_coverage(project, publication)\n", ""),
+            ("    opened = {source.name: table", "    covering = open_coverage(project, publication)\n    opened = {source.name: table"),
         ),
         "tests/test_snapshot.py",
     ),
@@ -108,9 +105,9 @@ MUTANTS = [
         "hourline/snapshot.py",
         (
             (
-                "    return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken",
+                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}), overtaken",
                 "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in opened.items()}\n"
-                "    return Snapshot(progress, metrics, _of(coverage, metrics), publication), overtaken",
+                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}), overtaken",
             ),
         ),
         "tests/test_snapshot.py",
@@ -118,7 +115,7 @@ MUTANTS = [
     Mutant(
         "a read that finds a cut beyond its progress begins again",
         "hourline/snapshot.py",
-        (("        if not overtaken and all(", "        if not overtaken or all("),),
+        (("        if not overtaken and not beyond:", "        if not overtaken or not beyond:"),),
         "tests/test_snapshot.py",
     ),
     Mutant(

@@ -182,18 +182,18 @@ def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_agai
 @pytest.mark.stack
 def test_a_reader_whom_a_metric_reset_overtakes_begins_again(finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = finished_project.copy(tmp_path)
-    read_coverage = snapshot.read_coverage
+    open_coverage = snapshot.open_coverage
     (provisional,) = Path(project.project.tables).glob("provisional/flow/*")
-    coverage = read_coverage(project.project)[1]
-    prune(DeltaTable(provisional), coverage.filter(pc.equal(coverage["metric"], "flow")))  # no answer can do without the coverage now
+    publication, coverage = snapshot.read_coverage(project.project)
+    prune(DeltaTable(provisional), coverage.filter(pc.equal(coverage["metric"], "flow")), publication)  # no answer can do without the coverage now
     resets = iter([MetricReset(project.project, project.project.metrics["flow"])])
 
     def overtaken(read: Any) -> Any:
         for planned in resets:
             planned.apply(NOW)
-        return read_coverage(read)
+        return open_coverage(read)
 
-    monkeypatch.setattr(snapshot, "read_coverage", overtaken)
+    monkeypatch.setattr(snapshot, "open_coverage", overtaken)
     assert set(check_but_missing(project)) == {"flow"}
 
 

@@ -32,7 +32,7 @@ def test_a_read_is_exact_whatever_is_committed_between_its_steps(meanwhile: str,
     interrupted = 0
     while disturbed_at(interrupted, MEANWHILE[meanwhile], tmp_path / str(interrupted), monkeypatch):
         interrupted += 1
-    assert interrupted == 4, "progress, provisional of two metrics, and coverage are opened"
+    assert interrupted == 10, "progress, provisional of two metrics, coverage, final of both, events, rejected, drift and quality are opened"
 
 
 def disturbed_at(place: int, steps: list[Step], folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:

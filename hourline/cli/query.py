@@ -36,6 +36,7 @@ def query(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, instead of standard output.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing, stale or blocked.")] = False,
     as_of: AsOf = None,
+    degraded: Annotated[bool, typer.Option("--degraded", help="Where a table is damaged, answer what does not need it, and say so.")] = False,
 ) -> None:
     """Query the merged results: final where an hour is covered, provisional where it is not."""
     if format is ResultFormat.TABLE and output:
@@ -45,7 +46,9 @@ def query(
     from serving_layer.basis import in_words
     from serving_layer.output import fetch, write
 
-    with connect(declared, strict=strict, as_of=as_of) as connection:
+    with connect(declared, strict=strict, as_of=as_of, degraded=degraded) as connection:
+        for damage in connection.damage:
+            note(f"degraded, as of {connection.token}: {damage}")
         if format is ResultFormat.TABLE:
             result = fetch(connection, sql)
             say_table(result.columns, result.rows, right=result.numbers)

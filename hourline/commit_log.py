@@ -1,0 +1,84 @@
+"""Whether the log of a Delta table is whole, as far back as a reader needs it: the commits since the last checkpoint.
+
+delta-rs and DuckDB notice a commit that is cut off within a line, and one that is missing between two others. One that is empty, or cut off between
+two lines, they take for a commit that changed less, or nothing: rows are silently missing from then on. So each commit is compared with what its own
+first line (commitInfo) says that it did.
+"""
+
+import json
+from collections import Counter
+
+from pyarrow.fs import FileSelector, FileSystem
+
+_LOG = "_delta_log"
+
+TRANSACTIONS = "transactions"
+"""The key, in what our commits say of themselves, of how many application transactions they record."""
+WIDENED = "widened"
+"""The key by which a commit says that it changes the table's columns."""
+
+
+def incomplete_commit(files: FileSystem, version: int) -> str | None:
+    """The first file of the log that lacks something of what the table at ``version`` is made of; None: it is whole.
+
+    ``files`` are those of the table, by paths below it.
+    """
+    number = _last_checkpoint(files, version) + 1
+    while number <= version:
+        name = f"{_LOG}/{number:020}.json"
+        try:
+            with files.open_input_stream(name) as commit:
+                if not _is_whole(commit.read()):
+                    return name
+        except FileNotFoundError:
+            # Its owner may have written a checkpoint meanwhile, and have deleted what lies before that.
+            number = _listed_checkpoint(files, version)
+            if f"{_LOG}/{number:020}.json" < name:
+                return name
+        number += 1
+    return None
+
+
+def newest_commit(files: FileSystem) -> int:
+    """The highest version that has a file in the log, whatever is in it; -1: none has."""
+    return max((_number(path) for path in _listed(files) if path.endswith(".json")), default=-1)
+
+
+def _is_whole(commit: bytes) -> bool:
+    lines = [line for line in commit.splitlines() if line]
+    kinds = Counter(line[2:].partition(b'"')[0].decode("ascii", "replace") for line in lines)
+    told = next((line for line in lines if line.startswith(b'{"commitInfo"')), None)
+    if told is None:
+        return False
+    info = json.loads(told)["commitInfo"]
+    counted = info.get("operationMetrics", {})
+    # By the names that delta-rs gives them; RESTORE has its own.
+    wanted = {
+        "add": counted.get("num_added_files", counted.get("numRestoredFile", 0)),
+        "remove": counted.get("num_removed_files", counted.get("numRemovedFile", 0)),
+        "txn": info.get(f"hourline.{TRANSACTIONS}", 0),
+        "metaData": info.get("operation") == "CREATE TABLE" or f"hourline.{WIDENED}" in info,
+    }
+    return all(kinds[kind] >= int(count) for kind, count in wanted.items())
+
+
+def _last_checkpoint(files: FileSystem, version: int) -> int:
+    """The version of a checkpoint at or below ``version``, if possible the last one; -1: there is none."""
+    try:
+        with files.open_input_stream(f"{_LOG}/_last_checkpoint") as hint:
+            newest = int(json.loads(hint.read())["version"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return _listed_checkpoint(files, version)
+    return newest if newest <= version else _listed_checkpoint(files, version)
+
+
+def _listed_checkpoint(files: FileSystem, version: int) -> int:
+    return max((_number(path) for path in _listed(files) if ".checkpoint." in path and _number(path) <= version), default=-1)
+
+
+def _listed(files: FileSystem) -> list[str]:
+    return [name for entry in files.get_file_info(FileSelector(_LOG)) if (name := entry.base_name)[:20].isdigit()]
+
+
+def _number(name: str) -> int:
+    return int(name[:20])
