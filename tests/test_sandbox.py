@@ -2,7 +2,9 @@
 
 import os
 import re
+import select
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from escapes import BOMBS, ENDLESS, REFUSED
 import serving_layer
 from hourline.errors import HourlineError, SetupError, UsageError
 from hourline.sketches import install_sketch_functions
-from serving_layer.http import confinement, sandbox, sandbox_process
+from serving_layer.http import sandbox
 from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
 from serving_layer.http.sandbox import Sandbox
 from serving_layer.http.sandbox_process import Limits
@@ -58,7 +60,7 @@ GOOD = [
     "SELECT #1 FROM totals ORDER BY 1",
     "VALUES (1, 'x'), (NULL, 'y')",
     "SELECT n FROM TOTALS WHERE false",
-    "SELECT 1 AS a, 2 AS a, NULL, 9007199254740993, 170141183460469231731687303715884105727::HUGEINT, 'nan'::DOUBLE",
+    "SELECT 1 AS a, 2 AS a, NULL, 9007199254740993, 12345678901234567890123456789012345678::HUGEINT, 'nan'::DOUBLE",
     'SELECT "offset", reason, value FROM rejected_clicks ORDER BY ALL',
 ]
 
@@ -287,8 +289,22 @@ def test_processes_end_with_the_sandbox() -> None:
             os.kill(process, 0)
 
 
+def test_processes_end_with_a_server_that_is_killed() -> None:
+    code = """if True:
+        from serving_layer.http.sandbox import Limits, Sandbox
+        running = Sandbox(Limits(60, 256 << 20, 10, 10_000), 1)
+        print(running._workers[0]._process.pid, flush=True)
+        input()"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout
+        worker = os.pidfd_open(int(server.stdout.readline()))
+        server.kill()
+    assert select.select([worker], [], [], 300)[0]
+    os.close(worker)
+
+
 def test_where_queries_cannot_be_confined_free_sql_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(SetupError, match="needs Linux"):
         Sandbox(LIMITS)
     monkeypatch.undo()
@@ -306,7 +322,6 @@ def test_the_environment_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> No
     finally:
         running.close()
     assert SECRET not in environment
-    assert sandbox_process.__name__  # its module is what ran
 
 
 def _ignoring(running: Sandbox, query: str, database: duckdb.DuckDBPyConnection) -> None:

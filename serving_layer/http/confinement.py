@@ -55,7 +55,7 @@ def leave_network() -> bool:
     """Go into a network namespace of its own, where not even loopback is up; False where this is not allowed."""
     libc = ctypes.CDLL(None, use_errno=True)
     # Root's own, or with a user namespace anybody's, where that is not switched off.
-    return libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0 or libc.unshare(_CLONE_NEWNET) == 0
+    return any(libc.unshare(flags) == 0 for flags in (_CLONE_NEWUSER | _CLONE_NEWNET, _CLONE_NEWNET))
 
 
 def die_with_parent() -> None:

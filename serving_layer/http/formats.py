@@ -92,7 +92,7 @@ def _plain(field: pa.Field) -> str:
 
 def _name(field: pa.Field) -> str:
     """A column of free SQL may be called anything, also what would be SQL."""
-    return '"' + field.name.replace('"', '""') + '"'
+    return '"' + str(field.name).replace('"', '""') + '"'
 
 
 def _text(name: str) -> str:

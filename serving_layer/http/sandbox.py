@@ -101,8 +101,11 @@ class Sandbox:
                     wanted = json.loads(message[1:])
                     self._send(connection, database, [view for view in views if view in wanted["views"]], wanted["columns"])
                 case b"A":
-                    parts.append(from_ipc(message[1:]))
-                    parts[-1].validate(full=True)
+                    try:
+                        parts.append(from_ipc(message[1:]))
+                        parts[-1].validate(full=True)
+                    except pa.ArrowException as error:  # an integer of 39 digits, say
+                        raise UsageError(f"the answer cannot be given as it is: {error}") from None
                     rows, size = rows + parts[-1].num_rows, size + len(message)
                     if rows > self.limits.rows or size > self.limits.bytes + _FRAME:
                         raise self._too_large()
@@ -180,7 +183,9 @@ class _Worker:
         # Nothing of this process's environment, in which tokens may be; and no threads that a fork would lack.
         environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
         with theirs:
-            self._process = subprocess.Popen([*_COMMAND, json.dumps(asdict(self._limits))], stdin=theirs, stdout=subprocess.DEVNULL, env=environment)
+            self._process = subprocess.Popen(
+                [*_COMMAND, json.dumps(asdict(self._limits))], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=environment
+            )
         with suppress(OSError):
             if self._control.recv(16) == b"ready":
                 return
