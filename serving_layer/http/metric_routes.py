@@ -122,7 +122,7 @@ class MetricParameters(BaseModel):
     order: str = Field(
         "", description="Columns with commas between, a `-` before one to have the largest first. By hour and dimensions, if left out."
     )
-    limit: int = Field(DEFAULT_ROWS, ge=1, description="So many rows on a page.")
+    limit: int | None = Field(None, ge=1, description="So many rows on a page; 1,000, if left out.")
     page: int = Field(1, ge=1, le=2**31, description="From 1. Follow `next`, and all pages show the same snapshot.")
     strict: bool = Field(False, description="Refuse an answer that rests on hours that are missing, stale or blocked.")
     as_of: str | None = Field(None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).")
@@ -156,8 +156,9 @@ async def project(request: Request, answering: TheAnswering) -> Response:
 )
 async def metric_rows(request: Request, answering: TheAnswering, metric: str, parameters: Annotated[MetricParameters, Query()]) -> Response:
     """Rows of a metric, filtered, rolled up by merging states, sorted and paged. CSV and Arrow have token, states and next page in their headers."""
-    if parameters.limit > answering.settings.rows:
-        raise UsageError(f"got limit {parameters.limit:,}, allowed are {answering.settings.rows:,} rows on a page (serve.rows)")
+    limit = min(DEFAULT_ROWS, answering.settings.rows) if parameters.limit is None else parameters.limit
+    if limit > answering.settings.rows:
+        raise UsageError(f"got limit {limit:,}, allowed are {answering.settings.rows:,} rows on a page (serve.rows)")
     question = MetricQuestion(
         hours=parse_hours(parameters.start, parameters.to),
         grain=parameters.grain,
@@ -165,7 +166,7 @@ async def metric_rows(request: Request, answering: TheAnswering, metric: str, pa
         measures=parameters.measure,
         where=parse_where(parameters.where),
         order=parameters.order,
-        limit=parameters.limit,
+        limit=limit,
         page=parameters.page,
     )
     form = format_of(request.headers.get("accept", ""), parameters.format)
