@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from hourline.declarations import Project
 from hourline.hours import Clock, wall_clock
-from serving_layer.http import change_routes, hour_routes, metric_routes
+from serving_layer.http import change_routes, hour_routes, metric_routes, sql_route
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
 from serving_layer.http.formats import json_bytes
@@ -39,6 +39,8 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
             answering.close()
             await run_in_threadpool(renewing.stop)
             snapshots.close()
+            if app.state.sandbox:
+                app.state.sandbox.close()
 
     app = FastAPI(
         title=f"Hourline: {project.name}",
@@ -49,8 +51,9 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         lifespan=lifespan,
     )
     answering = start_answering(app, project, snapshots)
+    app.state.sandbox = sql_route.start_sandbox(project.settings.serve)
     install_problems(app)
-    for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes):
+    for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes, sql_route.routes):
         app.include_router(routes)
     report_routes(app, project)
 

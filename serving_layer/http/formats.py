@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from pydantic import BaseModel
 
-from hourline.measures import quoted
 from serving_layer.http.problems import TooLargeError
 
 Format = Literal["json", "csv", "arrow"]
@@ -53,7 +52,7 @@ def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_a
         value = _plain(field)
         if integers_as_text and (pa.types.is_int64(field.type) or pa.types.is_decimal(field.type)):
             value = f"{value}::VARCHAR"
-        parts.append(f"'{field.name}', {value}")
+        parts.append(f"{_text(field.name)}, {value}")
     database.register("_rows", rows)  # computed by DuckDB, which leaves Python to others meanwhile
     objects = database.execute(f"SELECT json_object({', '.join(parts)})::VARCHAR FROM _rows").to_arrow_table()
     return f"[{','.join(objects.column(0).to_pylist())}]".encode()
@@ -62,7 +61,7 @@ def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_a
 def rows_csv(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> bytes:
     """With a line of names; null is nothing, and an empty text is ``""``."""
     database.register("_rows", rows)
-    plain = database.execute(f"SELECT {', '.join(f'{_plain(field)} AS {quoted(field.name)}' for field in rows.schema)} FROM _rows").to_arrow_table()
+    plain = database.execute(f"SELECT {', '.join(f'{_plain(field)} AS {_name(field)}' for field in rows.schema)} FROM _rows").to_arrow_table()
     sink = pa.BufferOutputStream()
     pa_csv.write_csv(plain, sink)
     return bytes(sink.getvalue().to_pybytes())
@@ -78,7 +77,7 @@ def rows_arrow(rows: pa.Table, about: dict[str, str]) -> bytes:
 
 def _plain(field: pa.Field) -> str:
     """SQL for a column's value in JSON and CSV."""
-    name = quoted(field.name)
+    name = _name(field)
     if pa.types.is_timestamp(field.type):
         # Every hour is one, and looks like one.
         return f"strftime({name}, '{'%Y-%m-%dT%H:%M:%SZ' if field.name == 'hour' else '%Y-%m-%dT%H:%M:%S.%fZ'}')"
@@ -89,6 +88,15 @@ def _plain(field: pa.Field) -> str:
     if pa.types.is_nested(field.type):
         return f"to_json({name})::VARCHAR"  # what lies within may be NaN, which is no JSON
     return name
+
+
+def _name(field: pa.Field) -> str:
+    """A column of free SQL may be called anything, also what would be SQL."""
+    return '"' + str(field.name).replace('"', '""') + '"'
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"
 
 
 def json_bytes(value: Any) -> bytes:
