@@ -4,7 +4,10 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from infra.airflow.housekeeping import cut_short, delete_older
+from hourline.declarations import load_project
+from hourline.initialise import initialise
+from infra.airflow.configuration import home
+from infra.airflow.housekeeping import Housekeeping, cut_short, delete_older
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -32,3 +35,16 @@ def test_a_log_that_is_written_goes_on_at_its_beginning(tmp_path: Path) -> None:
         file.write(b"more")
     assert log.read_bytes() == b"more"
     assert (tmp_path / "airflow-scheduler.log.1").stat().st_size == 20_000_001
+
+
+def test_a_day_is_counted_across_restarts_and_anew_where_its_file_was_cut_short(tmp_path: Path) -> None:
+    initialise(tmp_path / "shop")
+    project = load_project(tmp_path / "shop")
+    home(project).mkdir(parents=True)
+    assert not Housekeeping(project, lambda: NOW).due(), "what has just been set up has nothing to forget"
+    assert not Housekeeping(project, lambda: NOW + timedelta(hours=23)).due()
+    assert Housekeeping(project, lambda: NOW + timedelta(hours=24)).due()
+    for cut_off in ("", "2026-03", "2026-03-01T00:00:00"):
+        (home(project) / "hourline.cleaned").write_text(cut_off)
+        assert not Housekeeping(project, lambda: NOW).due()
+    assert Housekeeping(project, lambda: NOW + timedelta(hours=24)).due()

@@ -24,20 +24,18 @@ class Housekeeping:
         self._project = project
         self._clock = clock
         self._last = home(project) / "hourline.cleaned"
-        self._next: datetime | None = None
+        self._begun = datetime.min.replace(tzinfo=UTC)
         self._cleaning: Supervised | None = None
         self.log = project.workspace / "logs" / "airflow-clean.log"
         """What `airflow db clean` said."""
 
     def due(self) -> bool:
         """Whether a day has passed. What has just been set up has nothing to forget."""
-        if self._next is None:
-            self._next = self._last_time() + _EVERY
-        return self._clock() >= self._next
+        return self._clock() - max(self._last_time(), self._begun) >= _EVERY
 
     def begin(self) -> None:
         """Delete old logs, and have Airflow forget old runs, in a process of its own: that takes seconds."""
-        self._next = self._clock() + _EVERY
+        self._begun = self._clock()
         self._note_time()
         oldest = self._clock() - self._project.settings.airflow.runs_kept
         delete_older(home(self._project) / "logs", oldest)
@@ -53,7 +51,7 @@ class Housekeeping:
         return self._clock()
 
     def _note_time(self) -> None:
-        with suppress(OSError):  # where it cannot be noted, days are counted from the start
+        with suppress(OSError):  # where the disk is full, days are counted without it
             self._last.write_text(self._clock().isoformat())
 
     def failed(self) -> bool:

@@ -83,7 +83,10 @@ class Airflow:
             with suppress(OSError):  # the disk is full; in a second it is tried again
                 self._announce()
         if self._housekeeping.due():
-            self._housekeeping.begin()
+            try:
+                self._housekeeping.begin()
+            except OSError as error:
+                self._on_step(f"old runs could not be forgotten, which is tried again in a day: {error}")
         if self._housekeeping.failed():
             self._on_step(f"old runs could not be forgotten, which is tried again in a day; the log is {self._housekeeping.log}")
 
