@@ -1,0 +1,1 @@
+"""Answers over HTTP, and a page that shows them."""
