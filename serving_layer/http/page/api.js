@@ -1,7 +1,6 @@
-// The server's HTTP interface: JSON answers, and its changes as they happen.
+// The server's HTTP interface: JSON answers, and what changes, as it happens. Where the server wants a token, the browser has asked for it.
 
 const AT_ONCE = 3; // the server limits what one client may ask at the same time
-const PATIENCE_MS = 30_000; // without a change or a heartbeat, the connection counts as dead
 let running = 0;
 const waiting = [];
 
@@ -12,44 +11,30 @@ export class ServerError extends Error {
   }
 }
 
-export function keepToken(token) {
-  sessionStorage.setItem("hourline.token", token);
-}
-
-export async function get(path, parameters = []) {
+export function get(path, parameters = []) {
   const query = new URLSearchParams(parameters).toString();
-  const response = await inTurn(() => ask(`/api/v1/${path}${query ? `?${query}` : ""}`));
-  return response.json();
+  return inTurn(() => ask(`/api/v1/${path}${query ? `?${query}` : ""}`));
 }
 
-export async function post(path, body) {
-  const response = await inTurn(() => ask(`/api/v1/${path}`, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } }));
-  return response.json();
+export function post(path, body) {
+  return inTurn(() => ask(`/api/v1/${path}`, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } }));
 }
 
-// A page of the audit's reports in a tab of its own. Where a token is wanted, a plain link cannot carry it.
-export const hasToken = () => sessionStorage.getItem("hourline.token") !== null;
-
-async function ask(address, options = {}) {
-  const token = sessionStorage.getItem("hourline.token");
-  const headers = { accept: "application/json", ...options.headers, ...(token ? { authorization: `Bearer ${token}` } : {}) };
+async function ask(address, options = {}, again = true) {
   let response;
   try {
-    response = await fetch(address, { cache: "no-cache", ...options, headers });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
+    response = await fetch(address, { cache: "no-cache", ...options });
+  } catch {
     throw new ServerError(0, "the server does not answer");
   }
-  if (response.status === 429 && !options.again) {
+  if (response.status === 429 && again) {
     const seconds = Math.min(Number(response.headers.get("retry-after")) || 1, 10);
     await new Promise((done) => setTimeout(done, seconds * 1000));
-    return ask(address, { ...options, again: true });
+    return ask(address, options, false);
   }
-  if (!response.ok) {
-    const told = await response.json().catch(() => ({}));
-    throw new ServerError(response.status, told.error ?? `HTTP status ${response.status}`);
-  }
-  return response;
+  const told = await response.json().catch(() => ({}));
+  if (!response.ok) throw new ServerError(response.status, told.error ?? `HTTP status ${response.status}`);
+  return told;
 }
 
 async function inTurn(work) {
@@ -63,51 +48,14 @@ async function inTurn(work) {
   }
 }
 
-// Calls `heard(event, data)` for each change, and `connected(true|false)` as the connection comes and goes; tries again for ever.
-// Not by EventSource, which cannot send a token.
-export async function listen(heard, connected) {
-  let last = null;
-  for (let pause = 500; ; pause = Math.min(pause * 2, 8000)) {
-    try {
-      await read(last, async (event) => {
-        last = event.id ?? last;
-        if (event.data) heard(event.event, JSON.parse(event.data));
-      }, () => {
-        pause = 250;
-        connected(true);
-      });
-    } catch (error) {
-      if (error.status === 401 || error.status === 403) throw error;
-    }
+// Calls `hour(data)` for each hour that changed, `token(data)` for each new snapshot, `connected(true|false)` as the connection comes and goes.
+export function listen({ hour, token, connected }) {
+  const stream = new EventSource("/api/v1/changes"); // it tries again by itself, from where it was
+  stream.addEventListener("open", () => connected(true));
+  stream.addEventListener("hour", (event) => hour(JSON.parse(event.data)));
+  stream.addEventListener("token", (event) => token(JSON.parse(event.data)));
+  stream.addEventListener("error", () => {
     connected(false);
-    await new Promise((done) => setTimeout(done, pause));
-  }
-}
-
-async function read(last, heard, opened) {
-  const control = new AbortController();
-  let dead = setTimeout(() => control.abort(), PATIENCE_MS);
-  try {
-    const response = await ask("/api/v1/changes", { signal: control.signal, headers: { accept: "text/event-stream", ...(last ? { "last-event-id": last } : {}) } });
-    opened();
-    let text = "";
-    for (const reader = response.body.pipeThrough(new TextDecoderStream()).getReader(); ; ) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      clearTimeout(dead);
-      dead = setTimeout(() => control.abort(), PATIENCE_MS);
-      const parts = (text + value.replaceAll("\r\n", "\n")).split("\n\n");
-      text = parts.pop();
-      for (const block of parts) {
-        const event = {};
-        for (const line of block.split("\n")) {
-          const [, field, content] = /^([a-z]+): ?(.*)$/.exec(line) ?? [];
-          if (field) event[field] = field === "data" && event.data ? `${event.data}\n${content}` : content;
-        }
-        await heard(event);
-      }
-    }
-  } finally {
-    clearTimeout(dead);
-  }
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => listen({ hour, token, connected }), 2000); // refused: it would not try again
+  });
 }

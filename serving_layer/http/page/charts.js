@@ -10,6 +10,8 @@ export class MetricCard {
   constructor(metric, choose) {
     this.metric = metric;
     this.drawn = "";
+    this.about = ""; // range, measure and filters that `rows` are of
+    this.rows = new Map(); // by hour
     const measures = metric.measures.map(({ name }) => el("option", { value: name }, name));
     this.select = el("select", { "aria-label": `Measure of ${metric.name}`, onchange: (event) => choose.measure(metric.name, event.target.value) }, measures);
     this.value = el("p", { class: "value" });
@@ -20,19 +22,21 @@ export class MetricCard {
     this.element = el("article", { class: "card metric", "data-metric": metric.name }, el("div", { class: "title" }, title, metric.measures.length > 1 ? this.select : el("span", { class: "note" }, metric.measures[0].name)), this.value, this.plot, this.note);
   }
 
-  // `rows`: one per hour that has a value, each with its state.
-  draw({ rows, measure, range, open, unfiltered }) {
+  draw({ measure, range, open, unfiltered }) {
     this.select.value = measure;
-    const byHour = new Map(rows.map((row) => [hourKey(new Date(row.hour)), row]));
+    const { rows: byHour } = this;
     const hours = Array.from({ length: hoursBetween(range.from, range.to) }, (_, index) => addHours(range.from, index));
     const points = hours.map((hour) => ({ hour, state: byHour.get(hourKey(hour))?.state ?? null, value: asNumber(byHour.get(hourKey(hour))?.[measure]) }));
     const newest = points.findLast((point) => point.value !== null);
     this.value.replaceChildren(...(newest ? [el("strong", {}, figure(newest.value)), el("span", { class: `state ${newest.state}` }, newest.state), el("span", { class: "note" }, dayAndHour(newest.hour))] : [el("span", { class: "note" }, "no values in these hours")]));
     const unsettled = points.filter((point) => point.value !== null && point.state !== "final").length;
     this.note.textContent = [this.metric.description, unfiltered.length ? `not filtered by ${unfiltered.join(", ")}, which it does not have` : null].filter(Boolean).join("; ");
-    this.plot.setAttribute("aria-label", newest ? `${measure} of ${this.metric.name} by hour, newest ${figure(newest.value)}; ${unsettled} of ${rows.length} hours may still change` : `${measure} of ${this.metric.name}: no values`);
-    this.render(points, measure, range, open);
+    this.plot.setAttribute("aria-label", newest ? `${measure} of ${this.metric.name} by hour, newest ${figure(newest.value)}; ${unsettled} of ${byHour.size} hours may still change` : `${measure} of ${this.metric.name}: no values`);
+    this.redraw = () => this.render(points, measure, range, open);
+    this.redraw();
   }
+
+  redraw() {} // until there is something to draw
 
   render(points, measure, range, open) {
     const colours = palette();

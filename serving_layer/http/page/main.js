@@ -1,24 +1,25 @@
 // The page: reads what the address says, asks the server for it, and asks again whenever something has changed.
 
-import { ServerError, get, keepToken, listen } from "./api.js";
+import { ServerError, get, listen } from "./api.js";
 import { MetricCard } from "./charts.js";
 import { addHours, dayAndHour, duration, el, figure, hourKey } from "./format.js";
 import { drawHour } from "./hour.js";
-import { drawDrift, drawLate, drawQuality, drawWork, hourLink } from "./panels.js";
-import { reportLink } from "./reports.js";
+import { drawDrift, drawLate, drawQuality, drawWork, hourLink, reportLink } from "./panels.js";
 import { startSql } from "./sql.js";
 import { drawLegend, drawStrip } from "./strip.js";
 import { RANGES, addressOf, readView } from "./view.js";
 
 const place = (id) => document.getElementById(id);
 const SERIES_PAUSE_MS = 700; // between two looks at numbers
-const REPORTS_PAUSE_MS = 5000; // between two looks at status, quality, late events and drift, unless an hour has changed
+const REPORTS_PAUSE_MS = 5000; // between two looks at a report; one that takes long is asked for more rarely
 const iso = (moment) => moment.toISOString().slice(0, 19) + "Z";
 
 let project;
 let view = readView();
 let sources = {}; // by name: by hour, what is known of it
-let range = null;
+let newest = null; // the end of the newest hour that is known
+let range = null; // what is shown: from, to
+let shown = ""; // the range that `sources` is of
 let cards = [];
 const links = { hour: hourLink((hour) => show({ hour })), report: reportLink };
 
@@ -27,8 +28,10 @@ const links = { hour: hourLink((hour) => show({ hour })), report: reportLink };
 function show(change, push = true) {
   view = { ...view, ...change };
   if (push) history.pushState(null, "", addressOf(view));
+  setRange();
   drawBar();
-  refresh({ series: true });
+  Object.values(reports).forEach(drawReport);
+  refresh(NOTHING);
   if (change.hour) place("hour").scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
 }
 
@@ -38,18 +41,18 @@ window.addEventListener("popstate", () => {
   show({}, false);
 });
 
-function drawBar() {
-  const focused = document.activeElement?.closest("#range, #filters") ? document.activeElement.dataset.key : null;
-  const hours = Object.values(sources).flatMap((known) => [...known.keys()]).sort();
-  const newest = hours.length ? addHours(new Date(hours.at(-1)), 1) : null;
-  const oldest = hours.length ? new Date(hours[0]) : null;
+function setRange() {
   const to = view.to ?? newest;
   range = to && { from: addHours(to, -view.hours), to };
+}
+
+function drawBar() {
+  const focused = document.activeElement?.closest("#range, #filters") ? document.activeElement.dataset.key : null;
   const button = (key, text, onclick, more = {}) => el("button", { type: "button", "data-key": key, onclick, ...more }, text);
   const moved = (by) => () => { const end = addHours(range.to, by); show({ to: end >= newest ? null : end }); };
   place("range").replaceChildren(
     ...Object.entries(RANGES).map(([count, text]) => button(count, text, () => show({ hours: Number(count) }), { "aria-pressed": String(view.hours === Number(count)) })),
-    button("earlier", "‹", moved(-view.hours / 2), { "aria-label": "Earlier", title: "Earlier", disabled: !range || range.from <= oldest }),
+    button("earlier", "‹", moved(-view.hours / 2), { "aria-label": "Earlier", title: "Earlier", disabled: !range }),
     button("later", "›", moved(view.hours / 2), { "aria-label": "Later", title: "Later", disabled: !view.to }),
     view.to ? button("newest", "newest", () => show({ to: null })) : "");
   const without = (pair) => view.where.filter((other) => other !== pair);
@@ -63,7 +66,10 @@ function drawBar() {
 const dimensions = () => [...new Set(project.metrics.flatMap((metric) => metric.dimensions.map(({ name }) => name)))];
 const choices = {}; // by dimension, its values
 
+let choicesRead = false;
+
 async function readChoices() {
+  choicesRead = true;
   for (const dimension of dimensions()) {
     const metric = project.metrics.filter((one) => one.dimensions.some(({ name }) => name === dimension)).sort((one, other) => one.dimensions.length - other.dimensions.length)[0];
     const rows = await series(metric.name, [["dimension", dimension], ["grain", "total"], ["measure", metric.measures[0].name], ["order", dimension], ["limit", 500], ["from", iso(range.from)], ["to", iso(range.to)]], false);
@@ -89,27 +95,44 @@ function filtersOf(metric) {
   return { where: view.where.filter(([name]) => has.has(name)).map((pair) => ["where", pair.join(":")]), unfiltered: [...new Set(view.where.map(([name]) => name))].filter((name) => !has.has(name)) };
 }
 
-async function drawSeries() {
-  const answer = await get("hours");
-  sources = Object.fromEntries(project.sources.map(({ name }) => [name, new Map()]));
-  for (const hour of answer.hours) if (hour.kind === "source") sources[hour.name]?.set(hourKey(new Date(hour.hour)), hour);
-  tellMoment(answer.token);
-  drawBar();
+// `changed`: between which hours something has changed since the last time; null: everywhere.
+async function drawSeries(changed) {
   if (!range) {
     place("strip").replaceChildren(el("p", { class: "note empty" }, "No event has been accepted yet. Once the speed layer has read some, their hours appear here by themselves."));
     return;
   }
-  drawStrip(place("strip"), sources, range, view.hour, (hour) => show({ hour }));
-  const drawing = cards.map(async (card) => {
-    const { metric } = card;
-    const measure = metric.measures.some(({ name }) => name === view.measures[metric.name]) ? view.measures[metric.name] : metric.measures[0].name;
-    const { where, unfiltered } = filtersOf(metric);
-    const asked = range;
-    const rows = await series(metric.name, [["from", iso(asked.from)], ["to", iso(asked.to)], ["dimension", ""], ["measure", measure], ...where]);
-    if (asked.from <= range.from && asked.to >= range.to) card.draw({ rows, measure, range, open: view.hour, unfiltered });
-  });
-  await Promise.all([...drawing, drawOpenHour()]);
+  const asked = range;
+  const span = changed && shown === JSON.stringify(asked) ? { from: new Date(Math.max(changed.from, asked.from)), to: new Date(Math.min(changed.to, asked.to)) } : asked;
+  if (span.from < span.to) {
+    const answer = await get("hours", [["from", iso(span.from)], ["to", iso(span.to)]]);
+    if (span === asked) sources = Object.fromEntries(project.sources.map(({ name }) => [name, new Map()]));
+    for (const hours of Object.values(sources)) forget(hours, span);
+    for (const hour of answer.hours) if (hour.kind === "source") sources[hour.name]?.set(hourKey(new Date(hour.hour)), hour);
+    shown = JSON.stringify(asked);
+  }
+  drawStrip(place("strip"), sources, asked, view.hour, (hour) => show({ hour }));
+  await Promise.all([...cards.map((card) => drawCard(card, asked, span)), drawOpenHour()]);
   place("metrics-note").textContent = view.where.length ? `where ${view.where.map(([name, value]) => `${name} is ${value || "null"}`).join(", ")}` : "all dimensions together";
+}
+
+async function drawCard(card, asked, span) {
+  const { metric } = card;
+  const measure = metric.measures.some(({ name }) => name === view.measures[metric.name]) ? view.measures[metric.name] : metric.measures[0].name;
+  const { where, unfiltered } = filtersOf(metric);
+  const about = JSON.stringify([asked, measure, where]);
+  const part = card.about === about ? span : asked;
+  if (part.from < part.to) {
+    const rows = await series(metric.name, [["from", iso(part.from)], ["to", iso(part.to)], ["dimension", ""], ["measure", measure], ...where]);
+    if (part === asked) card.rows = new Map();
+    forget(card.rows, part);
+    for (const row of rows) card.rows.set(hourKey(new Date(row.hour)), row);
+    card.about = about;
+  }
+  card.draw({ measure, range: asked, open: view.hour, unfiltered });
+}
+
+function forget(hours, { from, to }) {
+  for (const hour of hours.keys()) if (hour >= hourKey(from) && hour < hourKey(to)) hours.delete(hour);
 }
 
 async function drawOpenHour() {
@@ -119,10 +142,18 @@ async function drawOpenHour() {
     return;
   }
   const [from, to] = [iso(hour), iso(addHours(hour, 1))];
-  const values = cards.map(async ({ metric }) => ({ metric, row: (await series(metric.name, [["from", from], ["to", to], ["dimension", ""], ...filtersOf(metric).where]))[0] ?? null }));
-  const [quality, late, drift] = await Promise.all([get("quality", [["hour", from]]), get("late", [["hour", from]]), get("drift", [["hour", from]])]);
-  const known = Object.entries(sources).filter(([, hours]) => hours.has(hourKey(hour))).map(([source, hours]) => ({ source, ...hours.get(hourKey(hour)) }));
-  if (view.hour && hourKey(view.hour) === hourKey(hour)) drawHour(place("hour"), hour, { known, values: await Promise.all(values), audits: quality.hours, late: late.hours ?? late, causes: drift.causes }, links, closeHour);
+  const values = await Promise.all(cards.map(async ({ metric }) => ({ metric, row: (await series(metric.name, [["from", from], ["to", to], ["dimension", ""], ...filtersOf(metric).where]))[0] ?? null })));
+  opened = { hour, values, audits: (await get("quality", [["hour", from]])).hours };
+  tellOpenHour();
+}
+
+let opened = null; // what has been asked about the hour that is open
+function tellOpenHour() {
+  if (!view.hour || !opened || hourKey(view.hour) !== hourKey(opened.hour)) return;
+  const key = hourKey(opened.hour);
+  const known = Object.entries(sources).filter(([, hours]) => hours.has(key)).map(([source, hours]) => ({ source, ...hours.get(key) }));
+  const ofHour = (rows) => (rows ?? []).filter(({ hour }) => hourKey(new Date(hour)) === key);
+  drawHour(place("hour"), opened.hour, { ...opened, known, late: ofHour(reports.late.answer?.hours), causes: ofHour(reports.drift.answer?.causes) }, links, closeHour);
 }
 
 function closeHour() {
@@ -131,14 +162,38 @@ function closeHour() {
   document.querySelector(`#strip [data-hour="${at}"]`)?.focus();
 }
 
-async function drawReports() {
-  const [status, quality, late, drift] = await Promise.all([get("status", [["last", 1]]), get("quality"), get("late"), get("drift")]);
-  drawFacts(status);
-  drawWork(place("work"), status);
-  if (!range) return;
-  drawQuality(place("quality"), quality, range, links);
-  drawLate(place("late"), late.hours ?? late, range, links);
-  drawDrift(place("drift"), drift, range, links);
+// What stands beside the numbers. Asked one after the other, so that a slow one does not hold up the rest.
+const reports = {
+  status: { parameters: [["last", 1]], draw: (answer) => { noteNewest(answer); drawFacts(answer); drawWork(place("work"), answer); } },
+  quality: { draw: (answer) => drawQuality(place("quality"), answer, range, links) },
+  drift: { draw: (answer) => drawDrift(place("drift"), answer, range, links) },
+  late: { draw: (answer) => drawLate(place("late"), answer.hours, range, links) },
+};
+
+async function keepReports() {
+  for (;;) {
+    for (const [path, report] of Object.entries(reports)) {
+      if (Date.now() < (report.due ?? 0)) continue;
+      const begun = Date.now();
+      try {
+        report.answer = await get(path, report.parameters);
+        report.due = Date.now() + Math.max(REPORTS_PAUSE_MS, 10 * (Date.now() - begun));
+        drawReport(report);
+        if (range && !choicesRead) await readChoices();
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error;
+        if (error.status) trouble(error.message); // a server that is gone is told by the connection
+        report.due = Date.now() + REPORTS_PAUSE_MS;
+      }
+    }
+    await new Promise((done) => setTimeout(done, 500));
+  }
+}
+
+function drawReport(report) {
+  if (!report.answer || (!range && report !== reports.status)) return;
+  report.draw(report.answer);
+  tellOpenHour();
 }
 
 function drawFacts(status) {
@@ -156,47 +211,51 @@ function drawFacts(status) {
     ]));
 }
 
+function noteNewest(status) {
+  for (const { hour } of status.hours) noteHour(new Date(hour));
+}
+
+function noteHour(hour) {
+  if (newest && hour < newest) return;
+  newest = addHours(hour, 1);
+  if (!view.to) setRange();
+  drawBar();
+}
+
 function tellMoment(token) {
   place("moment").replaceChildren("as of ", el("code", {}, token));
 }
 
 // --- staying up to date
 
-const wanted = { series: false, reports: false };
+const NOTHING = { from: Infinity, to: -Infinity };
+let changed = null; // between which hours numbers have changed since they were asked for; null: everywhere
+let wanted = true; // something has changed, or something else is looked at
 let wake = () => {};
 
-function refresh(what) {
-  Object.assign(wanted, what);
+function refresh(hours = null) {
+  wanted = true;
+  changed = hours && changed && { from: Math.min(changed.from, hours.from), to: Math.max(changed.to, hours.to) };
   wake();
 }
 
-async function keepFresh() {
-  let reportsDue = 0;
+async function keepSeries() {
   for (;;) {
-    if (!wanted.series && !(wanted.reports && Date.now() >= reportsDue)) {
-      await new Promise((go) => {
-        wake = go;
-        if (wanted.reports) setTimeout(go, Math.max(0, reportsDue - Date.now()));
-      });
+    if (!wanted) {
+      await new Promise((go) => (wake = go));
       continue;
     }
+    const hours = changed;
+    wanted = false;
+    changed = NOTHING;
     try {
-      if (wanted.series) {
-        wanted.series = false;
-        await drawSeries();
-      }
-      if (wanted.reports && Date.now() >= reportsDue) {
-        wanted.reports = false;
-        await drawReports();
-        reportsDue = Date.now() + REPORTS_PAUSE_MS;
-      }
+      await drawSeries(hours);
       trouble(null);
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      if (error.status === 401) return signIn(error.message);
-      if (error.status) trouble(error.message); // a server that is gone is told by the connection
+      if (error.status) trouble(error.message);
+      refresh();
       await new Promise((done) => setTimeout(done, 2000));
-      Object.assign(wanted, { series: true, reports: true });
     }
     await new Promise((done) => setTimeout(done, SERIES_PAUSE_MS));
   }
@@ -211,32 +270,16 @@ function connected(is) {
   place("live").textContent = is ? "live" : "reconnecting";
   place("live").classList.toggle("off", !is);
   trouble(is ? null : "The server does not answer. What is shown may be out of date; trying again by itself.");
-  if (is) refresh({ series: true, reports: true });
 }
-
-function signIn(sentence) {
-  place("main").hidden = true;
-  place("sign-in").hidden = false;
-  place("live").textContent = "signed out";
-  place("live").classList.add("off");
-  place("sign-in-note").textContent = sentence;
-  place("token").focus();
-}
-
-place("sign-in").addEventListener("submit", (event) => {
-  event.preventDefault();
-  keepToken(place("token").value.trim());
-  location.reload();
-});
 
 async function start() {
   for (;;) {
     try {
       project = await get("project");
+      noteNewest((reports.status.answer = await get("status", [["last", 1]])));
       break;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
-      if (error.status === 401) return signIn(error.message);
       trouble(error.status ? error.message : "The server does not answer. Trying again by itself.");
       await new Promise((done) => setTimeout(done, 2000));
     }
@@ -252,12 +295,24 @@ async function start() {
   place("sql-text").value = view.sql || (project.metrics.length ? `FROM ${project.metrics[0].name} ORDER BY hour DESC LIMIT 20` : "FROM hours");
   startSql({ form: place("sql-form"), text: place("sql-text"), result: place("sql-result"), asked: (sql) => { view.sql = sql; history.replaceState(null, "", addressOf(view)); } });
   document.addEventListener("keydown", (event) => event.key === "Escape" && view.hour && closeHour());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refresh({ series: true }));
-  setInterval(() => refresh({ reports: true }), REPORTS_PAUSE_MS);
-  refresh({ series: true, reports: true });
-  keepFresh();
-  listen((event) => refresh({ series: true, reports: event === "hour" }), connected).catch((error) => signIn(error.message));
-  await drawSeries().then(readChoices).catch((error) => { if (!(error instanceof ServerError)) throw error; });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cards.forEach((card) => card.redraw()));
+  setRange();
+  drawBar();
+  drawReport(reports.status);
+  keepSeries();
+  keepReports();
+  listen({
+    connected,
+    hour: ({ hour }) => {
+      const from = new Date(hour);
+      noteHour(from);
+      refresh({ from: from.getTime(), to: addHours(from, 1).getTime() });
+    },
+    token: ({ token, complete }) => {
+      tellMoment(token);
+      if (!complete) refresh();
+    },
+  });
 }
 
 start();

@@ -16,14 +16,9 @@ export function drawQuality(place, report, range, links) {
 const found = (audit) => audit.findings.filter((finding) => !finding.success).map((finding) => finding.found || finding.expectation).join("; ");
 
 export function drawWork(place, status) {
-  const running = status.recomputations ?? [];
-  const lines = running.map((job) => el("li", {}, ...describe(job)));
+  const lines = status.recomputing.map(({ process }) => el("li", {}, el("progress", { "aria-label": "recomputing" }), ` process ${process} is recomputing; its hours turn final as they are published`));
   const waiting = status.changing.map(({ metric, missing }) => el("li", {}, `${metric}: its changed declaration takes over when ${missing === null ? "the speed layer has been started" : `${plural(missing, "hour")} more are recomputed`}`));
   place.replaceChildren(lines.length || waiting.length ? el("ul", { class: "plain" }, lines, waiting) : nothing("None is running."));
-}
-
-function describe(job) {
-  return [el("progress", { "aria-label": "recomputing" }), ` ${Object.entries(job).filter(([, value]) => value !== null).map(([key, value]) => `${key} ${value}`).join(", ")}`];
 }
 
 export function drawLate(place, hours, range, links) {
@@ -47,6 +42,7 @@ export const nothing = (sentence) => el("p", { class: "note empty" }, sentence);
 
 const within = (rows, range) => rows.filter(({ hour }) => new Date(hour) >= range.from && new Date(hour) < range.to);
 const newest = (rows) => [...rows].sort((one, other) => (hourKey(new Date(one.hour)) < hourKey(new Date(other.hour)) ? 1 : -1));
+export const reportLink = (address, text = "report") => (address ? el("a", { href: address, target: "_blank", rel: "noopener" }, text) : "");
 export const hourLink = (open) => (hour) => el("a", { href: "#strip", class: "hour-link", onclick: (event) => { event.preventDefault(); open(new Date(hour)); } }, dayAndHour(new Date(hour)));
 
 const unfolded = new Set(); // what somebody has unfolded stays so when it is drawn anew
