@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -80,6 +81,11 @@ class Connection:
         return str(AnswerToken.of(self.snapshot))
 
     @property
+    def is_past(self) -> bool:
+        """Whether it shows an earlier moment (``as_of``)."""
+        return self._as_of is not None
+
+    @property
     def views(self) -> list[str]:
         """The names of all views, sorted."""
         rows = self._duckdb.execute("SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY view_name").fetchall()
@@ -114,6 +120,13 @@ class Connection:
         """Read from now on at the newest snapshot."""
         self._duckdb.close()
         self._open()
+
+    def twin(self) -> Self:
+        """Another connection at the same snapshot, for another thread; opened at once, since nothing is read again. Either may be closed first."""
+        twin = copy(self)
+        twin._duckdb = self._duckdb.cursor()
+        twin._duckdb.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
+        return twin
 
     def close(self) -> None:
         """Release the tables."""

@@ -29,6 +29,8 @@ class SourceStatus(BaseModel):
     lag: int | None
     """Records in Kafka that no finished micro-batch has read; None: Kafka cannot be reached."""
     clock: datetime | None
+    finished: datetime | None
+    """When its last micro-batch was finished (UTC)."""
 
 
 class HourStatus(BaseModel):
@@ -66,21 +68,27 @@ class ProjectStatus(BaseModel):
 
 def project_status(project: Project, last: int) -> ProjectStatus:
     """The status of ``project`` with the ``last`` hours of each source."""
+    with Connection(project) as connection:
+        return status_at(connection, last)
+
+
+def status_at(connection: Connection, last: int) -> ProjectStatus:
+    """The status of the project with the ``last`` hours of each source, by the connection's snapshot."""
+    project = connection.project
     pid = lease_holder(project.workspace, "speed")
     speed = f"the speed layer runs (process {pid})" if pid else "the speed layer is not running; `hourline up` starts it"
     standby = lease_holder(project.workspace, "standby")
     if standby:
         speed += f"; process {standby} stands by"
-    with Connection(project) as connection:
-        sources = [_source(connection, source) for source in project.sources.values() if source.name in connection.snapshot.progress]
-        rows = connection.sql(
-            "SELECT hour, name AS source, state, events, late, settled FROM hours WHERE kind = 'source' "
-            f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
-        )
-        found = rows.to_arrow_table().to_pylist()
-        pages = _pages(connection, [row["hour"] for row in found])
-        hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
-        waiting = [changing(connection, tables) for tables in connection.snapshot.served]
+    sources = [_source(connection, source) for source in project.sources.values() if source.name in connection.snapshot.progress]
+    rows = connection.sql(
+        "SELECT hour, name AS source, state, events, late, settled FROM hours WHERE kind = 'source' "
+        f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
+    )
+    found = rows.to_arrow_table().to_pylist()
+    pages = _pages(connection, [row["hour"] for row in found])
+    hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
+    waiting = [changing(connection, tables) for tables in connection.snapshot.served]
     return ProjectStatus(project=project.name, speed=speed, sources=sources, changing=[item for item in waiting if item], hours=hours)
 
 
@@ -117,8 +125,8 @@ def _source(connection: Connection, source: Source) -> SourceStatus:
     known = connection.snapshot.progress[source.name]
     columns = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in ("records", "accepted", "rejected", "duplicates", "tombstones"))
     sums = connection.sql(
-        f"SELECT {columns}, coalesce(sum(list_sum(list_transform(hours, lambda h: h.late))), 0)::BIGINT AS late, max(clock) AS clock "
-        f"FROM hourline.progress_{source.name} WHERE sequence <= {known.sequence}"
+        f"SELECT {columns}, coalesce(sum(list_sum(list_transform(hours, lambda h: h.late))), 0)::BIGINT AS late, "
+        f"max(clock) AS clock, max(finished) AS finished FROM hourline.progress_{source.name} WHERE sequence <= {known.sequence}"
     )
     (row,) = sums.to_arrow_table().to_pylist()
     reading = _reading(connection, source, known.sequence)

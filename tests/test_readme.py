@@ -21,6 +21,7 @@ from hourline.declarations import (
     KafkaSettings,
     Metric,
     ScheduleSettings,
+    ServeSettings,
     Settings,
     Source,
     SparkSettings,
@@ -125,9 +126,10 @@ def test_the_tour_prints_what_the_readme_says(tmp_path: Path) -> None:
         (BatchSettings, "batch."),
         (ScheduleSettings, "schedule."),
         (AirflowSettings, "airflow."),
+        (ServeSettings, "serve."),
     ],
 )
 def test_the_tables_name_every_key(model: type[pydantic.BaseModel], prefix: str) -> None:
-    sections = {"kafka", "spark", "speed", "batch", "schedule", "airflow"}  # their keys have rows of their own
+    sections = {"kafka", "spark", "speed", "batch", "schedule", "airflow", "serve"}  # their keys have rows of their own
     missing = [key for key in model.model_fields if key not in sections and not re.search(rf"`[^`\n]*\b{re.escape(prefix + key)}\b[^`\n]*`", README)]
     assert not missing

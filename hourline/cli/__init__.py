@@ -22,6 +22,7 @@ from hourline.cli import (
     query,
     reset,
     script,
+    serve,
     shell,
     stack,
 )
@@ -40,6 +41,8 @@ _EXTRAS = {
     "duckdb_extension_delta": "serving",
     "datasketches": "serving",
     "httpx": "airflow",
+    "fastapi": "http",
+    "uvicorn": "http",
 }
 
 app = typer.Typer(
@@ -50,7 +53,24 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (declare, stack, airflow, layers, backfill, import_files, maintain, reset, quality, query, explain, shell, script, export, changes):
+for commands in (
+    declare,
+    stack,
+    airflow,
+    layers,
+    backfill,
+    import_files,
+    maintain,
+    reset,
+    quality,
+    query,
+    explain,
+    shell,
+    script,
+    export,
+    changes,
+    serve,
+):
     commands.register(app)
 
 

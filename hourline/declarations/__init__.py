@@ -10,6 +10,7 @@ from hourline.declarations.metric import Metric
 from hourline.declarations.project import Project
 from hourline.declarations.schedule import AirflowSettings, ScheduleSettings
 from hourline.declarations.schema import json_schema
+from hourline.declarations.serving import ServeSettings
 from hourline.declarations.settings import BatchSettings, KafkaSettings, Settings, SparkSettings, SpeedSettings
 from hourline.declarations.source import Source
 from hourline.declarations.stored import from_stored, to_stored
@@ -28,6 +29,7 @@ __all__ = [
     "Metric",
     "Project",
     "ScheduleSettings",
+    "ServeSettings",
     "Settings",
     "Severity",
     "Source",

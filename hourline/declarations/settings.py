@@ -11,6 +11,7 @@ from pydantic import AfterValidator, model_validator
 from hourline.declarations.base import Declaration, refuse, shown
 from hourline.declarations.kafka_options import ALLOWED_OPTIONS, KafkaOption
 from hourline.declarations.schedule import AirflowSettings, ScheduleSettings
+from hourline.declarations.serving import ServeSettings
 from hourline.declarations.times import Duration
 
 _SERVERS = re.compile(r"([^\s:,]+|\[[0-9a-fA-F:]+\]):\d{1,5}(\s*,\s*([^\s:,]+|\[[0-9a-fA-F:]+\]):\d{1,5})*", re.ASCII)
@@ -123,3 +124,6 @@ class Settings(Declaration):
 
     airflow: AirflowSettings = pydantic.Field(default_factory=AirflowSettings)
     """The Airflow that `hourline airflow up` starts."""
+
+    serve: ServeSettings = pydantic.Field(default_factory=ServeSettings)
+    """The HTTP server that `hourline serve` runs."""

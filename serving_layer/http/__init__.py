@@ -1,1 +1,1 @@
-"""Answers over HTTP, and a page that shows them."""
+"""The serving layer over HTTP: the same answers as `hourline query`, to clients that each get their share."""

@@ -10,8 +10,9 @@ export function drawHour(place, hour, { known, values, audits, late, causes }, l
   const audited = new Map(audits.map((audit) => [audit.metric, audit]));
   const rows = values.map(({ metric, row }) => {
     const audit = audited.get(metric.name);
-    const outcome = audit ? el("span", { class: `outcome ${audit.outcome}` }, audit.outcome) : "not audited";
-    return [metric.name, row ? state(row.state) : "–", row ? metric.measures.map(({ name }) => `${name} ${figure(row[name])}`).join(" · ") : "no events", outcome, audit ? links.report(audit.report) : ""];
+    const outcome = audit ? el("span", { class: `outcome ${audit.outcome}` }, audit.outcome) : el("span", { class: "note" }, "not audited");
+    const measures = row ? metric.measures.map(({ name }) => el("span", { class: "pair" }, el("span", { class: "note" }, name), ` ${figure(row[name])}`)) : "no events";
+    return [metric.name, row ? state(row.state) : "–", measures, [outcome, " ", audit ? links.report(audit.report) : ""]];
   });
   const told = [
     ...late.map((one) => `${plural(one.events, "late event")}, up to ${duration(one.late_seconds)} behind`),
@@ -20,7 +21,7 @@ export function drawHour(place, hour, { known, values, audits, late, causes }, l
   place.replaceChildren(
     el("div", { class: "title" }, el("h3", {}, `${longDay(hour)}, ${clockTime(hour)} to ${clockTime(addHours(hour, 1))} UTC`), el("button", { type: "button", class: "close", "aria-label": "Close this hour", onclick: close }, "×")),
     ...(known.length ? facts : [nothing("No source has an event in this hour.")]),
-    rows.length ? table(["Metric", "State", "Values", "Audit", "Report"], rows, "Metrics of this hour") : "",
+    rows.length ? table(["Metric", "State", "Values", "Audit"], rows, "Metrics of this hour") : "",
     told.length ? el("ul", { class: "plain note" }, told.map((line) => el("li", {}, line))) : "");
   place.hidden = false;
 }

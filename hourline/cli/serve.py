@@ -1,0 +1,43 @@
+"""``serve``: the results over HTTP. Needs neither Spark nor Java."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hourline.cli.layers import stop_on_signal
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import note, say
+from hourline.errors import HourlineError
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to ``app``."""
+    app.command()(serve)
+
+
+def serve(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=1, max=65535, help="Instead of that of the settings (`serve.port`), or a free one.")
+    ] = None,
+) -> None:
+    """Answer over HTTP until Ctrl-C: on this machine, or beyond it with tokens and TLS (`serve` in hourline.yaml)."""
+    declared = load(project, workspace)
+    if port is not None:
+        settings = declared.settings.model_copy(update={"serve": declared.settings.serve.model_copy(update={"port": port})})
+        declared = type(declared)(declared.root, settings, declared.sources, declared.metrics, declared.documents)
+    from serving_layer.http.server import Server
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    with stop_on_signal("stopping") as stop:
+        with Server(declared) as server:
+            if server.running:
+                say(f"{declared.name} is served at {server.url}; Ctrl-C stops it")
+            while server.running and not stop.wait(0.5):
+                pass
+        if not stop.is_set():
+            raise HourlineError("the server has ended by itself; what it said is above")
+    note("stopped")

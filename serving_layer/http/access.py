@@ -1,0 +1,178 @@
+"""Who is answered: tokens and their scopes; and, where there are none, this machine alone, and no page of another site."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hourline.declarations import Project
+from hourline.declarations.serving import LOOPBACK
+from hourline.errors import SetupError, did_you_mean
+from serving_layer.http.problems import problem
+
+Right = Literal["reader", "admin"]
+"""What a token gives: a reader sees results and reports; an admin also the bytes of rejected records, and may ask free SQL."""
+
+RIGHTS: tuple[Right, ...] = ("reader", "admin")
+SHORTEST = 16
+"""Characters of a token; `openssl rand -hex 32` makes a good one."""
+
+OPEN_PATHS = ("/health",)
+"""What is answered to everybody. It tells nothing but that the server is there."""
+
+_CHALLENGE = [(b"www-authenticate", b'Bearer realm="hourline"'), (b"www-authenticate", b'Basic realm="hourline: any name, a token as password"')]
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who asks."""
+
+    name: str
+    """What it shares the machine as: the beginning of its token's hash, or its address."""
+    right: Right
+
+
+class Tokens:
+    """The tokens that are accepted, as hashes: what they were is not kept, and so never in a log."""
+
+    def __init__(self, tokens: Mapping[str, Right]) -> None:
+        self._known = [(_hash(token), right) for token, right in tokens.items()]
+
+    @classmethod
+    def of(cls, project: Project, environ: Mapping[str, str] = os.environ) -> "Tokens":
+        """Those of ``serve.tokens`` and of the environment. Raises SetupError, which never shows one."""
+        found: dict[str, Right] = {}
+        if project.settings.serve.tokens:
+            file = project.root.absolute() / project.settings.serve.tokens.expanduser()
+            found |= _in_file(file)
+        for right in RIGHTS:
+            name = f"HOURLINE_{right.upper()}_TOKEN"
+            if token := environ.get(name, "").strip():
+                found[_long_enough(token, name)] = right
+        return cls(found)
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def client(self, token: str) -> Client | None:
+        """Who holds ``token``; None: nobody. Takes as long whichever it is."""
+        got, holder = _hash(token), None
+        for known, right in self._known:
+            if hmac.compare_digest(known, got):
+                holder = Client(known.hex()[:8], right)
+        return holder
+
+
+class Guard:
+    """ASGI middleware before everything else: no route can be forgotten."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+        self.app = app
+        self.tokens = tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if refusal := self._from_elsewhere(scope, headers):
+            await problem(403, refusal)(scope, receive, send)
+            return
+        client: Client | None = Client((scope.get("client") or ["nobody"])[0], "admin")
+        if self.tokens and scope["path"] not in OPEN_PATHS:
+            client = self.tokens.client(_token(headers))
+        if client is None:
+            what = "has a token that is not accepted" if headers.get("authorization") else "has no token"
+            answer = problem(401, f"the request {what}; send one as `Authorization: Bearer TOKEN`, or as the password of Basic authentication")
+            answer.raw_headers.extend(_CHALLENGE)
+            await answer(scope, receive, send)
+            return
+        scope["hourline.client"] = client
+        await self.app(scope, receive, send)
+
+    def _from_elsewhere(self, scope: Scope, headers: Headers) -> str | None:
+        """Why a request is refused that a page of another site has had a browser send; such a page may also have its name point to this machine."""
+        host = headers.get("host", "")
+        if not self.tokens and _name(host) not in LOOPBACK:
+            return f"without tokens, this server answers at {' and '.join(LOOPBACK)} only; got the host '{host}'"
+        opened = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"  # a link to it, which shows the other site nothing
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not opened:
+            return "requests from pages of other sites are not answered"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return f"requests from pages of other sites are not answered; got the origin '{origin}'"
+        return None
+
+
+def client_of(request: Request) -> Client:
+    """Who sent the request."""
+    client: Client = request.scope["hourline.client"]
+    return client
+
+
+def admin_only(request: Request) -> None:
+    """A route's dependency: refuses readers."""
+    if client_of(request).right != "admin":
+        raise HTTPException(403, "that needs a token of an admin; yours is a reader's")
+
+
+def _token(headers: Headers) -> str:
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    if kind.casefold() == "bearer":
+        return given.strip()
+    if kind.casefold() == "basic":
+        try:
+            return base64.b64decode(given.strip(), validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            return ""
+    return ""
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+
+
+def _in_file(file: Path) -> dict[str, Right]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"the tokens in {file} (serve.tokens in hourline.yaml) cannot be read: {error}") from None
+    found: dict[str, Right] = {}
+    for number, line in enumerate(lines, start=1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        right: Right | None = "reader" if words[0] == "reader" else "admin" if words[0] == "admin" else None
+        if right is None or len(words) != 2:
+            hint = did_you_mean(words[0], RIGHTS) if right is None and len(words[0]) < SHORTEST else ""
+            raise SetupError(f"{file}:{number}: allowed in a line is `reader TOKEN` or `admin TOKEN`{hint}")
+        found[_long_enough(words[1], f"{file}:{number}")] = right
+    if not found:
+        raise SetupError(f"{file} (serve.tokens in hourline.yaml) holds no token; put a line `reader TOKEN` or `admin TOKEN` into it")
+    return found
+
+
+def _long_enough(token: str, place: str) -> str:
+    if len(token) < SHORTEST:
+        raise SetupError(f"{place}: the token has {len(token)} characters, allowed are {SHORTEST} or more; `openssl rand -hex 32` makes a good one")
+    return token

@@ -1,0 +1,173 @@
+"""Answers: computed in threads, by turns; stopped at the time limit, or when nobody waits any more; not computed at all if the client has them."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from threading import Event
+from typing import Any, Generic, TypeVar
+
+import duckdb
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from hourline.declarations import Project, to_stored
+from serving_layer.connection import Connection
+from serving_layer.http.access import client_of
+from serving_layer.http.changes import Changes
+from serving_layer.http.formats import json_bytes
+from serving_layer.http.limits import Turns
+from serving_layer.http.problems import TimedOutError, TooLargeError
+from serving_layer.http.snapshots import Snapshots
+
+_T = TypeVar("_T")
+
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Body:
+    """An answer as bytes."""
+
+    content: bytes
+    media_type: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Answering:
+    """Computes the answers of one server."""
+
+    def __init__(self, project: Project, snapshots: Snapshots) -> None:
+        self.project = project
+        self.settings = project.settings.serve
+        self.snapshots = snapshots
+        self.changes = Changes(snapshots.token)
+        self.turns = Turns(self.settings.concurrent, self.settings.per_client)
+        self._threads = ThreadPoolExecutor(self.settings.concurrent, "answering")
+        self._declared = _declared(project)
+        self._closing = False
+
+    async def compute(self, request: Request, work: Callable[[Connection], _T], as_of: str | None = None) -> _T:
+        """What ``work`` makes of a connection at the newest snapshot, or at that of ``as_of``.
+
+        Raises what it raises; TooManyError when its turn did not come, TimedOutError when it took too long and was stopped.
+        """
+        if self._closing:
+            raise HTTPException(503, "the server is being stopped")
+        seconds = self.settings.timeout.total_seconds()
+        async with self.turns.turn(client_of(request).name, seconds):
+            job = _Job[_T](self.snapshots, work, as_of)
+            future = asyncio.get_running_loop().run_in_executor(self._threads, job.run)
+            begun = asyncio.get_running_loop().time()
+            why = ""
+            try:
+                while not future.done():
+                    await asyncio.wait({future}, timeout=_LOOK_SECONDS)
+                    if asyncio.get_running_loop().time() - begun > seconds:
+                        why = f"the query was stopped after {seconds:g} s (serve.timeout); ask for fewer hours, or for less of them"
+                    elif self._closing or await request.is_disconnected():
+                        why = "the query was stopped: the server ends, or nobody waits for its answer"
+                    if why:
+                        job.stop()  # again and again, since DuckDB forgets it between two statements
+            finally:
+                if not future.done():
+                    job.stop()
+        if why and future.exception() is not None:
+            raise TimedOutError(why)
+        return future.result()
+
+    async def answer(self, request: Request, work: Callable[[Connection], Body], as_of: str | None = None, kind: str = "json") -> Response:
+        """The answer as a response; its ETag names the snapshot, the declarations and the ``kind`` of format, which is all that it depends on."""
+        if as_of is None and (known := self._unchanged(request, self._tag(self.snapshots.token, kind))):
+            return known
+        found: list[str] = []
+
+        def noting(connection: Connection) -> Body:
+            found.append(connection.token)
+            return work(connection)
+
+        body = await self.compute(request, noting, as_of)
+        return self._unchanged(request, tag := self._tag(found[0], kind)) or self.respond(body, tag)
+
+    async def report(self, request: Request, work: Callable[[Connection], Any], as_of: str | None = None) -> Response:
+        """The answer as JSON (or JSON as bytes already), where it depends on more than the tables; its ETag is made of what it says."""
+
+        def encoded(connection: Connection) -> bytes:
+            made = work(connection)
+            return made if isinstance(made, bytes) else json_bytes(made)
+
+        content = await self.compute(request, encoded, as_of)
+        tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
+        return self._unchanged(request, tag) or self.respond(Body(content, "application/json"), tag)
+
+    def respond(self, body: Body, tag: str) -> Response:
+        """Raises TooLargeError."""
+        if len(body.content) > self.settings.bytes:
+            raise TooLargeError(
+                f"the answer has {len(body.content):,} bytes, allowed are {self.settings.bytes:,} (serve.bytes); ask for fewer hours or rows"
+            )
+        return Response(body.content, headers={**_tagged(tag), **body.headers}, media_type=body.media_type)
+
+    def close(self) -> None:
+        """End all streams, and stop what is being computed."""
+        self._closing = True
+        self.changes.close()
+        self._threads.shutdown(wait=False)
+
+    def _tag(self, token: str, kind: str) -> str:
+        return f'"{token}.{self._declared}.{kind}"'
+
+    @staticmethod
+    def _unchanged(request: Request, tag: str) -> Response | None:
+        held = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
+        return Response(status_code=304, headers=_tagged(tag)) if tag in held else None
+
+
+def answering_of(request: Request) -> Answering:
+    """A route's dependency."""
+    answering: Answering = request.app.state.answering
+    return answering
+
+
+def start_answering(app: FastAPI, project: Project, snapshots: Snapshots) -> Answering:
+    """Have the routes of ``app`` find it."""
+    app.state.answering = answering = Answering(project, snapshots)
+    return answering
+
+
+class _Job(Generic[_T]):
+    """One computation, in a thread."""
+
+    def __init__(self, snapshots: Snapshots, work: Callable[[Connection], _T], as_of: str | None) -> None:
+        self._snapshots = snapshots
+        self._work = work
+        self._as_of = as_of
+        self._connection: Connection | None = None
+        self._stopped = Event()
+
+    def run(self) -> _T:
+        with self._snapshots.reader(self._as_of) as self._connection:
+            if self._stopped.is_set():
+                raise TimedOutError("the query was stopped before it began")
+            return self._work(self._connection)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._connection is not None:
+            with suppress(duckdb.Error):  # it is closed already
+                self._connection.database.interrupt()
+
+
+def _declared(project: Project) -> str:
+    """A few letters that are others when the program or the declarations are: the same tables may give another answer then."""
+    parts = [version("hourline"), project.name, project.settings.serve.model_dump_json(include={"sql", "rows"})]
+    parts += [to_stored(project.sources[metric.source], metric) for _, metric in sorted(project.metrics.items())]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+
+
+def _tagged(tag: str) -> dict[str, str]:
+    return {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept, Authorization"}

@@ -1,0 +1,67 @@
+"""The application: who may ask, the routes, and what goes wrong, put together."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+from fastapi import FastAPI
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from hourline.declarations import Project
+from hourline.hours import Clock, wall_clock
+from serving_layer.http import change_routes, hour_routes, metric_routes
+from serving_layer.http.access import Guard, Tokens
+from serving_layer.http.answering import start_answering
+from serving_layer.http.formats import json_bytes
+from serving_layer.http.limits import Limited
+from serving_layer.http.page_routes import page_routes
+from serving_layer.http.problems import install_problems
+from serving_layer.http.reports import report_routes
+from serving_layer.http.snapshots import Renewing, Snapshots
+
+
+def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> FastAPI:
+    """The application that answers for one project, on its tables as they are, and as they become. Raises SetupError, TableError."""
+    tokens = Tokens.of(project, environ)
+    snapshots = Snapshots(project, clock)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.loop = asyncio.get_running_loop()
+        tell = partial(app.state.loop.call_soon_threadsafe, answering.changes.add)
+        renewing = Renewing(snapshots, tell)
+        renewing.start()
+        try:
+            yield
+        finally:
+            answering.close()
+            await run_in_threadpool(renewing.stop)
+            snapshots.close()
+
+    app = FastAPI(
+        title=f"Hourline: {project.name}",
+        description="Hourly results now, exact results after the hour.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # their JavaScript comes from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    answering = start_answering(app, project, snapshots)
+    install_problems(app)
+    for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes):
+        app.include_router(routes)
+    report_routes(app, project)
+    page_routes(app)
+
+    @app.get("/health", include_in_schema=False)
+    async def health() -> Response:
+        """Whether it answers with what is in the tables now."""
+        healthy = not snapshots.failing
+        return Response(json_bytes({"status": "ok" if healthy else "failing"}), 200 if healthy else 503, media_type="application/json")
+
+    app.add_middleware(Limited)
+    app.add_middleware(Guard, tokens=tokens)  # the last one added is the first one asked
+    return app

@@ -1,0 +1,117 @@
+"""Rows as JSON, CSV or Arrow IPC. In JSON and CSV moments are ISO text in UTC, numbers have all their digits, NaN and infinities are null."""
+
+import json
+import math
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from pydantic import BaseModel
+
+from hourline.measures import quoted
+from serving_layer.http.problems import TooLargeError
+
+Format = Literal["json", "csv", "arrow"]
+
+MEDIA_TYPES: dict[Format, str] = {"json": "application/json", "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream"}
+
+
+def format_of(accept: str, asked: Format | None) -> Format:
+    """By the parameter ``format``, or else by the first of the Accept header's that there is; JSON where it names none."""
+    if asked:
+        return asked
+    named = [part.partition(";")[0].strip().casefold() for part in accept.split(",")]
+    return next((form for name in named for form, media_type in MEDIA_TYPES.items() if name == media_type), "json")
+
+
+def fetch(database: duckdb.DuckDBPyConnection, query: str, values: Iterable[object], most_bytes: int) -> pa.Table:
+    """The rows of a query with bound ``values``. Raises TooLargeError when they have more than ``most_bytes``, before all of them were made."""
+    reader = database.execute(query, list(values)).to_arrow_reader(8_192)
+    batches, size = [], 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > most_bytes:
+            raise TooLargeError(f"the answer has more than {most_bytes:,} bytes, which are allowed (serve.bytes); ask for fewer hours or rows")
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def columns_of(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> list[dict[str, str]]:
+    """Name and DuckDB's type of each column."""
+    database.register("_rows", rows)
+    return [{"name": name, "type": kind} for name, kind, *_ in database.execute("DESCRIBE _rows").fetchall()]
+
+
+def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_as_text: bool = False) -> bytes:
+    """An array of objects. 64-bit integers and decimals are JSON numbers with all their digits, or texts with ``integers_as_text``."""
+    parts = []
+    for field in rows.schema:
+        value = _plain(field)
+        if integers_as_text and (pa.types.is_int64(field.type) or pa.types.is_decimal(field.type)):
+            value = f"{value}::VARCHAR"
+        parts.append(f"'{field.name}', {value}")
+    database.register("_rows", rows)  # computed by DuckDB, which leaves Python to others meanwhile
+    objects = database.execute(f"SELECT json_object({', '.join(parts)})::VARCHAR FROM _rows").to_arrow_table()
+    return f"[{','.join(objects.column(0).to_pylist())}]".encode()
+
+
+def rows_csv(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> bytes:
+    """With a line of names; null is nothing, and an empty text is ``""``."""
+    database.register("_rows", rows)
+    plain = database.execute(f"SELECT {', '.join(f'{_plain(field)} AS {quoted(field.name)}' for field in rows.schema)} FROM _rows").to_arrow_table()
+    sink = pa.BufferOutputStream()
+    pa_csv.write_csv(plain, sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def rows_arrow(rows: pa.Table, about: dict[str, str]) -> bytes:
+    """An Arrow IPC stream, with ``about`` in its schema's metadata."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema.with_metadata(about)) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _plain(field: pa.Field) -> str:
+    """SQL for a column's value in JSON and CSV."""
+    name = quoted(field.name)
+    if pa.types.is_timestamp(field.type):
+        # Every hour is one, and looks like one.
+        return f"strftime({name}, '{'%Y-%m-%dT%H:%M:%SZ' if field.name == 'hour' else '%Y-%m-%dT%H:%M:%S.%fZ'}')"
+    if pa.types.is_floating(field.type):
+        return f"CASE WHEN isfinite({name}) THEN {name} END"
+    if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+        return f"to_base64({name})"
+    if pa.types.is_nested(field.type):
+        return f"to_json({name})::VARCHAR"  # what lies within may be NaN, which is no JSON
+    return name
+
+
+def json_bytes(value: Any) -> bytes:
+    """A report as JSON: pydantic models, mappings, lists and what they hold."""
+    return json.dumps(_jsonable(value), allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _jsonable(value: Any) -> Any:
+    match value:
+        case BaseModel():
+            plain: Any = _jsonable(value.model_dump())
+        case dict():
+            plain = {str(key): _jsonable(item) for key, item in value.items()}
+        case list() | tuple():
+            plain = [_jsonable(item) for item in value]
+        case float():
+            plain = value if math.isfinite(value) else None
+        case Decimal():
+            plain = int(value) if value == value.to_integral_value() else float(value)
+        case datetime():
+            plain = f"{value.strftime('%Y-%m-%dT%H:%M:%S')}{f'.{value.microsecond:06}' if value.microsecond else ''}Z"
+        case None | bool() | int() | str():
+            plain = value
+        case _:  # a date, say
+            plain = str(value)
+    return plain

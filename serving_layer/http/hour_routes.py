@@ -1,0 +1,260 @@
+"""Hours and what is known about them: states, status, audits, late events, drift, explanations; and records that were refused."""
+
+import base64
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from hourline.errors import UsageError, did_you_mean
+from hourline.hours import parse_hour
+from hourline.lease import lease_holder
+from serving_layer.connection import Connection
+from serving_layer.drift import DriftReport, drift_report
+from serving_layer.explanation import Explanation, explanation
+from serving_layer.http.access import admin_only
+from serving_layer.http.answering import Answering, Body, answering_of
+from serving_layer.http.formats import MEDIA_TYPES, fetch, json_bytes, rows_json
+from serving_layer.http.metric_query import check_where, parse_hours, parse_where, tables_of
+from serving_layer.http.problems import NotFoundError
+from serving_layer.http.reports import with_addresses
+from serving_layer.late import LateHour, late_hours
+from serving_layer.quality import QualityReport, quality_report
+from serving_layer.status import ProjectStatus, status_at
+
+routes = APIRouter(prefix="/api/v1", tags=["hours"])
+
+TheAnswering = Annotated[Answering, Depends(answering_of)]
+
+
+class HourOf(BaseModel):
+    """One hour of one source, or of one metric."""
+
+    kind: Literal["source", "metric"]
+    name: str
+    hour: datetime
+    state: Literal["final", "revised", "provisional", "blocked", "stale", "missing"] | None
+    """Of a source the weakest of its metrics'; null: it has no metric."""
+    events: int
+    late: int
+    settled: bool
+
+
+class HoursAnswer(BaseModel):
+    """By hour, kind and name."""
+
+    token: str
+    hours: list[HourOf]
+
+
+class Recomputation(BaseModel):
+    """A recompute that runs now, of whatever hours."""
+
+    process: int
+
+
+class StatusAnswer(ProjectStatus):
+    """The status of the project. A `report` is the address of a page."""
+
+    token: str
+    recomputing: list[Recomputation]
+    """The recomputation that runs; none: none does."""
+
+
+class LateAnswer(BaseModel):
+    """By source and hour."""
+
+    token: str
+    hours: list[LateHour]
+
+
+class Rejected(BaseModel):
+    """A record that was refused."""
+
+    sequence: int
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    value: str | None
+    """Its bytes, in base64."""
+
+
+class RejectedAnswer(BaseModel):
+    """The newest first."""
+
+    token: str
+    source: str
+    rejected: list[Rejected]
+
+
+class HoursParameters(BaseModel):
+    """Which hours."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
+    to: str | None = Field(None, description="The hour after the last.")
+    metric: str | None = Field(None, description="Only this metric.")
+
+
+class StatusParameters(BaseModel):
+    """How much of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    last: int = Field(24, ge=1, le=10_000, description="So many hours of each source.")
+
+
+class HourParameters(BaseModel):
+    """Which hour."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hour: str | None = Field(None, description="Only this hour (UTC), such as 2013-01-05T14.")
+
+    @property
+    def moment(self) -> datetime | None:
+        """Raises UsageError."""
+        return parse_hour(self.hour) if self.hour else None
+
+
+class DriftParameters(HourParameters):
+    """Which hour of which metric."""
+
+    metric: str | None = Field(None, description="Only this metric.")
+
+
+class QualityParameters(DriftParameters):
+    """Which audits."""
+
+    failed: bool = Field(False, description="All audits that blocked an hour, also those that were mended or accepted since.")
+    open: bool = Field(False, description="Only what is blocked now.")
+
+
+class WhereParameters(BaseModel):
+    """Which part of an hour."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    where: list[str] = Field([], description="DIMENSION:VALUE, once for a dimension; `origin:` is null. Dimensions not given are rolled up.")
+
+
+class RejectedParameters(BaseModel):
+    """How many."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(100, ge=1, le=1_000, description="So many, the newest ones.")
+
+
+@routes.get("/hours", response_model=HoursAnswer)
+async def hours(request: Request, answering: TheAnswering, parameters: Annotated[HoursParameters, Query()]) -> Response:
+    """The state of each hour, of sources and metrics, or of one metric."""
+    chosen = parse_hours(parameters.start, parameters.to)
+
+    def work(connection: Connection) -> bytes:
+        condition, values = "true", list[object]()
+        if parameters.metric is not None:
+            condition, values = "kind = 'metric' AND name = ?", [tables_of(connection, parameters.metric).metric.name]
+        query = f"FROM hours WHERE hour >= ? AND hour < ? AND {condition} ORDER BY hour, kind, name"
+        rows = fetch(connection.database, query, [chosen.start, chosen.end, *values], answering.settings.bytes)
+        return b'{"token":' + json_bytes(connection.token) + b',"hours":' + rows_json(connection.database, rows) + b"}"
+
+    return await answering.report(request, work)
+
+
+@routes.get("/status", response_model=StatusAnswer)
+async def status(request: Request, answering: TheAnswering, parameters: Annotated[StatusParameters, Query()]) -> Response:
+    """How far each source has come, the state of its last hours, and which recomputations run."""
+
+    def work(connection: Connection) -> dict[str, Any]:
+        process = lease_holder(connection.project.workspace, "batch")
+        report = with_addresses(connection.project, status_at(connection, parameters.last).model_dump())
+        return {**report, "token": connection.token, "recomputing": [] if process is None else [{"process": process}]}
+
+    return await answering.report(request, work)
+
+
+@routes.get("/quality", response_model=QualityReport)
+async def quality(request: Request, answering: TheAnswering, parameters: Annotated[QualityParameters, Query()]) -> Response:
+    """What the audits of the last four weeks found; a `report` is the address of a page."""
+    if parameters.failed and parameters.open:
+        raise UsageError("give failed or open, not both: open is what is blocked now, failed what ever was")
+    moment = parameters.moment
+
+    def work(connection: Connection) -> Any:
+        _check(connection, parameters.metric)
+        report = quality_report(connection, moment, parameters.metric, failed=parameters.failed, unsolved=parameters.open)
+        return with_addresses(connection.project, report.model_dump())
+
+    return await answering.report(request, work)
+
+
+@routes.get("/late", response_model=LateAnswer)
+async def late(request: Request, answering: TheAnswering, parameters: Annotated[HourParameters, Query()]) -> Response:
+    """The hours that got events after they had settled: how late those were, and what they changed."""
+    moment = parameters.moment
+
+    def work(connection: Connection) -> Body:
+        return _json(LateAnswer(token=connection.token, hours=late_hours(connection, moment)))
+
+    return await answering.answer(request, work)
+
+
+@routes.get("/drift", response_model=DriftReport)
+async def drift(request: Request, answering: TheAnswering, parameters: Annotated[DriftParameters, Query()]) -> Response:
+    """By how much recomputed hours changed, split by cause."""
+    moment = parameters.moment
+
+    def work(connection: Connection) -> Body:
+        _check(connection, parameters.metric)
+        return _json(drift_report(connection, moment, parameters.metric))
+
+    return await answering.answer(request, work)
+
+
+@routes.get("/explain/{metric}/{hour}", response_model=Explanation)
+async def explain(request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[WhereParameters, Query()]) -> Response:
+    """Where a number comes from: its declaration, events, versions and audit, and every value ever published for it."""
+    moment, where = parse_hour(hour), parse_where(parameters.where)
+    if twice := [name for name, values in where.items() if len(values) > 1]:
+        raise UsageError(f"got dimension '{twice[0]}' twice; one value of each is allowed, and a dimension that is left out is rolled up")
+
+    def work(connection: Connection) -> Any:
+        check_where(connection, tables_of(connection, metric), where)
+        try:
+            found = explanation(connection, metric, moment, {name: values[0] for name, values in where.items()})
+        except UsageError as error:  # all that is left to be wrong: there is no such hour, or row
+            raise NotFoundError(str(error)) from None
+        return with_addresses(connection.project, found.model_dump())
+
+    return await answering.report(request, work)
+
+
+@routes.get("/rejected/{source}", response_model=RejectedAnswer, dependencies=[Depends(admin_only)])
+async def rejected(request: Request, answering: TheAnswering, source: str, parameters: Annotated[RejectedParameters, Query()]) -> Response:
+    """The records that were refused, with their bytes: for admins, since nothing is known of what is in them."""
+
+    def work(connection: Connection) -> Body:
+        if source not in connection.snapshot.progress:
+            raise NotFoundError(f"there is no source '{source}'{did_you_mean(source, connection.snapshot.progress)}")
+        columns = 'sequence, topic, partition, "offset", reason, value'
+        query = f'SELECT {columns} FROM rejected_{source} ORDER BY sequence DESC, partition DESC, "offset" DESC LIMIT ?'
+        rows = fetch(connection.database, query, [parameters.limit], answering.settings.bytes).to_pylist()
+        found = [{**row, "value": None if row["value"] is None else base64.b64encode(row["value"]).decode()} for row in rows]
+        return _json(RejectedAnswer(token=connection.token, source=source, rejected=[Rejected(**row) for row in found]))
+
+    return await answering.answer(request, work)
+
+
+def _json(report: BaseModel) -> Body:
+    return Body(json_bytes(report), MEDIA_TYPES["json"])
+
+
+def _check(connection: Connection, metric: str | None) -> None:
+    """Raises NotFoundError."""
+    if metric is not None:
+        tables_of(connection, metric)

@@ -1,0 +1,150 @@
+"""Limits, so that a slow client or a greedy one leaves the others what is theirs."""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from serving_layer.http.access import Client
+from serving_layer.http.problems import RETRY_SECONDS, TooManyError, problem
+
+BODY_BYTES = 65_536
+"""At most so many in the body of a request."""
+
+OPEN_PER_CLIENT = 32
+OPEN_IN_ALL = 256
+"""So many requests may be open, from their arrival until the last byte of the answer was taken."""
+
+_PIECE = 65_536
+_STALLED_SECONDS = 30.0
+
+
+class Turns:
+    """Who may compute: ``in_all`` at once, ``per_client`` of one client. Those who wait go by client, one of each in turn.
+
+    Used from one event loop, which is why it needs no lock.
+    """
+
+    def __init__(self, in_all: int, per_client: int) -> None:
+        self._in_all = in_all
+        self._per_client = per_client
+        self._running: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @asynccontextmanager
+    async def turn(self, client: str, seconds: float) -> AsyncIterator[None]:
+        """Within the block, one may compute. Raises TooManyError when it waited for ``seconds`` in vain."""
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(mine)
+        self._call()
+        try:
+            async with asyncio.timeout(seconds):
+                await mine
+        except BaseException as error:
+            if mine.done() and not mine.cancelled():
+                self._end(client)
+            elif client in self._waiting:
+                self._forget(client, mine)
+            if isinstance(error, TimeoutError):
+                raise TooManyError(f"the query has waited its turn for {seconds:g} s, behind others; try again later, or ask for less") from None
+            raise
+        try:
+            yield
+        finally:
+            self._end(client)
+
+    def _call(self) -> None:
+        """Whose turn it is."""
+        for client in list(self._waiting):
+            while self._waiting.get(client) and self._running.total() < self._in_all and self._running[client] < self._per_client:
+                waiting = self._waiting[client]
+                first = waiting.popleft()
+                self._waiting.move_to_end(client)
+                if not waiting:
+                    del self._waiting[client]
+                if not first.done():
+                    self._running[client] += 1
+                    first.set_result(None)
+                    break  # the next one is another client's
+
+    def _end(self, client: str) -> None:
+        self._running[client] -= 1
+        if not self._running[client]:
+            del self._running[client]
+        self._call()
+
+    def _forget(self, client: str, mine: asyncio.Future[None]) -> None:
+        waiting = self._waiting[client]
+        if mine in waiting:
+            waiting.remove(mine)
+        if not waiting:
+            del self._waiting[client]
+
+
+class Limited:
+    """ASGI middleware behind the Guard: how many requests are open, how large they are, and how slowly an answer may be taken."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._open: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        client: Client = scope["hourline.client"]
+        if self._open[client.name] >= OPEN_PER_CLIENT or self._open.total() >= OPEN_IN_ALL:
+            sentence = (
+                f"{self._open[client.name]} requests of yours are open, {self._open.total()} in all; allowed are {OPEN_PER_CLIENT} and {OPEN_IN_ALL}"
+            )
+            await problem(429, f"{sentence}: try again when some are answered", {"Retry-After": str(RETRY_SECONDS)})(scope, receive, send)
+            return
+        if int(length if (length := Headers(scope=scope).get("content-length", "0")).isdecimal() else 0) > BODY_BYTES:
+            await problem(413, f"the request's body has {length} bytes; allowed are {BODY_BYTES}", {"Connection": "close"})(scope, receive, send)
+            return
+        self._open[client.name] += 1
+        try:
+            await self.app(scope, _bounded(receive), _patient(send))
+        finally:
+            self._open[client.name] -= 1
+            if not self._open[client.name]:
+                del self._open[client.name]
+
+
+def _bounded(receive: Receive) -> Receive:
+    """For a body that does not say its length."""
+    got = 0
+
+    async def bounded() -> Message:
+        nonlocal got
+        message = await receive()
+        got += len(message.get("body", b""))
+        if got > BODY_BYTES:
+            raise HTTPException(413, f"the request's body has more than {BODY_BYTES} bytes, which are allowed", {"Connection": "close"})
+        return message
+
+    return bounded
+
+
+def _patient(send: Send) -> Send:
+    """In pieces, so that the answer counts as open until it is taken; who takes nothing for half a minute is given up."""
+
+    async def patient(message: Message) -> None:
+        body = message.get("body", b"") if message["type"] == "http.response.body" else b""
+        async with asyncio.timeout(None) as limit:
+            for start in range(0, len(body) - _PIECE, _PIECE):
+                limit.reschedule(asyncio.get_running_loop().time() + _STALLED_SECONDS)
+                await send({**message, "body": body[start : start + _PIECE], "more_body": True})
+            limit.reschedule(asyncio.get_running_loop().time() + _STALLED_SECONDS)
+            last = body[max(0, -(-len(body) // _PIECE) - 1) * _PIECE :]
+            ends = message["type"] == "http.response.body" and not message.get("more_body")
+            await send({**message, "body": last, "more_body": True} if ends and body else message)
+            if ends and body:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return patient

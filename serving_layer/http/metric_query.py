@@ -1,0 +1,165 @@
+"""A question to a metric, by parameters, as SQL: names are checked against the declaration, values are bound."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hourline.errors import UsageError, did_you_mean
+from hourline.hour_states import WEAKEST_FIRST
+from hourline.hours import HOUR, HourRange, hour_text, parse_hour
+from hourline.measures import quoted
+from hourline.merged import stored_types, values_sql
+from hourline.snapshot import MetricTables
+from serving_layer.basis import HourState
+from serving_layer.connection import Connection
+from serving_layer.http.problems import NotFoundError
+from serving_layer.mistakes import without_tables
+
+Grain = Literal["hour", "day", "month", "total"]
+
+_TIMES: Mapping[Grain, str] = {
+    "hour": "hour",
+    "day": "date_trunc('day', hour)",
+    "month": "date_trunc('month', hour)",
+    "total": "NULL::TIMESTAMPTZ",
+}
+"""What takes the place of the hour: the first one of the day or month (UTC)."""
+_WHOLE_TYPES = ("BIGINT", "INTEGER", "SMALLINT", "TINYINT")
+_FIRST, _LAST = parse_hour("0001-01-02"), parse_hour("9999-12-30")
+
+
+@dataclass(frozen=True)
+class MetricQuestion:
+    """What is asked of a metric. Names are not checked yet."""
+
+    hours: HourRange
+    grain: Grain = "hour"
+    dimensions: list[str] | None = None
+    """Those to keep, the others are rolled up; None: all."""
+    measures: list[str] | None = None
+    """None: all."""
+    where: Mapping[str, list[str | None]] | None = None
+    """By dimension the values, as text, of which a row must have one; None is null."""
+    order: str = ""
+    """Columns with commas between, each with a ``-`` before it where the largest come first."""
+    limit: int = 1_000
+    page: int = 1
+
+
+@dataclass(frozen=True)
+class MetricSql:
+    """SQL, and the values that are bound in it."""
+
+    query: str
+    values: list[object]
+
+
+def parse_hours(start: str | None, end: str | None) -> HourRange:
+    """The hours of ``from`` and ``to``; without one of them, it is open. Raises UsageError when either is no hour, or they hold none."""
+    hours = HourRange(parse_hour(start) if start else _FIRST, parse_hour(end) if end else _LAST)
+    if hours.end == hours.start:
+        raise UsageError(f"the range {hours} holds no hour; `to` is exclusive: for that one hour, it is {hour_text(hours.end + HOUR)}")
+    if hours.end < hours.start:
+        raise UsageError(f"the range {hours} is reversed; `from` is the earlier hour")
+    return hours
+
+
+def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:
+    """``carrier:AA``, ``carrier:`` for null; values of the same dimension together. Raises UsageError."""
+    found: dict[str, list[str | None]] = {}
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not colon or not name:
+            raise UsageError(f"got where '{text}', allowed is DIMENSION:VALUE, such as origin:JFK (`origin:` means null)")
+        found.setdefault(name, []).append(value or None)
+    return found
+
+
+def tables_of(connection: Connection, metric: str) -> MetricTables:
+    """The tables that a metric is served from. Raises NotFoundError."""
+    if metric not in connection.project.metrics:
+        raise NotFoundError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.metrics)}")
+    for tables in connection.snapshot.served:
+        if tables.metric.name == metric:
+            return tables
+    raise NotFoundError(without_tables(metric))
+
+
+def check_where(connection: Connection, tables: MetricTables, where: Mapping[str, list[str | None]]) -> None:
+    """Raises UsageError when a dimension is not there, or a value is not of its type."""
+    stored = stored_types(connection.database, tables)
+    for name, texts in where.items():
+        _chosen([name], list(tables.metric.dimensions), "dimension", tables)
+        for text in texts:
+            if text is None:
+                continue
+            row = connection.database.execute(f"SELECT TRY_CAST(? AS {stored[name]}) IS NULL", [text]).fetchone()
+            # DuckDB would round 1.5 to an integer.
+            if row == (True,) or (stored[name] in _WHOLE_TYPES and not re.fullmatch(r"[-+]?\d+", text.strip())):
+                raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
+
+
+def states_in(connection: Connection, tables: MetricTables, hours: HourRange) -> list[HourState]:
+    """The states of the hours that an answer about ``hours`` rests on."""
+    rows = connection.database.execute(
+        f"SELECT hour, state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? ORDER BY hour", [hours.start, hours.end]
+    ).fetchall()
+    return [HourState(tables.metric.name, *row) for row in rows]
+
+
+def metric_sql(connection: Connection, tables: MetricTables, question: MetricQuestion) -> MetricSql:
+    """The query, which gives one row more than the limit where there is another page. Raises UsageError.
+
+    Columns: hour (the first of the day or month, by the grain; not in a total), the dimensions, the finished measures, and state: the weakest of
+    the hours that the row rests on.
+    """
+    metric, where = tables.metric, question.where or {}
+    dimensions = _chosen(question.dimensions, list(metric.dimensions), "dimension", tables)
+    measures = _chosen(question.measures, list(metric.measures), "measure", tables)
+    check_where(connection, tables, where)
+    stored = stored_types(connection.database, tables)
+    conditions, values = ["hour >= ?", "hour < ?"], list[object]([question.hours.start, question.hours.end])
+    for name, texts in where.items():
+        column, some = quoted(name), [text for text in texts if text is not None]
+        parts = [f"{column} = CAST(? AS {stored[name]})" for _ in some] + ([f"{column} IS NULL"] if None in texts else [])
+        conditions.append(f"({' OR '.join(parts)})")
+        values += some
+    time = _TIMES[question.grain]
+    rows = f"SELECT * REPLACE ({time} AS hour) FROM {metric.name}_states WHERE {' AND '.join(conditions)}"
+    asked = metric.model_copy(update={"measures": {name: metric.measures[name] for name in measures}})
+    order = ", ".join(f"'{state}'" for state in WEAKEST_FIRST)
+    weakest = f"([{order}])[min(list_position([{order}], state))]"
+    states = f"SELECT {time} AS hour, {weakest} AS state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? GROUP BY 1"
+    values += [question.hours.start, question.hours.end]
+    keys = [*([] if question.grain == "total" else ["hour"]), *dimensions]
+    columns = [*(f"v.{quoted(name)}" for name in (*keys, *measures)), "s.state"]
+    query = f"""
+        SELECT {", ".join(columns)} FROM ({values_sql(asked, stored, rows, dimensions)}) v
+        LEFT JOIN ({states}) s ON s.hour IS NOT DISTINCT FROM v.hour
+        {_order_sql(question.order, keys, [*keys, *measures, "state"])} LIMIT ? OFFSET ?"""
+    return MetricSql(query, [*values, question.limit + 1, (question.page - 1) * question.limit])
+
+
+def _order_sql(order: str, keys: list[str], columns: list[str]) -> str:
+    """The keys come last in any case, so that the order is always the same, and pages fit together. Without any, there is one row."""
+    wanted = [part.strip() for part in order.split(",") if part.strip()]
+    parts = []
+    for part in wanted:
+        name = part.removeprefix("-")
+        if name not in columns:
+            raise UsageError(f"order: there is no column '{name}'{did_you_mean(name, columns)}")
+        parts.append(f"{quoted(name)} {'DESC' if part.startswith('-') else 'ASC'} NULLS LAST")
+    parts += [f"{quoted(key)} NULLS LAST" for key in keys]
+    return f"ORDER BY {', '.join(parts)}" if parts else ""
+
+
+def _chosen(asked: list[str] | None, there: list[str], kind: str, tables: MetricTables) -> list[str]:
+    """Those asked for, each once, in the order of the declaration."""
+    if asked is None:
+        return there
+    for name in asked:
+        if name not in there:
+            none = f"metric '{tables.metric.name}' has no {kind} '{name}'"
+            raise UsageError(f"{none}{did_you_mean(name, there)}" if there else f"{none}, nor any other")
+    return [name for name in there if name in asked]

@@ -1,0 +1,278 @@
+"""Metrics: what there is, their rows by parameters, and one cell of one hour."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+import pyarrow as pa
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from hourline.errors import UsageError
+from hourline.hours import HOUR, HourRange, parse_hour
+from hourline.past import forgotten
+from hourline.report_pages import anchor
+from serving_layer.basis import HourState, refuse_forgotten, refuse_weak
+from serving_layer.cell import cell_of, finished_values, refuse_without_rows
+from serving_layer.connection import Connection
+from serving_layer.http.access import client_of
+from serving_layer.http.answering import Answering, Body, answering_of
+from serving_layer.http.formats import MEDIA_TYPES, Format, columns_of, fetch, format_of, json_bytes, rows_arrow, rows_csv, rows_json
+from serving_layer.http.metric_query import (
+    Grain,
+    MetricQuestion,
+    check_where,
+    metric_sql,
+    parse_hours,
+    parse_where,
+    states_in,
+    tables_of,
+)
+from serving_layer.http.problems import NotFoundError
+from serving_layer.http.reports import report_address
+from serving_layer.quality import all_audits
+
+routes = APIRouter(prefix="/api/v1", tags=["metrics"])
+
+DEFAULT_ROWS = 1_000
+
+TheAnswering = Annotated[Answering, Depends(answering_of)]
+
+
+class Column(BaseModel):
+    """A column, with its type in DuckDB's words."""
+
+    name: str
+    type: str
+    description: str | None = None
+
+
+class SourceSummary(BaseModel):
+    """A source."""
+
+    name: str
+
+
+class MetricSummary(BaseModel):
+    """A metric, as it is served."""
+
+    name: str
+    source: str
+    description: str | None
+    dimensions: list[Column]
+    measures: list[Column]
+    """Described by how they are declared."""
+
+
+class ProjectAnswer(BaseModel):
+    """What can be asked for."""
+
+    project: str
+    token: str
+    """Of the newest snapshot."""
+    sql: bool
+    """Whether whoever asks may ask free SQL."""
+    sources: list[SourceSummary]
+    metrics: list[MetricSummary]
+
+
+class MetricAnswer(BaseModel):
+    """Rows of a metric."""
+
+    metric: str
+    token: str
+    """Of the snapshot; `as_of` gives the same answer again."""
+    states: dict[str, int]
+    """How many of the hours that the answer rests on are in each state."""
+    columns: list[Column]
+    rows: list[dict[str, Any]]
+    next: str | None
+    """The address of the next page, at the same snapshot; null: this was the last one."""
+
+
+class CellAnswer(BaseModel):
+    """One cell of one hour, or several cells merged."""
+
+    metric: str
+    hour: datetime
+    state: str
+    dimensions: dict[str, str | None]
+    """Those that were asked for; the others are rolled up."""
+    measures: dict[str, Any]
+    """All null where the hour is missing."""
+    token: str
+    report: str | None
+    """The address of what its newest audit found; null: there is no such page."""
+
+
+class MetricParameters(BaseModel):
+    """What is asked of a metric."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
+    to: str | None = Field(None, description="The hour after the last.")
+    dimension: list[str] | None = Field(
+        None, description="A dimension to keep; the others are rolled up. None given: all of them; an empty one: none of them."
+    )
+    grain: Grain = Field("hour", description="Hours, or days or months (of UTC) rolled up from them, or all in one.")
+    where: list[str] = Field([], description="DIMENSION:VALUE, such as origin:JFK; `origin:` is null. Of one dimension, any of the values.")
+    measure: list[str] | None = Field(None, description="A measure; none given: all of them.")
+    order: str = Field(
+        "", description="Columns with commas between, a `-` before one to have the largest first. By hour and dimensions, if left out."
+    )
+    limit: int = Field(DEFAULT_ROWS, ge=1, description="So many rows on a page.")
+    page: int = Field(1, ge=1, le=2**31, description="From 1. Follow `next`, and all pages show the same snapshot.")
+    strict: bool = Field(False, description="Refuse an answer that rests on hours that are missing, stale or blocked.")
+    as_of: str | None = Field(None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).")
+    format: Format | None = Field(None, description="Or by the Accept header: application/json, text/csv, application/vnd.apache.arrow.stream.")
+    integers: Literal["number", "text"] = Field(
+        "number", description="In JSON: `text` for clients whose numbers are doubles, as a browser's are: 64-bit integers and decimals as texts."
+    )
+
+
+class CellParameters(BaseModel):
+    """Which cell."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    where: list[str] = Field([], description="DIMENSION:VALUE, once for a dimension; `origin:` is null. Dimensions not given are rolled up.")
+    strict: bool = Field(False, description="Refuse an answer from an hour that is missing, stale or blocked.")
+    as_of: str | None = Field(None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).")
+
+
+@routes.get("/project", response_model=ProjectAnswer)
+async def project(request: Request, answering: TheAnswering) -> Response:
+    """What can be asked for."""
+    sql = answering.settings.sql and client_of(request).right == "admin"
+    return await answering.answer(request, lambda connection: Body(json_bytes(_project(connection, sql)), MEDIA_TYPES["json"]), kind=f"sql-{sql}")
+
+
+@routes.get(
+    "/metrics/{metric}",
+    response_model=MetricAnswer,
+    responses={200: {"content": {media_type: {} for media_type in MEDIA_TYPES.values()}}},
+)
+async def metric_rows(request: Request, answering: TheAnswering, metric: str, parameters: Annotated[MetricParameters, Query()]) -> Response:
+    """Rows of a metric, filtered, rolled up by merging states, sorted and paged. CSV and Arrow have token, states and next page in their headers."""
+    if parameters.limit > answering.settings.rows:
+        raise UsageError(f"got limit {parameters.limit:,}, allowed are {answering.settings.rows:,} rows on a page (serve.rows)")
+    question = MetricQuestion(
+        hours=parse_hours(parameters.start, parameters.to),
+        grain=parameters.grain,
+        dimensions=None if parameters.dimension is None else [name for name in parameters.dimension if name],
+        measures=parameters.measure,
+        where=parse_where(parameters.where),
+        order=parameters.order,
+        limit=parameters.limit,
+        page=parameters.page,
+    )
+    form = format_of(request.headers.get("accept", ""), parameters.format)
+
+    def work(connection: Connection) -> Body:
+        tables = tables_of(connection, metric)
+        sql = metric_sql(connection, tables, question)
+        states = states_in(connection, tables, question.hours)
+        _refuse(connection, states, parameters.strict)
+        rows = fetch(connection.database, sql.query, sql.values, answering.settings.bytes)
+        following = _next(request, connection.token, question.page) if rows.num_rows > question.limit else None
+        return _body(connection, metric, rows.slice(0, question.limit), states, following, form, parameters.integers == "text")
+
+    return await answering.answer(request, work, parameters.as_of, form)
+
+
+@routes.get("/metrics/{metric}/hours/{hour}", response_model=CellAnswer)
+async def cell(request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[CellParameters, Query()]) -> Response:
+    """One hour and set of dimensions of a metric."""
+    moment, where = parse_hour(hour), parse_where(parameters.where)
+    if twice := [name for name, values in where.items() if len(values) > 1]:
+        raise UsageError(f"got dimension '{twice[0]}' twice; a cell has one value of each, and a dimension that is left out is rolled up")
+    chosen = {name: values[0] for name, values in where.items()}
+
+    def work(connection: Connection) -> CellAnswer:
+        tables = tables_of(connection, metric)
+        check_where(connection, tables, where)
+        try:
+            found = cell_of(connection, metric, moment, chosen)
+            (state,) = states_in(connection, tables, HourRange(moment, moment + HOUR))
+            _refuse(connection, [state], parameters.strict)
+            rows = found.of(f"{metric}_states")
+            if state.state != "missing":
+                refuse_without_rows(connection, found, f"{metric}_states")
+                if not connection.database.execute(f"{rows} LIMIT 1").fetchone():
+                    raise NotFoundError(f"no event of that hour counts for '{metric}'")
+        except NotFoundError:
+            raise
+        except UsageError as error:
+            raise NotFoundError(str(error)) from None
+        audits = [audit for audit in all_audits(connection, moment, metric) if audit.outcome != "superseded"]
+        report = report_address(connection.project, audits[0].report) if audits else None
+        return CellAnswer(
+            metric=metric,
+            hour=moment,
+            state=state.state,
+            dimensions=chosen,
+            measures=finished_values(connection, found, rows),
+            token=connection.token,
+            report=f"{report}#{anchor(moment)}" if report else None,
+        )
+
+    return await answering.report(request, work, parameters.as_of)
+
+
+def _refuse(connection: Connection, states: list[HourState], strict: bool) -> None:
+    """Raises WeakAnswerError, and UsageError where an old answer needs what is no longer kept."""
+    if strict:
+        refuse_weak(states)
+    if connection.is_past and (gone := forgotten(connection.snapshot)):
+        refuse_forgotten(states, gone)
+
+
+def _next(request: Request, token: str, page: int) -> str:
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in ("page", "as_of")]
+    return f"{request.url.path}?{urlencode([*kept, ('page', page + 1), ('as_of', token)])}"
+
+
+def _body(
+    connection: Connection, metric: str, rows: pa.Table, states: list[HourState], following: str | None, form: Format, integers_as_text: bool
+) -> Body:
+    counts: dict[str, int] = {}
+    for one in states:
+        counts[one.state] = counts.get(one.state, 0) + 1
+    about = {"metric": metric, "token": connection.token, "states": counts}
+    headers = {"Hourline-Token": connection.token, "Hourline-States": ", ".join(f"{state}={count}" for state, count in counts.items())}
+    if following:
+        headers["Link"] = f'<{following}>; rel="next"'
+    match form:
+        case "json":
+            head = json_bytes({**about, "columns": columns_of(connection.database, rows)})[:-1]
+            found = rows_json(connection.database, rows, integers_as_text=integers_as_text)
+            content = head + b',"rows":' + found + b',"next":' + json_bytes(following) + b"}"
+        case "csv":
+            content = rows_csv(connection.database, rows)
+        case "arrow":
+            content = rows_arrow(rows, {name: value if isinstance(value, str) else json_bytes(value).decode() for name, value in about.items()})
+    return Body(content, MEDIA_TYPES[form], headers)
+
+
+def _project(connection: Connection, sql: bool) -> ProjectAnswer:
+    return ProjectAnswer(
+        project=connection.project.name,
+        token=connection.token,
+        sql=sql,
+        sources=[SourceSummary(name=name) for name in connection.project.sources],
+        metrics=[_metric(connection, tables.metric.name) for tables in connection.snapshot.served],
+    )
+
+
+def _metric(connection: Connection, name: str) -> MetricSummary:
+    metric = tables_of(connection, name).metric
+    types = {column: kind for column, kind, *_ in connection.database.execute(f'DESCRIBE "{name}"').fetchall()}
+    return MetricSummary(
+        name=name,
+        source=metric.source,
+        description=connection.project.metrics[name].description,
+        dimensions=[Column(name=dimension, type=types[dimension]) for dimension in metric.dimensions],
+        measures=[Column(name=measure, type=types[measure], description=str(declared)) for measure, declared in metric.measures.items()],
+    )

@@ -1,0 +1,120 @@
+"""What goes wrong, as HTTP says it: a status, and JSON with one sentence.
+
+400  UsageError: a wrong parameter, with what is near or allowed      413  TooLargeError: the answer, or the body of the request
+401  no token, or a wrong one                                         429  TooManyError: try again in a moment
+403  a token without the scope; a page of another site                503  TableError: the tables cannot be read
+404  NotFoundError: no such metric, hour or row                       504  TimedOutError: the query was stopped at its time limit
+409  WeakAnswerError: `strict`, and the hours are not to be relied on 500  a fault of Hourline's; the log has its stack trace
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from hourline.errors import HourlineError, TableError, UsageError, WeakAnswerError, did_you_mean
+
+log = logging.getLogger("hourline.http")
+
+RETRY_SECONDS = 1
+
+
+class NotFoundError(UsageError):
+    """There is no such metric, hour or row."""
+
+
+class TooLargeError(HourlineError):
+    """An answer, or a request, beyond what is allowed."""
+
+
+class TooManyError(HourlineError):
+    """So many requests are under way that this one has to be sent again later."""
+
+    retryable = True
+
+
+class TimedOutError(HourlineError):
+    """A query that was stopped at its time limit."""
+
+
+_STATUS: Mapping[type[HourlineError], int] = {
+    NotFoundError: 404,
+    UsageError: 400,
+    WeakAnswerError: 409,
+    TooLargeError: 413,
+    TooManyError: 429,
+    TableError: 503,
+    TimedOutError: 504,
+}
+
+
+def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer to a request that is refused or has failed."""
+    return Response(json.dumps({"error": sentence}), status, headers, "application/json")
+
+
+def install_problems(app: FastAPI) -> None:
+    """Have ``app`` say everything that goes wrong in that form."""
+    app.add_exception_handler(HourlineError, _known)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def explained(error: HourlineError) -> Response:
+    """The answer to what has failed with an error of ours."""
+    status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+    if status in (500, 503):
+        log.error("%s", error)
+    return problem(status, str(error), {"Retry-After": str(RETRY_SECONDS)} if isinstance(error, TooManyError) else None)
+
+
+async def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HourlineError)
+    return explained(error)
+
+
+async def _of_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = str(error.detail)
+    if error.status_code == 404 and sentence == "Not Found":
+        sentence = f"there is nothing at {request.url.path}; /api/v1/openapi.json lists what there is"
+    elif error.status_code == 405:
+        sentence = f"{request.method} is not answered at {request.url.path}; allowed is {(error.headers or {}).get('Allow', 'another method')}"
+    return problem(error.status_code, sentence, error.headers)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    sentences = [_sentence(request, one["type"], [str(part) for part in one["loc"]], one["msg"], one.get("input")) for one in error.errors()]
+    in_body = any(one["loc"][0] == "body" for one in error.errors())
+    return problem(422 if in_body else 400, "; ".join(sentences))
+
+
+def _sentence(request: Request, kind: str, place: list[str], message: str, got: object) -> str:
+    name = place[-1] if len(place) > 1 else place[0]
+    if kind == "extra_forbidden" and place[0] == "query":
+        return f"there is no parameter '{name}'{did_you_mean(name, _parameters(request))}"
+    if kind == "missing":
+        return f"{name} is missing"
+    return f"{name}: {message[:1].lower()}{message[1:]}; got {_shown(got)}"
+
+
+def _shown(got: object) -> str:
+    text = str(got)
+    return f"'{text if len(text) <= 80 else text[:77] + '...'}'"
+
+
+def _parameters(request: Request) -> list[str]:
+    path = request.scope["route"].path
+    operations = request.app.openapi()["paths"].get(path, {})
+    return [one["name"] for operation in operations.values() for one in operation.get("parameters", []) if one["in"] == "query"]
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    # Starlette hands the error on to the server, which logs it with its stack trace.
+    return problem(500, "that is a fault of Hourline's, not yours; the server's log has more of it")

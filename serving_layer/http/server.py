@@ -1,0 +1,127 @@
+"""A server: the application behind a socket, with TLS where the settings say so, and stopped within a second."""
+
+import ipaddress
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from hourline.declarations import Project
+from hourline.declarations.serving import LOOPBACK
+from hourline.errors import SetupError
+from hourline.hours import Clock, wall_clock
+from serving_layer.http.access import Tokens
+from serving_layer.http.app import create_app
+
+_STOP_SECONDS = 1
+_START_SECONDS = 60
+
+
+class Server:
+    """Answers for ``project`` within a `with` block, from a thread. Raises SetupError where it may not, or cannot, listen; TableError."""
+
+    def __init__(self, project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> None:
+        settings = project.settings.serve
+        refuse_unguarded(project, environ)
+        self._socket = _listening(settings.host, settings.port or 0)
+        files = [project.root.absolute() / file.expanduser() for file in (settings.certificate, settings.key) if file]
+        self._project = project
+        try:
+            self._app = create_app(project, clock, environ)
+            config = uvicorn.Config(
+                self._app,
+                http="h11",  # which bounds the size of a request's head
+                ws="none",
+                lifespan="on",
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # an address that the client makes up is no address
+                timeout_graceful_shutdown=_STOP_SECONDS,
+                ssl_certfile=files[0] if files else None,
+                ssl_keyfile=files[1] if files else None,
+            )
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            self._socket.close()
+            raise SetupError(f"TLS cannot be set up with {' and '.join(map(str, files))} (serve.certificate, serve.key): {error}") from None
+        except BaseException:
+            self._socket.close()
+            raise
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The address to open."""
+        host, port = self._project.settings.serve.host, self._socket.getsockname()[1]
+        scheme = "https" if self._project.settings.serve.certificate else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether it answers; it may have ended by itself."""
+        return self._thread.is_alive()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        for _ in range(_START_SECONDS * 100):
+            if self._server.started or not self._thread.is_alive():
+                break
+            self._thread.join(0.01)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed: it ended by itself
+            # First the streams, for whose end the server would wait.
+            self._app.state.loop.call_soon_threadsafe(self._app.state.answering.close)
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+
+def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:
+    """Raises SetupError where others could reach the server without a token, or listen on the line."""
+    settings = project.settings.serve
+    if is_loopback(settings.host):
+        return
+    lacking = []
+    if not Tokens.of(project, environ):
+        lacking.append("tokens (serve.tokens in hourline.yaml, or HOURLINE_READER_TOKEN in the environment)")
+    if settings.certificate is None:
+        lacking.append("TLS (serve.certificate and serve.key)")
+    if lacking:
+        raise SetupError(f"host {settings.host} can be reached from other machines; for that the server needs {' and '.join(lacking)}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in LOOPBACK
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(128)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        raise SetupError(
+            f"{host} port {port or '(a free one)'} cannot be listened on: {error.strerror}; "
+            "stop what uses it, or set serve.host and serve.port to others"
+        ) from None
+    return listener

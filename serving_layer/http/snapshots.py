@@ -1,0 +1,190 @@
+"""The snapshot that all requests share, renewed in the background when the tables have changed, and old ones that were asked for lately."""
+
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+import duckdb
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from hourline.answer_token import AnswerToken
+from hourline.declarations import Project
+from hourline.errors import HourlineError, UsageError
+from hourline.hours import Clock, wall_clock
+from hourline.layout import Layout
+from hourline.past import token_of
+from hourline.tables import exists, open_table
+from serving_layer.connection import Connection
+from serving_layer.http.changes import Step, changed_hours
+
+log = logging.getLogger("hourline.http")
+
+_POLL_SECONDS = 0.3
+_RENEWED_SECONDS = 600.0
+"""A snapshot is taken again that often in any case: files that it needs are vacuumed some time after newer versions do not."""
+_SETTLING_SECONDS = 60.0
+"""The same where hours settle by the time of day."""
+_OLD = 4
+"""So many snapshots are kept open beside the newest one."""
+
+
+class Snapshots:
+    """Connections at the newest snapshot, and at older ones; each caller gets one of its own. Threads may share this."""
+
+    def __init__(self, project: Project, clock: Clock = wall_clock) -> None:
+        self.project = project
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._old: OrderedDict[str, tuple[Connection, float]] = OrderedDict()
+        self._watched = _Watched(project)
+        self._by_wall_time = any(source.clock == "wall" for source in project.sources.values())
+        self._newest = self._open(None)
+        self._taken = time.monotonic()
+        self.failing = False
+        """Whether the tables could not be read when they were looked at last; answers are those of the last snapshot then."""
+
+    @property
+    def token(self) -> str:
+        """Of the newest snapshot."""
+        return self._newest.token
+
+    def reader(self, as_of: str | None = None) -> Connection:
+        """A connection at the newest snapshot, or at that of a token or time (ISO text, UTC), which the caller closes.
+
+        Raises UsageError when there is no such answer, or no longer; TableError.
+        """
+        if as_of is not None:
+            token = str(token_of(self.project, as_of))
+            if token != self.token:
+                return self._at(token)
+        with self._lock:
+            return self._newest.twin()
+
+    def renew(self) -> Step | None:
+        """Take a new snapshot if the tables have changed since the last one: what is other in it; None: it is still the newest.
+
+        Raises TableError, and what reading the tables raises; the old snapshot stays then. For one thread alone.
+        """
+        changed = self._watched.changed()
+        age = time.monotonic() - self._taken
+        if not changed and age < (_SETTLING_SECONDS if self._by_wall_time else _RENEWED_SECONDS):
+            return None
+        taken = time.monotonic()
+        newest = self._open(None)
+        step = Step(newest.token, changed_hours(self._newest, newest))
+        with self._lock:
+            before, self._newest, self._taken = self._newest, newest, taken
+            self._keep(before)
+        return step
+
+    def close(self) -> None:
+        """Release the tables; connections that are in use stay open until they are closed."""
+        with self._lock:
+            self._newest.close()
+            for connection, _ in self._old.values():
+                connection.close()
+            self._old.clear()
+
+    def _at(self, token: str) -> Connection:
+        with self._lock:
+            if token in self._old:
+                self._old.move_to_end(token)
+                return self._old[token][0].twin()
+        connection = self._open(token)
+        with self._lock:
+            self._keep(connection)
+            return connection.twin()
+
+    def _keep(self, connection: Connection) -> None:
+        """An old one, for whoever asks for it again, as the next page of an answer does."""
+        now = time.monotonic()
+        if there := self._old.pop(connection.token, None):
+            there[0].close()
+        self._old[connection.token] = (connection, now)
+        for token, (old, kept) in list(self._old.items()):
+            if len(self._old) > _OLD or now - kept > _RENEWED_SECONDS:
+                del self._old[token]
+                old.close()  # whoever reads at it has a twin, which keeps it alive
+
+    def _open(self, as_of: str | None) -> Connection:
+        connection = Connection(self.project, self._clock, as_of=as_of)
+        # Half of the cores for one query: a large one leaves the others some.
+        connection.database.execute(f"SET threads = {max(1, (os.cpu_count() or 2) // 2)}")
+        _keep_hours(connection)
+        return connection
+
+
+class Renewing(threading.Thread):
+    """Renews the snapshots until it is stopped, and tells ``on_step`` what has changed."""
+
+    def __init__(self, snapshots: Snapshots, on_step: Callable[[Step], None]) -> None:
+        super().__init__(name="renewing", daemon=True)
+        self._snapshots = snapshots
+        self._on_step = on_step
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        """Look every third of a second, but at most half of the time."""
+        pause = _POLL_SECONDS
+        while not self._stop.wait(pause):
+            begun = time.monotonic()
+            try:
+                step = self._snapshots.renew()
+                self._snapshots.failing = False
+                if step:
+                    self._on_step(step)
+            except (HourlineError, DeltaError, duckdb.Error, OSError) as error:
+                if not self._snapshots.failing:
+                    log.error("the tables cannot be read, answers are those of %s: %s", self._snapshots.token, error)
+                self._snapshots.failing = True
+            pause = max(_POLL_SECONDS, time.monotonic() - begun)
+
+    def stop(self) -> None:
+        """End after what is under way."""
+        self._stop.set()
+        self.join()
+
+
+class _Watched:
+    """The tables whose versions tell that there is something new: progress and coverage are what a token is made of."""
+
+    def __init__(self, project: Project) -> None:
+        layout = Layout.of(project)
+        self._options = layout.storage_options
+        self._tables: dict[str, DeltaTable | None] = dict.fromkeys((*map(layout.progress, project.sources.values()), layout.coverage))
+        self._seen: list[int | None] = []
+        self.changed()
+
+    def changed(self) -> bool:
+        """Whether any of them has another version than when it was looked at last."""
+        for uri, table in self._tables.items():
+            if table is not None:
+                table.update_incremental()
+            elif exists(uri, self._options):
+                self._tables[uri] = open_table(uri, self._options)
+        versions = [None if table is None else table.version() for table in self._tables.values()]
+        before, self._seen = self._seen, versions
+        return versions != before
+
+
+def _keep_hours(connection: Connection) -> None:
+    """The state of each hour as a table in place of the view: every request asks for it, and it is the same for all of one snapshot."""
+    database, snapshot = connection.database, connection.snapshot
+    views = [f"source_hours_{source}" for source in snapshot.progress] + [f"hours_{tables.name}" for tables in snapshot.metrics]
+    for view in views:
+        database.execute(f"CREATE TABLE hourline._kept AS FROM hourline.{view}")
+        database.execute(f"DROP VIEW hourline.{view}")
+        database.execute(f"ALTER TABLE hourline._kept RENAME TO {view}")
+
+
+def is_token(text: str) -> bool:
+    """Whether it names one snapshot for good, as a time does not."""
+    try:
+        AnswerToken.parse(text)
+    except UsageError:
+        return False
+    return True
