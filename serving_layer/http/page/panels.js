@@ -1,6 +1,6 @@
 // What stands below the metrics: quality, running recomputations, late events, drift. Newest first, a few at first.
 
-import { dayAndHour, duration, el, figure, hourKey, plural, signed, table } from "./format.js";
+import { dayAndHour, duration, el, figure, plural, signed, table } from "./format.js";
 
 const SHOWN = 8;
 
@@ -41,7 +41,7 @@ export const state = (name) => (name ? el("span", { class: `state ${name}` }, na
 export const nothing = (sentence) => el("p", { class: "note empty" }, sentence);
 
 const within = (rows, range) => rows.filter(({ hour }) => new Date(hour) >= range.from && new Date(hour) < range.to);
-const newest = (rows) => [...rows].sort((one, other) => (hourKey(new Date(one.hour)) < hourKey(new Date(other.hour)) ? 1 : -1));
+const newest = (rows) => [...rows].sort((one, other) => new Date(other.hour) - new Date(one.hour));
 export const reportLink = (address, text = "report") => (address ? el("a", { href: address, target: "_blank", rel: "noopener" }, text) : "");
 export const hourLink = (open) => (hour) => el("a", { href: "#strip", class: "hour-link", onclick: (event) => { event.preventDefault(); open(new Date(hour)); } }, dayAndHour(new Date(hour)));
 
