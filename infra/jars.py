@@ -60,7 +60,7 @@ def fetch_jars(which: JarSet, lock: Path = LOCK) -> list[Path]:
     Raises SetupError when a jar cannot be had, is not the one locked, or cannot be stored.
     """
     jars = locked_jars(which, lock)
-    folder = _cache_folder() / "jars"
+    folder = cache_folder() / "jars"
     with ThreadPoolExecutor(_PARALLEL) as pool:
         # Hashing every time costs a tenth of a second and leaves no state beside the jars that could lie.
         sound = list(pool.map(lambda jar: _is_sound(folder / jar.file_name, jar), jars))
@@ -76,7 +76,8 @@ def fetch_jars(which: JarSet, lock: Path = LOCK) -> list[Path]:
     return [folder / jar.file_name for jar in jars]
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where what is fetched is kept. Raises SetupError when there is no such place."""
     if named := os.environ.get("HOURLINE_CACHE"):
         return Path(named).absolute()
     caches = Path(os.environ.get("XDG_CACHE_HOME", ""))

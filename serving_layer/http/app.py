@@ -17,6 +17,7 @@ from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
 from serving_layer.http.formats import json_bytes
 from serving_layer.http.limits import Limited
+from serving_layer.http.page_routes import page_routes
 from serving_layer.http.problems import install_problems
 from serving_layer.http.reports import report_routes
 from serving_layer.http.snapshots import Renewing, Snapshots
@@ -56,6 +57,7 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes, sql_route.routes):
         app.include_router(routes)
     report_routes(app, project)
+    page_routes(app)
 
     @app.get("/health", include_in_schema=False)
     async def health() -> Response:

@@ -1,0 +1,27 @@
+// One hour: its state, what each metric says of it, and what its audits, late events and drift were.
+
+import { addHours, clockTime, duration, el, figure, longDay, plural, signed, table } from "./format.js";
+import { nothing, state } from "./panels.js";
+import { STATES } from "./states.js";
+
+// `known`: of the source; `values`: by metric its row of the hour (null: none); `audits`, `late`, `causes`: of the hour alone.
+export function drawHour(place, hour, { known, values, audits, late, causes }, links, close) {
+  const facts = known.map(({ source, state: named, events, late: lateCount, settled }) => el("p", {}, state(named), ` ${STATES[named]?.says ?? ""} · ${plural(events, "event")}${known.length > 1 ? ` of ${source}` : ""}${lateCount ? `, ${figure(lateCount)} late` : ""} · ${settled ? "settled" : "not settled yet"}`));
+  const audited = new Map(audits.map((audit) => [audit.metric, audit]));
+  const rows = values.map(({ metric, row }) => {
+    const audit = audited.get(metric.name);
+    const outcome = audit ? el("span", { class: `outcome ${audit.outcome}` }, audit.outcome) : el("span", { class: "note" }, "not audited");
+    const measures = row ? metric.measures.map(({ name }) => el("span", { class: "pair" }, el("span", { class: "note" }, name), ` ${figure(row[name])}`)) : "no events";
+    return [metric.name, row ? state(row.state) : "–", measures, [outcome, " ", audit ? links.report(audit.report) : ""]];
+  });
+  const told = [
+    ...late.map((one) => `${plural(one.events, "late event")}, up to ${duration(one.late_seconds)} behind`),
+    ...causes.filter(({ cause, amount }) => cause !== "rounding" && amount !== 0).map((drift) => `${drift.metric}.${drift.measure} ${signed(drift.amount)} when recomputed: ${drift.cause}`),
+  ];
+  place.replaceChildren(
+    el("div", { class: "title" }, el("h3", {}, `${longDay(hour)}, ${clockTime(hour)} to ${clockTime(addHours(hour, 1))} UTC`), el("button", { type: "button", class: "close", "aria-label": "Close this hour", onclick: close }, "×")),
+    ...(known.length ? facts : [nothing("No source has an event in this hour.")]),
+    rows.length ? table(["Metric", "State", "Values", "Audit"], rows, "Metrics of this hour") : "",
+    told.length ? el("ul", { class: "plain note" }, told.map((line) => el("li", {}, line))) : "");
+  place.hidden = false;
+}

@@ -1,0 +1,318 @@
+// The page: reads what the address says, asks the server for it, and asks again whenever something has changed.
+
+import { ServerError, get, listen } from "./api.js";
+import { MetricCard } from "./charts.js";
+import { addHours, dayAndHour, duration, el, figure, hourKey } from "./format.js";
+import { drawHour } from "./hour.js";
+import { drawDrift, drawLate, drawQuality, drawWork, hourLink, reportLink } from "./panels.js";
+import { startSql } from "./sql.js";
+import { drawLegend, drawStrip } from "./strip.js";
+import { RANGES, addressOf, readView } from "./view.js";
+
+const place = (id) => document.getElementById(id);
+const SERIES_PAUSE_MS = 700; // between two looks at numbers
+const REPORTS_PAUSE_MS = 5000; // between two looks at a report; one that takes long is asked for more rarely
+const iso = (moment) => moment.toISOString().slice(0, 19) + "Z";
+
+let project;
+let view = readView();
+let sources = {}; // by name: by hour, what is known of it
+let newest = null; // the end of the newest hour that is known
+let range = null; // what is shown: from, to
+let shown = ""; // the range that `sources` is of
+let cards = [];
+const links = { hour: hourLink((hour) => show({ hour })), report: reportLink };
+
+// --- what one sees
+
+function show(change, push = true) {
+  view = { ...view, ...change };
+  if (push) history.pushState(null, "", addressOf(view));
+  setRange();
+  drawBar();
+  Object.values(reports).forEach(drawReport);
+  refresh(NOTHING);
+  if (change.hour) place("hour").scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+}
+
+window.addEventListener("popstate", () => {
+  view = readView();
+  place("sql-text").value = view.sql;
+  show({}, false);
+});
+
+function setRange() {
+  const to = view.to ?? newest;
+  range = to && { from: addHours(to, -view.hours), to };
+}
+
+function drawBar() {
+  const focused = document.activeElement?.closest("#range, #filters") ? document.activeElement.dataset.key : null;
+  const button = (key, text, onclick, more = {}) => el("button", { type: "button", "data-key": key, onclick, ...more }, text);
+  const moved = (by) => () => { const end = addHours(range.to, by); show({ to: end >= newest ? null : end }); };
+  place("range").replaceChildren(
+    ...Object.entries(RANGES).map(([count, text]) => button(count, text, () => show({ hours: Number(count) }), { "aria-pressed": String(view.hours === Number(count)) })),
+    button("earlier", "‹", moved(-view.hours / 2), { "aria-label": "Earlier", title: "Earlier", disabled: !range }),
+    button("later", "›", moved(view.hours / 2), { "aria-label": "Later", title: "Later", disabled: !view.to }),
+    view.to ? button("newest", "newest", () => show({ to: null })) : "");
+  const without = (pair) => view.where.filter((other) => other !== pair);
+  place("filters").replaceChildren(
+    ...view.where.map((pair) => button(pair.join(":"), [`${pair[0]} ${pair[1] || "(null)"} `, el("span", { "aria-hidden": "true" }, "×")], () => show({ where: without(pair) }), { class: "chip", "aria-label": `Without the filter ${pair[0]} ${pair[1] || "null"}` })),
+    ...dimensions().map((dimension) => el("select", { "data-key": `filter-${dimension}`, "aria-label": `Filter by ${dimension}`, onchange: (event) => event.target.value !== "." && show({ where: [...view.where, [dimension, event.target.value.slice(1)]] }) },
+      el("option", { value: "." }, dimension), (choices[dimension] ?? []).filter((value) => !view.where.some(([name, chosen]) => name === dimension && chosen === value)).map((value) => el("option", { value: `=${value}` }, value || "(null)")))));
+  if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+}
+
+const dimensions = () => [...new Set(project.metrics.flatMap((metric) => metric.dimensions.map(({ name }) => name)))];
+const choices = {}; // by dimension, its values
+
+let choicesRead = false;
+
+async function readChoices() {
+  choicesRead = true;
+  for (const dimension of dimensions()) {
+    const metric = project.metrics.filter((one) => one.dimensions.some(({ name }) => name === dimension)).sort((one, other) => one.dimensions.length - other.dimensions.length)[0];
+    const rows = await series(metric.name, [["dimension", dimension], ["grain", "total"], ["measure", metric.measures[0].name], ["order", dimension], ["limit", 500], ["from", iso(range.from)], ["to", iso(range.to)]], false);
+    choices[dimension] = rows.map((row) => row[dimension] ?? "");
+  }
+  drawBar();
+}
+
+// --- what is there
+
+async function series(metric, parameters, all = true) {
+  const rows = [];
+  let answer = await get(`metrics/${encodeURIComponent(metric)}`, parameters);
+  for (rows.push(...answer.rows); all && answer.next; rows.push(...answer.rows)) {
+    const next = new URL(answer.next, location.origin);
+    answer = await get(`metrics/${encodeURIComponent(metric)}`, next.searchParams);
+  }
+  return rows;
+}
+
+function filtersOf(metric) {
+  const has = new Set(metric.dimensions.map(({ name }) => name));
+  return { where: view.where.filter(([name]) => has.has(name)).map((pair) => ["where", pair.join(":")]), unfiltered: [...new Set(view.where.map(([name]) => name))].filter((name) => !has.has(name)) };
+}
+
+// `changed`: between which hours something has changed since the last time; null: everywhere.
+async function drawSeries(changed) {
+  if (!range) {
+    place("strip").replaceChildren(el("p", { class: "note empty" }, "No event has been accepted yet. Once the speed layer has read some, their hours appear here by themselves."));
+    return;
+  }
+  const asked = range;
+  const span = changed && shown === JSON.stringify(asked) ? { from: new Date(Math.max(changed.from, asked.from)), to: new Date(Math.min(changed.to, asked.to)) } : asked;
+  if (span.from < span.to) {
+    const answer = await get("hours", [["from", iso(span.from)], ["to", iso(span.to)]]);
+    if (span === asked) sources = Object.fromEntries(project.sources.map(({ name }) => [name, new Map()]));
+    for (const hours of Object.values(sources)) forget(hours, span);
+    for (const hour of answer.hours) if (hour.kind === "source") sources[hour.name]?.set(hourKey(new Date(hour.hour)), hour);
+    shown = JSON.stringify(asked);
+  }
+  drawStrip(place("strip"), sources, asked, view.hour, (hour) => show({ hour }));
+  await Promise.all([...cards.map((card) => drawCard(card, asked, span)), drawOpenHour()]);
+  place("metrics-note").textContent = view.where.length ? `where ${view.where.map(([name, value]) => `${name} is ${value || "null"}`).join(", ")}` : "all dimensions together";
+}
+
+async function drawCard(card, asked, span) {
+  const { metric } = card;
+  const measure = metric.measures.some(({ name }) => name === view.measures[metric.name]) ? view.measures[metric.name] : metric.measures[0].name;
+  const { where, unfiltered } = filtersOf(metric);
+  const about = JSON.stringify([asked, measure, where]);
+  const part = card.about === about ? span : asked;
+  if (part.from < part.to) {
+    const rows = await series(metric.name, [["from", iso(part.from)], ["to", iso(part.to)], ["dimension", ""], ["measure", measure], ...where]);
+    if (part === asked) card.rows = new Map();
+    forget(card.rows, part);
+    for (const row of rows) card.rows.set(hourKey(new Date(row.hour)), row);
+    card.about = about;
+  }
+  card.draw({ measure, range: asked, open: view.hour, unfiltered });
+}
+
+function forget(hours, { from, to }) {
+  for (const hour of hours.keys()) if (hour >= hourKey(from) && hour < hourKey(to)) hours.delete(hour);
+}
+
+async function drawOpenHour() {
+  const hour = view.hour;
+  if (!hour) {
+    place("hour").hidden = true;
+    return;
+  }
+  const [from, to] = [iso(hour), iso(addHours(hour, 1))];
+  const values = await Promise.all(cards.map(async ({ metric }) => ({ metric, row: (await series(metric.name, [["from", from], ["to", to], ["dimension", ""], ...filtersOf(metric).where]))[0] ?? null })));
+  opened = { hour, values, audits: (await get("quality", [["hour", from]])).hours };
+  tellOpenHour();
+}
+
+let opened = null; // what has been asked about the hour that is open
+function tellOpenHour() {
+  if (!view.hour || !opened || hourKey(view.hour) !== hourKey(opened.hour)) return;
+  const key = hourKey(opened.hour);
+  const known = Object.entries(sources).filter(([, hours]) => hours.has(key)).map(([source, hours]) => ({ source, ...hours.get(key) }));
+  const ofHour = (rows) => (rows ?? []).filter(({ hour }) => hourKey(new Date(hour)) === key);
+  drawHour(place("hour"), opened.hour, { ...opened, known, late: ofHour(reports.late.answer?.hours), causes: ofHour(reports.drift.answer?.causes) }, links, closeHour);
+}
+
+function closeHour() {
+  const at = hourKey(view.hour);
+  show({ hour: null });
+  document.querySelector(`#strip [data-hour="${at}"]`)?.focus();
+}
+
+// What stands beside the numbers. Asked one after the other, so that a slow one does not hold up the rest.
+const reports = {
+  status: { parameters: [["last", 1]], draw: (answer) => { noteNewest(answer); drawFacts(answer); drawWork(place("work"), answer); } },
+  quality: { draw: (answer) => drawQuality(place("quality"), answer, range, links) },
+  drift: { draw: (answer) => drawDrift(place("drift"), answer, range, links) },
+  late: { draw: (answer) => drawLate(place("late"), answer.hours, range, links) },
+};
+
+async function keepReports() {
+  for (;;) {
+    for (const [path, report] of Object.entries(reports)) {
+      if (Date.now() < (report.due ?? 0)) continue;
+      const begun = Date.now();
+      try {
+        report.answer = await get(path, report.parameters);
+        report.due = Date.now() + Math.max(REPORTS_PAUSE_MS, 10 * (Date.now() - begun));
+        drawReport(report);
+        if (range && !choicesRead) await readChoices();
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error;
+        if (error.status) trouble(error.message); // a server that is gone is told by the connection
+        report.due = Date.now() + REPORTS_PAUSE_MS;
+      }
+    }
+    await new Promise((done) => setTimeout(done, 500));
+  }
+}
+
+function drawReport(report) {
+  if (!report.answer || (!range && report !== reports.status)) return;
+  report.draw(report.answer);
+  tellOpenHour();
+}
+
+function drawFacts(status) {
+  const fact = (name, value, title = null, bad = false) => el("div", { title, class: bad ? "bad" : null }, el("dt", {}, name), el("dd", {}, value));
+  const several = status.sources.length > 1;
+  const runs = status.speed.startsWith("the speed layer runs");
+  place("facts").replaceChildren(
+    fact("speed layer", runs ? "running" : "stopped", status.speed, !runs),
+    ...status.sources.flatMap((source) => [
+      fact(several ? `${source.source}: events up to` : "events up to", source.clock ? dayAndHour(new Date(source.clock)) : "–", "the highest accepted event time, UTC"),
+      fact(several ? `${source.source}: unread` : "unread", source.lag === null ? "unknown" : figure(source.lag), source.lag === null ? "Kafka cannot be reached" : "records in Kafka that no finished micro-batch has read"),
+      ...(source.finished ? [fact(several ? `${source.source}: read` : "read", `${duration(Math.max(0, (Date.now() - new Date(source.finished)) / 1000))} ago`, "when the newest micro-batch was finished")] : []),
+      fact(several ? `${source.source}: accepted` : "accepted", figure(source.accepted), `${figure(source.rejected)} rejected, ${figure(source.duplicates)} duplicates`),
+      ...(source.rejected ? [fact(several ? `${source.source}: rejected` : "rejected", figure(source.rejected), "kept, with their bytes and the reason")] : []),
+    ]));
+}
+
+function noteNewest(status) {
+  for (const { hour } of status.hours) noteHour(new Date(hour));
+}
+
+function noteHour(hour) {
+  if (newest && hour < newest) return;
+  newest = addHours(hour, 1);
+  if (!view.to) setRange();
+  drawBar();
+}
+
+function tellMoment(token) {
+  place("moment").replaceChildren("as of ", el("code", {}, token));
+}
+
+// --- staying up to date
+
+const NOTHING = { from: Infinity, to: -Infinity };
+let changed = null; // between which hours numbers have changed since they were asked for; null: everywhere
+let wanted = true; // something has changed, or something else is looked at
+let wake = () => {};
+
+function refresh(hours = null) {
+  wanted = true;
+  changed = hours && changed && { from: Math.min(changed.from, hours.from), to: Math.max(changed.to, hours.to) };
+  wake();
+}
+
+async function keepSeries() {
+  for (;;) {
+    if (!wanted) {
+      await new Promise((go) => (wake = go));
+      continue;
+    }
+    const hours = changed;
+    wanted = false;
+    changed = NOTHING;
+    try {
+      await drawSeries(hours);
+      trouble(null);
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      if (error.status) trouble(error.message);
+      refresh();
+      await new Promise((done) => setTimeout(done, 2000));
+    }
+    await new Promise((done) => setTimeout(done, SERIES_PAUSE_MS));
+  }
+}
+
+function trouble(sentence) {
+  place("trouble").hidden = !sentence;
+  place("trouble").textContent = sentence ?? "";
+}
+
+function connected(is) {
+  place("live").textContent = is ? "live" : "reconnecting";
+  place("live").classList.toggle("off", !is);
+  trouble(is ? null : "The server does not answer. What is shown may be out of date; trying again by itself.");
+}
+
+async function start() {
+  for (;;) {
+    try {
+      project = await get("project");
+      noteNewest((reports.status.answer = await get("status", [["last", 1]])));
+      break;
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      trouble(error.status ? error.message : "The server does not answer. Trying again by itself.");
+      await new Promise((done) => setTimeout(done, 2000));
+    }
+  }
+  document.title = `${project.project} · Hourline`;
+  place("project").textContent = project.project;
+  place("main").hidden = false;
+  drawLegend(place("legend"));
+  cards = project.metrics.map((metric) => new MetricCard(metric, { measure: (name, measure) => show({ measures: { ...view.measures, [name]: measure } }), hour: (hour) => show({ hour }) }));
+  place("metrics").replaceChildren(...cards.map((card) => card.element));
+  if (!cards.length) place("metrics").append(el("p", { class: "note empty" }, "No metric is declared."));
+  place("sql").hidden = !project.sql;
+  place("sql-text").value = view.sql || (project.metrics.length ? `FROM ${project.metrics[0].name} ORDER BY hour DESC LIMIT 20` : "FROM hours");
+  startSql({ form: place("sql-form"), text: place("sql-text"), result: place("sql-result"), asked: (sql) => { view.sql = sql; history.replaceState(null, "", addressOf(view)); } });
+  document.addEventListener("keydown", (event) => event.key === "Escape" && view.hour && closeHour());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cards.forEach((card) => card.redraw()));
+  setRange();
+  drawBar();
+  drawReport(reports.status);
+  keepSeries();
+  keepReports();
+  listen({
+    connected,
+    hour: ({ hour }) => {
+      const from = new Date(hour);
+      noteHour(from);
+      refresh({ from: from.getTime(), to: addHours(from, 1).getTime() });
+    },
+    token: ({ token, complete }) => {
+      tellMoment(token);
+      if (!complete) refresh();
+    },
+  });
+}
+
+start();

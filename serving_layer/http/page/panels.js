@@ -1,0 +1,54 @@
+// What stands below the metrics: quality, running recomputations, late events, drift. Newest first, a few at first.
+
+import { dayAndHour, duration, el, figure, plural, signed, table } from "./format.js";
+
+const SHOWN = 8;
+
+export function drawQuality(place, report, range, links) {
+  const counts = ["passed", "accepted", "warned", "blocked"].filter((outcome) => report[outcome]).map((outcome) => el("span", { class: `outcome ${outcome}` }, `${figure(report[outcome])} ${outcome}`));
+  const hours = newest(within(report.hours, range));
+  const rows = hours.map((audit) => [links.hour(audit.hour), audit.metric, el("span", { class: `outcome ${audit.outcome}` }, audit.outcome), found(audit), links.report(audit.report)]);
+  place.replaceChildren(
+    report.audited ? el("p", { class: "counts" }, counts, report.site ? links.report(report.site, "all reports") : null) : nothing("Nothing has been audited yet: recomputing an hour audits it."),
+    rows.length ? folded(["Hour", "Metric", "Outcome", "Found", "Report"], rows, "Audits that did not simply pass") : report.audited ? nothing("All audited hours in this range passed.") : "");
+}
+
+const found = (audit) => audit.findings.filter((finding) => !finding.success).map((finding) => finding.found || finding.expectation).join("; ");
+
+export function drawWork(place, status) {
+  const lines = status.recomputing.map(({ process }) => el("li", {}, el("progress", { "aria-label": "recomputing" }), ` process ${process} is recomputing; its hours turn final as they are published`));
+  const waiting = status.changing.map(({ metric, missing }) => el("li", {}, `${metric}: its changed declaration takes over when ${missing === null ? "the speed layer has been started" : `${plural(missing, "hour")} more are recomputed`}`));
+  place.replaceChildren(lines.length || waiting.length ? el("ul", { class: "plain" }, lines, waiting) : nothing("None is running."));
+}
+
+export function drawLate(place, hours, range, links) {
+  const rows = newest(within(hours, range)).map((late) => [links.hour(late.hour), late.source, figure(late.events), duration(late.late_seconds), state(late.state), moved(late.moved)]);
+  place.replaceChildren(rows.length ? folded(["Hour", "Source", ">Events", ">Up to", "State", "Moved"], rows, "Hours with late events") : nothing("No event has come late in this range."));
+}
+
+const moved = (metrics) => Object.entries(metrics).slice(0, 1).flatMap(([metric, measures]) => Object.entries(measures).slice(0, 2).map(([measure, { amount }]) => `${metric}.${measure} ${signed(amount)}`)).join(", ") + (Object.keys(metrics).length > 1 ? ` and ${plural(Object.keys(metrics).length - 1, "more metric")}` : "");
+
+export function drawDrift(place, report, range, links) {
+  const causes = newest(within(report.causes, range)).filter(({ cause, amount }) => cause !== "rounding" && amount !== 0);
+  const rows = causes.map((drift) => [links.hour(drift.hour), `${drift.metric}.${drift.measure}`, figure(drift.settled), figure(drift.final), signed(drift.amount), el("span", { class: `cause ${drift.cause}` }, drift.cause)]);
+  const unexplained = report.causes.filter(({ cause }) => cause === "unexplained").length;
+  place.replaceChildren(
+    el("p", { class: "counts" }, `${figure(report.changed)} of ${figure(report.recomputed)} recomputed (hours × metrics) changed; `, el("span", { class: unexplained ? "outcome blocked" : "" }, `${unexplained || "none"} unexplained`)),
+    rows.length ? folded(["Hour", "Measure", ">Was", ">Is", ">By", "Cause"], rows, "By how much recomputed hours changed") : nothing("No recomputed hour in this range has changed."));
+}
+
+export const state = (name) => (name ? el("span", { class: `state ${name}` }, name) : "–");
+export const nothing = (sentence) => el("p", { class: "note empty" }, sentence);
+
+const within = (rows, range) => rows.filter(({ hour }) => new Date(hour) >= range.from && new Date(hour) < range.to);
+const newest = (rows) => [...rows].sort((one, other) => new Date(other.hour) - new Date(one.hour));
+export const reportLink = (address, text = "report") => (address ? el("a", { href: address, target: "_blank", rel: "noopener" }, text) : "");
+export const hourLink = (open) => (hour) => el("a", { href: "#strip", class: "hour-link", onclick: (event) => { event.preventDefault(); open(new Date(hour)); } }, dayAndHour(new Date(hour)));
+
+const unfolded = new Set(); // what somebody has unfolded stays so when it is drawn anew
+function folded(headers, rows, caption) {
+  const all = unfolded.has(caption) || rows.length <= SHOWN + 2;
+  const shown = table(headers, all ? rows : rows.slice(0, SHOWN), caption);
+  if (!all) shown.append(el("button", { type: "button", class: "more", onclick: () => { unfolded.add(caption); shown.replaceWith(table(headers, rows, caption)); } }, `all ${figure(rows.length)}`));
+  return shown;
+}

@@ -1,0 +1,10 @@
+// The states of hours: a colour, and a sign that tells them apart without it.
+
+export const STATES = {
+  final: { sign: "", symbol: "circle", says: "recomputed, and nothing has come since" },
+  revised: { sign: "!", symbol: "diamond", says: "recomputed, and late events are counted on top" },
+  provisional: { sign: "~", symbol: "circle-open", says: "computed by the speed layer alone" },
+  blocked: { sign: "×", symbol: "x", says: "did not pass its audit; what was there before is served" },
+  stale: { sign: "…", symbol: "square-open", says: "late input is not in the answer yet" },
+  missing: { sign: "?", symbol: "circle-open-dot", says: "not known until it is recomputed" },
+};

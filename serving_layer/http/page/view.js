@@ -1,0 +1,41 @@
+// What one sees, kept in the address: a link restores it.
+//
+//   hours=72            so many hours ("all": every one)
+//   to=2026-03-02T09    up to this hour, exclusive; without it, up to the newest
+//   where=origin:JFK    a filter; the same dimension again: either value
+//   measure=metric:name the measure a metric shows, where it is not its first
+//   hour=2026-03-02T09  the hour that is open
+//   sql=…               what was asked
+
+export const RANGES = { 24: "24 hours", 72: "3 days", 168: "7 days", 672: "4 weeks" };
+const USUAL = 72;
+
+export function readView() {
+  const given = new URLSearchParams(location.search);
+  const pairs = (key) => given.getAll(key).filter((text) => text.includes(":")).map((text) => [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)]);
+  return {
+    hours: given.get("hours") in RANGES ? Number(given.get("hours")) : USUAL,
+    to: hourOf(given.get("to")),
+    where: pairs("where"),
+    measures: Object.fromEntries(pairs("measure")),
+    hour: hourOf(given.get("hour")),
+    sql: given.get("sql") ?? "",
+  };
+}
+
+export function addressOf(view) {
+  const kept = new URLSearchParams();
+  if (view.hours !== USUAL) kept.append("hours", view.hours);
+  if (view.to) kept.append("to", view.to.toISOString().slice(0, 13));
+  for (const [dimension, value] of view.where) kept.append("where", `${dimension}:${value}`);
+  for (const [metric, measure] of Object.entries(view.measures)) kept.append("measure", `${metric}:${measure}`);
+  if (view.hour) kept.append("hour", view.hour.toISOString().slice(0, 13));
+  if (view.sql) kept.append("sql", view.sql);
+  const text = kept.toString().replaceAll("%3A", ":");
+  return text ? `?${text}` : location.pathname;
+}
+
+function hourOf(text) {
+  const moment = /^\d{4}-\d\d-\d\dT\d\d/.test(text ?? "") ? new Date(`${text.slice(0, 13)}:00Z`) : null;
+  return moment && !Number.isNaN(moment.getTime()) ? moment : null;
+}
