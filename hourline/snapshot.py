@@ -187,7 +187,9 @@ def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: di
     Raises TableError when it cannot be had, as when coverage has cuts beyond progress, or provisional no longer has what is above its cuts.
     """
     snapshot, overtaken = _take(project, publication, lost)
-    if overtaken or (beyond := _cut_beyond(snapshot)):
+    if overtaken:
+        raise TableError("a metric was reset while its tables were looked up")
+    if beyond := _cut_beyond(snapshot):
         raise TableError(f"coverage has cuts beyond the progress of {beyond}")
     return snapshot
 

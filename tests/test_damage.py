@@ -120,6 +120,35 @@ def test_a_damaged_commit_before_the_last_one_is_found_and_named(name: str, tabl
         answers(tables)
 
 
+@pytest.mark.parametrize("hint", ["there", "cut off", "missing"])
+def test_the_log_is_looked_at_from_its_last_checkpoint_on(hint: str, tables: BareTables) -> None:
+    before = answers(tables)
+    log = folder(tables, f"provisional/{OF_TOTALS}") / "_delta_log"
+    open_table(str(log.parent), {}).create_checkpoint()
+    if hint == "cut off":
+        truncate(log / "_last_checkpoint", 10)
+    elif hint == "missing":
+        (log / "_last_checkpoint").unlink()
+    commits = sorted(log.glob("*.json"))
+    truncate(commits[2], 0)  # nobody needs it any more, nor those that are cleaned away
+    for commit in commits[:2]:
+        commit.unlink()
+    assert answers(tables) == before
+    tables.start()
+    truncate(last_commit(log.parent), 0)
+    with pytest.raises(TableError, match=f"{OF_TOTALS} is damaged: _delta_log/{last_commit(log.parent).name} is missing, empty or cut off"):
+        answers(tables)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "truncated"])
+def test_a_damaged_checkpoint_is_found_and_named(damage: str, tables: BareTables) -> None:
+    table = folder(tables, "events/clicks")
+    open_table(str(table), {}).create_checkpoint()
+    FILE_DAMAGE[damage][0](max((table / "_delta_log").glob("*.checkpoint.parquet")))
+    with pytest.raises(TableError, match="events/clicks cannot be read"):
+        answers(tables)
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_a_missing_last_commit_is_found_and_named_or_is_as_if_it_had_never_been_made(name: str, tables: BareTables) -> None:
     last_commit(folder(tables, name)).unlink()

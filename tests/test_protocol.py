@@ -252,7 +252,7 @@ class Protocol(RuleBasedStateMachine):
             "finished": BASE,
         }
         rows = pa.Table.from_pylist([row], pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"]))
-        self.ledger.append(self.ledger.progress, PROGRESS_SCHEMA, rows, sequence)
+        self.ledger.finish(rows, sequence)
 
 
 def tiles(batch: list[int], by: int) -> pa.Table:

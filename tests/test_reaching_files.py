@@ -66,7 +66,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     counts = [{"hour": hour, "events": 2 * len(SHOPS), "late": 0} for hour in hours]
     row = {"hours": counts, "metrics": ledger.metrics_row(), "clock": hours[-1], "started": BASE, "finished": BASE, "offsets": []}
     schema = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
-    ledger.append(ledger.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], schema), 1)
+    ledger.finish(pa.Table.from_pylist([row], schema), 1)
     for first in range(0, DAYS, AT_ONCE):
         published = days(first, min(first + AT_ONCE, DAYS - 1))
         publication = Publication(project, [TILING])

@@ -160,7 +160,7 @@ class Visits:
             **{"metrics": ledger.metrics_row(), "clock": self.clock, "started": self.arrived(self.sequence), "finished": self.arrived(self.sequence)},
         }
         progress = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
-        ledger.append(ledger.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], progress), self.sequence)
+        ledger.finish(pa.Table.from_pylist([row], progress), self.sequence)
         self.visits += batch
         self.sequence += 1
 
