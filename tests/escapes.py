@@ -48,13 +48,13 @@ REFUSED: dict[str, str] = {
     "COPY totals FROM '{file}'": "COPY",
     "ATTACH '{folder}/written.duckdb'": "ATTACH",
     "EXPORT DATABASE '{folder}/written'": "EXPORT",
-    "IMPORT DATABASE '{folder}'": "exactly one SELECT",
+    "IMPORT DATABASE '{folder}'": "file system operations are disabled",  # already the parser would read it
     "INSTALL httpfs": "exactly one SELECT",
     "LOAD '{folder}/x.duckdb_extension'": "LOAD",
     "SET memory_limit = '100GB'": "SET",
     "RESET lock_configuration": "exactly one SELECT",
-    "PRAGMA enable_logging": "exactly one SELECT",
-    "PRAGMA table_info('totals')": "exactly one SELECT|cannot be answered|PRAGMA|table function",
+    "PRAGMA enable_logging": "Pragma Function with name enable_logging does not exist",
+    "PRAGMA table_info('totals')": "no plain SELECT",
     "CALL enable_logging(storage := 'file', storage_path := '{folder}')": "CALL",
     "CREATE TABLE x AS FROM totals": "CREATE",
     "CREATE SECRET s (TYPE s3)": "exactly one SELECT",
@@ -123,7 +123,7 @@ REFUSED: dict[str, str] = {
     "SELECT ?": "a parameter",
     "FROM totals AT (VERSION => 3)": "AT, another version",
     "SELECT 'x'::evil": "type 'evil'",
-    "SELECT 'x'::my.schema.evil": "type 'evil'",
+    "SELECT 'x'::my.own.evil": "type 'evil'",
     "SELECT theta_union([x'00'])": "function 'theta_union'",
     # Letters that look like others
     "FROM rеad_text('{file}')": "table function",  # a Cyrillic е
