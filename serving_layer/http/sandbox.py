@@ -170,6 +170,7 @@ class _Worker:
             yield fork
         finally:
             fork.end()
+            fork.close()
 
     def close(self) -> None:
         """End it, and its fork with it."""
@@ -224,9 +225,12 @@ class _Fork:
             with suppress(OSError):
                 self._status = int(self._control.recv(16) or -signal.SIGKILL)
             self._status = -signal.SIGKILL if self._status is None else self._status
-            self.connection.close()
-            os.close(self._handle)
         return self._status
+
+    def close(self) -> None:
+        """Only when nobody will kill it any more: its handle's number may soon be another's."""
+        self.connection.close()
+        os.close(self._handle)
 
 
 @contextmanager
