@@ -194,9 +194,8 @@ def test_what_takes_for_ever_is_stopped_and_the_next_query_is_answered(connectio
     quick = Sandbox(Limits(seconds=2, memory=256 << 20, rows=100, bytes=1 << 20), workers=1)
     try:
         for query in ENDLESS:
-            with pytest.raises((TimedOutError, TooLargeError)) as stopped:
+            with pytest.raises(TimedOutError):
                 quick.answer(query, connection.database.cursor(), connection.views)
-            assert isinstance(stopped.value, TimedOutError), (query, str(stopped.value))
         with duckdb.connect() as database:
             # The server's own part of the work counts, too.
             database.execute("CREATE VIEW slow AS SELECT count(*) AS n FROM range(1000000000) a, range(1000000000) b")
