@@ -19,8 +19,9 @@ from bare_tables import BareTables, hour
 from stack_project import write_project
 from visits_tables import ODD, Visit, after, grouped, iso, serve_settings, serving, some_visits, visit_tables
 
+from hourline.errors import TableError
 from hourline.layout import sql_timestamp
-from serving_layer import connect
+from serving_layer import Connection, connect
 from serving_layer.http.server import Server
 
 VISITS = some_visits(60)
@@ -389,6 +390,26 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_tables_that_could_not_be_read_once_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = visit_tables(tmp_path, VISITS[:10], monkeypatch)
+    tables.start()
+    tables.micro_batch(5)
+    failures: list[str] = []
+
+    def failing_once(*arguments: Any, **named: Any) -> Connection:
+        if not failures:
+            failures.append("a disk that is away for a moment")
+            raise TableError(failures[0])
+        return Connection(*arguments, **named)
+
+    with serving(tables.project) as client:
+        monkeypatch.setattr("serving_layer.http.snapshots.Connection", failing_once)
+        tables.micro_batch(5)  # and nothing after that, which would make it look again
+        assert wait_for(client, "p0-clicks.2")
+        assert failures
+        assert client.get("/health").json() == {"status": "ok"}
 
 
 def test_a_project_whose_tables_come_later_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

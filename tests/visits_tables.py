@@ -86,19 +86,7 @@ def visit_tables(folder: Path, visits: Sequence[Visit], monkeypatch: pytest.Monk
 
 def grouped(visits: Collection[Visit], *keys: str) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The oracle: by values of ``keys`` (hour, page, size), the measures by plain Python."""
-    groups: dict[tuple[Any, ...], list[Visit]] = {}
-    for visit in visits:
-        groups.setdefault(tuple(hour(visit) if key == "hour" else getattr(visit, key) for key in keys), []).append(visit)
-    return {
-        key: {
-            "views": len(group),
-            "spent": sum(visit.spent for visit in group),
-            "longest": max(visit.took for visit in group),
-            "mean_size": sum(visit.size for visit in group) / len(group),
-            "visitors": len({visit.visitor for visit in group}),
-        }
-        for key, group in groups.items()
-    }
+    return {key: _measures(group) for key, group in _groups(visits, *keys).items()}
 
 
 def serve_settings(project: Project, **serve: Any) -> Project:
@@ -123,10 +111,27 @@ def after(number: int) -> str:
     return iso(hour(number) + timedelta(hours=1))
 
 
+def _groups(visits: Collection[Visit], *keys: str) -> dict[tuple[Any, ...], list[Visit]]:
+    groups: dict[tuple[Any, ...], list[Visit]] = {}
+    for visit in visits:
+        groups.setdefault(tuple(hour(visit) if key == "hour" else getattr(visit, key) for key in keys), []).append(visit)
+    return groups
+
+
+def _measures(group: list[Visit]) -> dict[str, Any]:
+    return {
+        "views": len(group),
+        "spent": sum(visit.spent for visit in group),
+        "longest": max(visit.took for visit in group),
+        "mean_size": sum(visit.size for visit in group) / len(group),
+        "visitors": len({visit.visitor for visit in group}),
+    }
+
+
 def _tiles(visits: Sequence[Visit]) -> pa.Table:
     rows = []
-    for (moment, page, size), values in grouped(visits, "hour", "page", "size").items():
-        group = [visit for visit in visits if (hour(visit), visit.page, visit.size) == (moment, page, size)]
+    for (moment, page, size), group in _groups(visits, "hour", "page", "size").items():
+        values = _measures(group)
         sketch = update_theta_sketch(12)
         for visit in group:
             sketch.update(f".{visit.visitor}")

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from hourline.errors import UsageError
 from hourline.hours import HOUR, HourRange, parse_hour
 from hourline.past import forgotten
-from hourline.report_pages import anchor
+from hourline.report_pages import anchor, page_name, page_path, report_site
+from hourline.snapshot import MetricTables
 from serving_layer.basis import HourState, refuse_forgotten, refuse_weak
 from serving_layer.cell import cell_of, finished_values, refuse_without_rows
 from serving_layer.connection import Connection
@@ -31,7 +32,6 @@ from serving_layer.http.metric_query import (
 )
 from serving_layer.http.problems import NotFoundError
 from serving_layer.http.reports import report_address
-from serving_layer.quality import all_audits
 
 routes = APIRouter(prefix="/api/v1", tags=["metrics"])
 
@@ -198,28 +198,38 @@ async def cell(request: Request, answering: TheAnswering, metric: str, hour: str
             found = cell_of(connection, metric, moment, chosen)
             (state,) = states_in(connection, tables, HourRange(moment, moment + HOUR))
             _refuse(connection, [state], parameters.strict)
-            rows = found.of(f"{metric}_states")
+            # Once, since all of what follows asks for it.
+            connection.database.execute(f"CREATE TEMP TABLE _hour AS FROM {metric}_states WHERE {found.condition({})}")
             if state.state != "missing":
-                refuse_without_rows(connection, found, f"{metric}_states")
-                if not connection.database.execute(f"{rows} LIMIT 1").fetchone():
+                refuse_without_rows(connection, found, "_hour")
+                if not connection.database.execute("FROM _hour LIMIT 1").fetchone():
                     raise NotFoundError(f"no event of that hour counts for '{metric}'")
         except NotFoundError:
             raise
-        except UsageError as error:
+        except UsageError as error:  # all that is left to be wrong: there is no such hour, or row
             raise NotFoundError(str(error)) from None
-        audits = [audit for audit in all_audits(connection, moment, metric) if audit.outcome != "superseded"]
-        report = report_address(connection.project, audits[0].report) if audits else None
         return CellAnswer(
             metric=metric,
             hour=moment,
             state=state.state,
             dimensions=chosen,
-            measures=finished_values(connection, found, rows),
+            measures=finished_values(connection, found, found.of("_hour")),
             token=connection.token,
-            report=f"{report}#{anchor(moment)}" if report else None,
+            report=_report(connection, tables, moment),
         )
 
     return await answering.report(request, work, parameters.as_of)
+
+
+def _report(connection: Connection, tables: MetricTables, hour: datetime) -> str | None:
+    """The address of the page of the hour's newest audit."""
+    ((publication,),) = connection.database.execute(
+        "SELECT max(publication) FROM quality WHERE metric = ? AND hour = ? AND origin <> 'person'", [tables.metric.name, hour]
+    ).fetchall()
+    if publication is None:
+        return None
+    page = report_site(connection.project) / page_path(publication, page_name(tables.source.name, tables.metric.name))
+    return f"{report_address(connection.project, str(page))}#{anchor(hour)}" if page.is_file() else None
 
 
 def _refuse(connection: Connection, states: list[HourState], strict: bool) -> None:

@@ -4,6 +4,7 @@ import ipaddress
 import os
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +23,8 @@ from serving_layer.http.app import create_app
 
 _STOP_SECONDS = 1
 _START_SECONDS = 60
+_SWITCH_SECONDS = 0.0005
+"""So long one thread may keep Python from the others: a small answer takes it many times, and a large one beside it would keep it 5 ms each time."""
 
 
 class Server:
@@ -76,6 +79,7 @@ class Server:
         return self._thread.is_alive()
 
     def __enter__(self) -> Self:
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
         for _ in range(_START_SECONDS * 100):
             if self._server.started or not self._thread.is_alive():

@@ -67,7 +67,7 @@ class Snapshots:
         """
         changed = self._watched.changed()
         age = time.monotonic() - self._taken
-        if not changed and age < (_SETTLING_SECONDS if self._by_wall_time else _RENEWED_SECONDS):
+        if not changed and not self.failing and age < (_SETTLING_SECONDS if self._by_wall_time else _RENEWED_SECONDS):
             return None
         taken = time.monotonic()
         newest = self._open(None)
