@@ -225,7 +225,7 @@ def test_without_the_check_the_process_alone_contains_them(
     weakened: str, canary: Canary, connection: serving_layer.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{weakened}\nsys.exit(sandbox_process.main())"])
-    bare = Sandbox(Limits(seconds=120, memory=256 << 20, rows=10_000, bytes=1 << 20), workers=1)
+    bare = Sandbox(Limits(seconds=10, memory=256 << 20, rows=10_000, bytes=1 << 20), workers=1)
     try:
         harmless = 0
         for escape in [*REFUSED, *BOMBS[:12]]:
