@@ -48,13 +48,13 @@ REFUSED: dict[str, str] = {
     "COPY totals FROM '{file}'": "COPY",
     "ATTACH '{folder}/written.duckdb'": "ATTACH",
     "EXPORT DATABASE '{folder}/written'": "EXPORT",
-    "IMPORT DATABASE '{folder}'": "exactly one SELECT",
+    "IMPORT DATABASE '{folder}'": "file system operations are disabled",  # already the parser would read it
     "INSTALL httpfs": "exactly one SELECT",
     "LOAD '{folder}/x.duckdb_extension'": "LOAD",
     "SET memory_limit = '100GB'": "SET",
     "RESET lock_configuration": "exactly one SELECT",
-    "PRAGMA enable_logging": "exactly one SELECT",
-    "PRAGMA table_info('totals')": "exactly one SELECT|cannot be answered|PRAGMA|table function",
+    "PRAGMA enable_logging": "Pragma Function with name enable_logging does not exist",
+    "PRAGMA table_info('totals')": "no plain SELECT",
     "CALL enable_logging(storage := 'file', storage_path := '{folder}')": "CALL",
     "CREATE TABLE x AS FROM totals": "CREATE",
     "CREATE SECRET s (TYPE s3)": "exactly one SELECT",
@@ -123,7 +123,7 @@ REFUSED: dict[str, str] = {
     "SELECT ?": "a parameter",
     "FROM totals AT (VERSION => 3)": "AT, another version",
     "SELECT 'x'::evil": "type 'evil'",
-    "SELECT 'x'::my.schema.evil": "type 'evil'",
+    "SELECT 'x'::my.own.evil": "type 'evil'",
     "SELECT theta_union([x'00'])": "function 'theta_union'",
     # Letters that look like others
     "FROM rеad_text('{file}')": "table function",  # a Cyrillic е
@@ -171,11 +171,11 @@ BOMBS = [
 """What takes memory, stacks, or the line to the client."""
 
 ENDLESS = [
-    "SELECT count(*) FROM range(1000000000000) a, range(1000000000000) b",
+    "SELECT count(*) FROM range(1000000000000) a, range(1000000) b",
     "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT 1 - x FROM r) SELECT count(*) FROM r WHERE x > 2",
     "SELECT sum(list_sum(list_transform(range(a % 100), x -> sin(x + a)))) FROM range(1000000000) t(a)",
     "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE regexp_matches(a::VARCHAR || b::VARCHAR, '(x+x+)+y|(.*)*z')",
-    "SELECT count(*) FROM totals a, totals b, totals c, range(100000000000) WHERE a.n + b.n < 0",
+    "SELECT count(*) FROM range(1000000000000) a(i), totals b, totals c WHERE sin(i + b.n) > c.n",
     "SELECT max(levenshtein(repeat('ab', 20000), repeat('ba', 20000) || a::VARCHAR)) FROM range(100000) t(a)",
 ]
 """What would take for ever."""

@@ -46,7 +46,7 @@ class Sandbox:
         for worker in self._workers:
             self._idle.put(worker)
         try:
-            with duckdb.connect() as empty:
+            with duckdb.connect() as empty, suppress(TimedOutError):  # a machine that is busy; each query tries it out again
                 self.answer("SELECT 1", empty, [])
         except BaseException:
             self.close()
@@ -170,6 +170,7 @@ class _Worker:
             yield fork
         finally:
             fork.end()
+            fork.close()
 
     def close(self) -> None:
         """End it, and its fork with it."""
@@ -224,9 +225,12 @@ class _Fork:
             with suppress(OSError):
                 self._status = int(self._control.recv(16) or -signal.SIGKILL)
             self._status = -signal.SIGKILL if self._status is None else self._status
-            self.connection.close()
-            os.close(self._handle)
         return self._status
+
+    def close(self) -> None:
+        """Only when nobody will kill it any more: its handle's number may soon be another's."""
+        self.connection.close()
+        os.close(self._handle)
 
 
 @contextmanager
