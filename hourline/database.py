@@ -89,10 +89,10 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
 
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned), ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``: all rows, also beyond the snapshot's progress
-    - ``source_hours_<source>``: hour, events, late, clock, settled
+    - ``source_hours_<source>`` (a table): hour, events, late, clock, settled
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
-    - ``hours_<metric>_<declaration>``: see ``metric_hours_sql``; ``metric_hours``: all of these together
+    - ``hours_<metric>_<declaration>`` (a table): see ``metric_hours_sql``; ``metric_hours``: all of these together
     - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cut`` (absent, if there are none)
     """
     layout = Layout.of(project)
@@ -101,13 +101,13 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
     if snapshot.publication >= 0:
         statements.append(_attach_sql("coverage", layout.coverage, snapshot.publication))
         coverage += " UNION ALL BY NAME FROM _coverage"
-    # A table, since nearly every query reads it, and most of them several times.
+    # This, and the states of hours, are tables, since nearly every query reads them, and most of them several times.
     statements.append(f"CREATE TABLE hourline.coverage AS {coverage}")
     for source in project.sources.values():
         if known := snapshot.progress.get(source.name):
             statements += [
                 *_attached(f"progress_{source.name}", layout.progress(source), known.version),
-                f"CREATE VIEW hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}",
+                f"CREATE TABLE hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}",
                 f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}",
             ]
             for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
@@ -127,7 +127,7 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
             statements += _attached(f"final_{tables.name}", layout.final(tables.source, tables.metric), tables.final)
         statements += _staged_sql(layout, tables, snapshot)
         hours = metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence)
-        statements.append(f"CREATE VIEW hourline.hours_{tables.name} AS {hours}")
+        statements.append(f"CREATE TABLE hourline.hours_{tables.name} AS {hours}")
         parts.append(f"FROM hourline.hours_{tables.name}")
     statements.append(f"CREATE VIEW hourline.metric_hours AS {' UNION ALL '.join(f'({part})' for part in parts)}")
     return statements

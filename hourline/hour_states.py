@@ -61,11 +61,13 @@ def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
     source, metric = tables.source, tables.metric
     progress = f"hourline.progress_{source.name}"
     own = f"metric = '{metric.name}' AND declaration = '{tables.declaration}'"
+    unseen = f"""
+        SELECT arrival.hour AS hour, max(sequence) AS last
+        FROM {progress}, UNNEST(hours) AS arrivals(arrival) WHERE sequence < {tables.born} AND sequence <= {sequence} GROUP BY ALL"""
+    if tables.born <= 1:  # as old as its source: progress, which is long, has no such rows
+        unseen = "SELECT NULL::TIMESTAMPTZ AS hour, NULL::BIGINT AS last WHERE false"
     return f"""
-        WITH unseen AS (
-            SELECT arrival.hour AS hour, max(sequence) AS last
-            FROM {progress}, UNNEST(hours) AS arrivals(arrival) WHERE sequence < {tables.born} AND sequence <= {sequence} GROUP BY ALL
-        ), above AS (
+        WITH unseen AS ({unseen}), above AS (
             SELECT hour, max(sequence) AS last FROM hourline.provisional_{tables.name}
             WHERE sequence <= {sequence} AND sequence >= {tables.born} GROUP BY hour
         )

@@ -1,7 +1,7 @@
 """SQL functions that merge theta sketches, so that distinct counts of several hours or groups can be rolled up.
 
-- ``distinct_count(sketch)``: aggregate; how many distinct values the sketches hold together (bigint)
-- ``distinct_merge(sketch)``: aggregate; their union, a sketch again (blob)
+- ``distinct_count(sketch)``: aggregate; how many distinct values the sketches hold together (bigint); 0 where there are none, as count
+- ``distinct_merge(sketch)``: aggregate; their union, a sketch again (blob); null where there are none
 
 A union keeps the smallest hashes of all: whatever the order or grouping of the parts, the same values give the same sketch and the same number
 (Dasgupta, Lang, Rhodes and Thaler, "A Framework for Estimating Stream Expression Cardinalities", 2016).
@@ -19,7 +19,7 @@ def install_sketch_functions(connection: duckdb.DuckDBPyConnection) -> None:
     connection.create_function("theta_union", _union, [blobs], "BLOB")
     connection.create_function("theta_estimate", _estimate, ["BLOB"], "BIGINT")
     connection.execute("CREATE MACRO distinct_merge(sketch) AS theta_union(list(sketch))")
-    connection.execute("CREATE MACRO distinct_count(sketch) AS theta_estimate(theta_union(list(sketch)))")
+    connection.execute("CREATE MACRO distinct_count(sketch) AS coalesce(theta_estimate(theta_union(list(sketch))), 0)")
 
 
 def _union(sketches: list[bytes | None]) -> bytes:

@@ -28,9 +28,10 @@ def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot:
     Without ``functions``, for a DuckDB that lacks those of sketches.py: measures that need them are left out, and a comment says so.
     """
     statements: list[str] = []
+    computable = {tables.name: _computable(connection, tables, functions) for tables in snapshot.metrics}
     for tables in snapshot.served:
         name = tables.metric.name
-        metric, stored = _computable(connection, tables, functions)
+        metric, stored = computable[tables.name]
         if not functions and metric != tables.metric:
             absent = [name for name in tables.metric.measures if name not in metric.measures]
             statements.append(f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}")
@@ -52,7 +53,7 @@ def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot:
     statements.append("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
     statements.append(f"CREATE VIEW publications AS {_publications_sql(snapshot)}")
     for tables in snapshot.recomputed:
-        metric, stored = _computable(connection, tables, functions)
+        metric, stored = computable[tables.name]
         if metric.measures and f"{metric.name}_staged" not in snapshot.lost:
             statements.append(f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}")
     return statements

@@ -1,0 +1,257 @@
+"""A project with a long past, for benchmarks of reading: written by the product's own commits, without Kafka and Spark.
+
+Of each past hour there is one micro-batch and one publication; of the hour under way, a micro-batch a second. Some bring late events. Upkeep and
+maintenance run as often as they do in a project that lives: every 200 micro-batches, and once a day.
+"""
+
+import multiprocessing
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from datasketches import update_theta_sketch
+
+from batch_layer.drift import HourDrift
+from batch_layer.maintain import Maintenance
+from batch_layer.publish import Publication, Staged
+from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline.tiling import Tiling
+from speed_layer.ledger import open_ledger
+from speed_layer.upkeep import MICRO_BATCHES, keep_up
+
+FIRST = datetime(2023, 3, 1, tzinfo=UTC)
+SHOPS = [f"shop {number:02}" for number in range(20)]
+ORDERS = 40
+"""In each shop and hour."""
+LATE_HOURS = 5
+"""So old are late events."""
+
+SOURCE = Source(
+    name="sales",
+    topic="sales",
+    fields={"shop": Field(type="string"), "amount": Field(type="int"), "customer": Field(type="long")},
+    event_time=EventTime(expression="at"),
+)
+METRICS = {
+    "turnover": {"orders": "count", "takings": "sum(amount)", "dearest": "max(amount)", "usual": "mean(amount)"},
+    "returns": {"returned": "sum(returned)"},
+    "visits": {"customers": "distinct(customer)"},
+}
+STATES = {
+    "turnover": {"orders": pa.int64(), "takings": pa.int64(), "dearest": pa.int32(), "usual__n": pa.int64(), "usual__total": pa.int64()},
+    "returns": {"returned": pa.int64()},
+    "visits": {"customers": pa.binary()},
+}
+
+
+def _tiling(name: str) -> Tiling:
+    measures = {measure: Measure.parse(text) for measure, text in METRICS[name].items()}
+    metric = Metric(name=name, source="sales", dimensions={"shop": "shop"}, measures=measures)
+    return Tiling(SOURCE, metric, dict.fromkeys(STATES[name], ""), pa.schema({"hour": TIMESTAMP, "shop": pa.string(), **STATES[name]}))
+
+
+TILINGS = [_tiling(name) for name in METRICS]
+
+
+@dataclass
+class Sums:
+    """The states of one shop and hour."""
+
+    orders: int = 0
+    takings: int = 0
+    dearest: int = 0
+    returned: int = 0
+    customers: set[int] = field(default_factory=set)
+
+    def add(self, other: "Sums") -> None:
+        self.orders += other.orders
+        self.takings += other.takings
+        self.dearest = max(self.dearest, other.dearest)
+        self.returned += other.returned
+        self.customers |= other.customers
+
+    def states(self, metric: str) -> list[Any]:
+        match metric:
+            case "turnover":
+                return [self.orders, self.takings, self.dearest, self.orders, self.takings]
+            case "returns":
+                return [self.returned]
+            case _:
+                return [_sketch(self.customers)]
+
+
+Tiles = dict[int, list[Sums]]
+"""By hour (its number since FIRST), of each shop."""
+
+
+class History:
+    """The project in ``folder`` while it is written; ``truth`` is what its answers must be."""
+
+    def __init__(self, folder: Path) -> None:
+        metrics = {tiling.metric.name: tiling.metric for tiling in TILINGS}
+        self.project = Project(folder, Settings(), {"sales": SOURCE}, metrics)
+        fields = pa.schema({"shop": pa.string(), "amount": pa.int32(), "customer": pa.int64()})
+        self.ledger = open_ledger(Layout.of(self.project), SOURCE, fields, TILINGS, "topic-id")
+        self.sequence = self.ledger.first_sequence
+        self.truth: Tiles = {}
+        self._open_hours: set[int] = set()
+        """What no publication has counted yet."""
+        self._random = random.Random(1)  # noqa: S311 (the same numbers each time)
+
+    def imported(self, hours: int) -> None:
+        """The next ``hours`` as an import and its backfill bring them: a micro-batch for each day, a publication for each week."""
+        first = self.next_hour
+        for number in range(first, first + hours, 24):
+            self.micro_batch(range(number, min(number + 24, first + hours)), ORDERS)
+            if (number - first) % 168 == 144:
+                self.publish()
+        self.publish()
+
+    def past(self, hours: int) -> None:
+        """The next ``hours`` as they come: a micro-batch (late events in every tenth), and a publication when the hour is over."""
+        for number in range(self.next_hour, self.next_hour + hours):
+            self.micro_batch([number], ORDERS, late=number % 10 == 0)
+            self.publish()
+            if number % 24 == 0:
+                self.maintain()
+
+    def maintain(self) -> None:
+        """What runs once a day."""
+        list(Maintenance(self.project, clock=lambda: hour(self.next_hour)).run())
+
+    @property
+    def next_hour(self) -> int:
+        """The number of the hour that has no events yet."""
+        return max(self.truth, default=-1) + 1
+
+    def micro_batch(self, numbers: Sequence[int], orders: int = 1, late: bool = False) -> None:
+        """``orders`` in each shop in each of these hours; and, if ``late``, one in an hour that has been published."""
+        tiles = {number: [self._sums(orders) for _ in SHOPS] for number in numbers}
+        number = max(numbers)
+        if late and number >= LATE_HOURS:
+            tiles[number - LATE_HOURS] = [self._sums(1) if shop % 7 == 0 else Sums() for shop in range(len(SHOPS))]
+        ledger, counts = self.ledger, {at: sum(sums.orders for sums in shops) for at, shops in tiles.items()}
+        events = sum(counts.values())
+        address = {"topic_id": "topic-id", "topic": "sales", "partition": 0, "duplicate": False, "event_time": hour(number), "hour": hour(number)}
+        rows: list[dict[str, Any]] = [
+            {**address, "offset": self.sequence * 100_000 + at, "shop": SHOPS[at % 20], "amount": 1, "customer": at} for at in range(events)
+        ]
+        ledger.append(ledger.events, ledger.events_schema, pa.Table.from_pylist(rows, _but_sequence(ledger.events_schema)), self.sequence)
+        for tiling in TILINGS:
+            ledger.append(ledger.provisional[tiling.name], ledger.provisional_schemas[tiling.name], table(tiling, tiles), self.sequence)
+        row = {
+            "topic_id": "topic-id",
+            "topic": "sales",
+            "offsets": [{"partition": 0, "first": self.sequence * 100_000, "last": self.sequence * 100_000 + events - 1}],
+            "records": events,
+            "accepted": events,
+            "rejected": 0,
+            "duplicates": 0,
+            "tombstones": 0,
+            "hours": [{"hour": hour(at), "events": count, "late": count if at not in numbers else 0} for at, count in counts.items()],
+            "metrics": ledger.metrics_row(),
+            "clock": hour(max(number, *self.truth, 0)),
+            "started": hour(number),
+            "finished": hour(number),
+        }
+        ledger.append(ledger.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], _but_sequence(PROGRESS_SCHEMA)), self.sequence)
+        for at, shops in tiles.items():
+            for known, more in zip(self.truth.setdefault(at, [Sums() for _ in SHOPS]), shops, strict=True):
+                known.add(more)
+        self._open_hours |= tiles.keys()
+        self.sequence += 1
+        if self.sequence % MICRO_BATCHES == 0:
+            keep_up(self.project, self.ledger)
+
+    def publish(self) -> None:
+        """Every hour that has changed, with an audit's findings and the drift."""
+        chosen = {number: self.truth[number] for number in sorted(self._open_hours)}
+        hours = [hour(number) for number in chosen]
+        publication = Publication(self.project, TILINGS)
+        staged: list[Staged] = []
+        found = []
+        for tiling in TILINGS:
+            drift = [HourDrift(at, measure, 1.0, 1.0, 1.0) for at in hours for measure in tiling.metric.measures]
+            rows = publication.stage(tiling, table(tiling, chosen), hours, self.sequence - 1)
+            staged.append(Staged(tiling, rows.rows, hours, rows.cut, rows.version, rows.columns, drift))
+            of = {"audited": hours[-1], "source": "sales", "metric": tiling.metric.name, "severity": "fail", "success": True}
+            found += [{**of, "hour": at, "expectation": f"expectation {which}"} for at in hours for which in range(4)]
+        publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), hours[-1])
+        self._open_hours.clear()
+
+    def all_rows(self, metric: str) -> pa.Table:
+        """What plain files of the same results hold: hour, shop, the states, sorted."""
+        (tiling,) = [tiling for tiling in TILINGS if tiling.metric.name == metric]
+        return table(tiling, dict(sorted(self.truth.items())))
+
+    def _sums(self, orders: int) -> Sums:
+        amounts = [self._random.randrange(1, 1000) for _ in range(orders)]
+        customers = {self._random.randrange(5000) for _ in range(orders)}
+        return Sums(orders, sum(amounts), max(amounts), self._random.randrange(5), customers)
+
+
+def written(folder: Path, imported: int, hourly: int, seconds: int) -> History:
+    """A project with so many hours that were imported, then so many that came one by one, and of the last one so many seconds."""
+    history = History(folder)
+    if imported:
+        history.imported(imported)
+        history.maintain()
+    history.past(hourly)
+    now = history.next_hour
+    for second in range(seconds):
+        history.micro_batch([now], late=second % 60 == 0)
+    return history
+
+
+@contextmanager
+def committing(folder: Path, now: int) -> Iterator[None]:
+    """Within the block, another process commits a micro-batch each second, in the hour ``now``."""
+    spawn = multiprocessing.get_context("spawn")
+    begun, stop = spawn.Event(), spawn.Event()
+    process = spawn.Process(target=_commit, args=(folder, now, begun, stop))
+    process.start()
+    try:
+        while not begun.wait(1):
+            assert process.is_alive(), "the writer has not begun"
+        yield
+        assert process.is_alive(), "the writer has ended too early"
+    finally:
+        stop.set()
+        process.join()
+
+
+def _commit(folder: Path, now: int, begun: Event, stop: Event) -> None:
+    history = History(folder)
+    while not stop.wait(1):
+        history.micro_batch([now])
+        begun.set()
+
+
+def hour(number: int) -> datetime:
+    return FIRST + timedelta(hours=number)
+
+
+def table(tiling: Tiling, tiles: Tiles) -> pa.Table:
+    """The metric's rows of ``tiles``, for the shops that have any."""
+    name = tiling.metric.name
+    there = [(hour(at), shop, sums) for at, shops in tiles.items() for shop, sums in zip(SHOPS, shops, strict=True) if sums.orders]
+    columns = zip(*([at, shop, *sums.states(name)] for at, shop, sums in there), strict=True)
+    return pa.table([pa.array(values, kind) for values, kind in zip(columns, tiling.schema.types, strict=True)], tiling.schema)
+
+
+def _but_sequence(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([column for column in schema if column.name != "sequence"])
+
+
+def _sketch(values: set[int]) -> bytes:
+    sketch = update_theta_sketch(12)
+    for value in values:
+        sketch.update(value)
+    return bytes(sketch.compact().serialize())
