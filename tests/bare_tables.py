@@ -97,7 +97,16 @@ class BareTables:
         drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
         computed = [(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table()) for tiling in tilings]
         staged = [replace(publication.stage(tiling, rows, chosen, cut), drift=drift, blocked=marks) for tiling, rows in computed]
-        audit = {"audited": BASE, "source": "clicks", "severity": "fail"}
+        audit = {
+            "audited": BASE,
+            "source": "clicks",
+            "severity": "fail",
+            "cut": cut,
+            "expectation": "rows_match",
+            "about": "",
+            "origin": "declaration",
+            "found": "",
+        }
         found = [{**audit, "metric": name, "hour": moment, "success": moment not in marks} for name in metrics for moment in chosen]
         found.append({**audit, "source": "others", "metric": None, "hour": chosen[0], "success": False})
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE, cost)

@@ -1,6 +1,7 @@
 """``serve``: the results over HTTP. Needs neither Spark nor Java."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ def serve(
     declared = load(project, workspace)
     if port is not None:
         settings = declared.settings.model_copy(update={"serve": declared.settings.serve.model_copy(update={"port": port})})
-        declared = type(declared)(declared.root, settings, declared.sources, declared.metrics, declared.documents)
+        declared = replace(declared, settings=settings)
     from serving_layer.http.server import Server
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)

@@ -1,7 +1,7 @@
 """Limits, so that a slow client or a greedy one leaves the others what is theirs."""
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serving_layer.http.access import Client
-from serving_layer.http.problems import RETRY_SECONDS, TooManyError, problem
+from serving_layer.http.problems import RETRY_SECONDS, TooManyError, log, problem
 
 BODY_BYTES = 65_536
 """At most so many in the body of a request."""
@@ -24,7 +24,7 @@ _STALLED_SECONDS = 30.0
 
 
 class Turns:
-    """Who may compute: ``in_all`` at once, ``per_client`` of one client. Those who wait go by client, one of each in turn.
+    """Who may compute: ``in_all`` at once, ``per_client`` of one client. Clients take turns, however many questions each has.
 
     Used from one event loop, which is why it needs no lock.
     """
@@ -33,7 +33,10 @@ class Turns:
         self._in_all = in_all
         self._per_client = per_client
         self._running: Counter[str] = Counter()
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._began: dict[str, int] = {}
+        """When the last turn of each client that is here began, counted in turns."""
+        self._turns = 0
 
     @asynccontextmanager
     async def turn(self, client: str, seconds: float) -> AsyncIterator[None]:
@@ -47,8 +50,8 @@ class Turns:
         except BaseException as error:
             if mine.done() and not mine.cancelled():
                 self._end(client)
-            elif client in self._waiting:
-                self._forget(client, mine)
+            else:
+                self._give_up(client, mine)
             if isinstance(error, TimeoutError):
                 raise TooManyError(f"the query has waited its turn for {seconds:g} s, behind others; try again later, or ask for less") from None
             raise
@@ -58,31 +61,38 @@ class Turns:
             self._end(client)
 
     def _call(self) -> None:
-        """Whose turn it is."""
-        for client in list(self._waiting):
-            while self._waiting.get(client) and self._running.total() < self._in_all and self._running[client] < self._per_client:
-                waiting = self._waiting[client]
-                first = waiting.popleft()
-                self._waiting.move_to_end(client)
-                if not waiting:
-                    del self._waiting[client]
-                if not first.done():
-                    self._running[client] += 1
-                    first.set_result(None)
-                    break  # the next one is another client's
+        """Whose turn it is: of the clients that may have one more, the one whose last turn began the longest ago."""
+        while self._running.total() < self._in_all:
+            free = [client for client in self._waiting if self._running[client] < self._per_client]
+            if not free:
+                return
+            client = min(free, key=lambda client: self._began.get(client, 0))
+            first = self._waiting[client].popleft()
+            if not self._waiting[client]:
+                del self._waiting[client]
+            if not first.done():
+                self._turns += 1
+                self._began[client] = self._turns
+                self._running[client] += 1
+                first.set_result(None)
 
     def _end(self, client: str) -> None:
         self._running[client] -= 1
-        if not self._running[client]:
-            del self._running[client]
         self._call()
+        self._forget(client)
 
-    def _forget(self, client: str, mine: asyncio.Future[None]) -> None:
-        waiting = self._waiting[client]
-        if mine in waiting:
-            waiting.remove(mine)
-        if not waiting:
-            del self._waiting[client]
+    def _give_up(self, client: str, mine: asyncio.Future[None]) -> None:
+        if mine in self._waiting.get(client, ()):
+            self._waiting[client].remove(mine)
+            if not self._waiting[client]:
+                del self._waiting[client]
+            self._forget(client)
+
+    def _forget(self, client: str) -> None:
+        """One that is not here any more."""
+        if not self._running[client] and client not in self._waiting:
+            self._running.pop(client, None)
+            self._began.pop(client, None)
 
 
 class Limited:
@@ -110,6 +120,8 @@ class Limited:
         self._open[client.name] += 1
         try:
             await self.app(scope, _bounded(receive), _patient(send))
+        except TimeoutError:  # from _patient; the server closes the connection of an answer that does not come to its end
+            log.warning("client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS)
         finally:
             self._open[client.name] -= 1
             if not self._open[client.name]:

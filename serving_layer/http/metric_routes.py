@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from hourline.errors import UsageError
 from hourline.hours import HOUR, HourRange, parse_hour
 from hourline.past import forgotten
-from hourline.report_pages import anchor
+from hourline.report_pages import anchor, page_name, page_path, report_site
+from hourline.snapshot import MetricTables
 from serving_layer.basis import HourState, refuse_forgotten, refuse_weak
 from serving_layer.cell import cell_of, finished_values, refuse_without_rows
 from serving_layer.connection import Connection
@@ -31,7 +32,6 @@ from serving_layer.http.metric_query import (
 )
 from serving_layer.http.problems import NotFoundError
 from serving_layer.http.reports import report_address
-from serving_layer.quality import all_audits
 
 routes = APIRouter(prefix="/api/v1", tags=["metrics"])
 
@@ -122,7 +122,7 @@ class MetricParameters(BaseModel):
     order: str = Field(
         "", description="Columns with commas between, a `-` before one to have the largest first. By hour and dimensions, if left out."
     )
-    limit: int = Field(DEFAULT_ROWS, ge=1, description="So many rows on a page.")
+    limit: int | None = Field(None, ge=1, description="So many rows on a page; 1,000, if left out.")
     page: int = Field(1, ge=1, le=2**31, description="From 1. Follow `next`, and all pages show the same snapshot.")
     strict: bool = Field(False, description="Refuse an answer that rests on hours that are missing, stale or blocked.")
     as_of: str | None = Field(None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).")
@@ -156,8 +156,9 @@ async def project(request: Request, answering: TheAnswering) -> Response:
 )
 async def metric_rows(request: Request, answering: TheAnswering, metric: str, parameters: Annotated[MetricParameters, Query()]) -> Response:
     """Rows of a metric, filtered, rolled up by merging states, sorted and paged. CSV and Arrow have token, states and next page in their headers."""
-    if parameters.limit > answering.settings.rows:
-        raise UsageError(f"got limit {parameters.limit:,}, allowed are {answering.settings.rows:,} rows on a page (serve.rows)")
+    limit = min(DEFAULT_ROWS, answering.settings.rows) if parameters.limit is None else parameters.limit
+    if limit > answering.settings.rows:
+        raise UsageError(f"got limit {limit:,}, allowed are {answering.settings.rows:,} rows on a page (serve.rows)")
     question = MetricQuestion(
         hours=parse_hours(parameters.start, parameters.to),
         grain=parameters.grain,
@@ -165,7 +166,7 @@ async def metric_rows(request: Request, answering: TheAnswering, metric: str, pa
         measures=parameters.measure,
         where=parse_where(parameters.where),
         order=parameters.order,
-        limit=parameters.limit,
+        limit=limit,
         page=parameters.page,
     )
     form = format_of(request.headers.get("accept", ""), parameters.format)
@@ -197,28 +198,38 @@ async def cell(request: Request, answering: TheAnswering, metric: str, hour: str
             found = cell_of(connection, metric, moment, chosen)
             (state,) = states_in(connection, tables, HourRange(moment, moment + HOUR))
             _refuse(connection, [state], parameters.strict)
-            rows = found.of(f"{metric}_states")
+            # Once, since all of what follows asks for it.
+            connection.database.execute(f"CREATE TEMP TABLE _hour AS FROM {metric}_states WHERE {found.condition({})}")
             if state.state != "missing":
-                refuse_without_rows(connection, found, f"{metric}_states")
-                if not connection.database.execute(f"{rows} LIMIT 1").fetchone():
+                refuse_without_rows(connection, found, "_hour")
+                if not connection.database.execute("FROM _hour LIMIT 1").fetchone():
                     raise NotFoundError(f"no event of that hour counts for '{metric}'")
         except NotFoundError:
             raise
-        except UsageError as error:
+        except UsageError as error:  # all that is left to be wrong: there is no such hour, or row
             raise NotFoundError(str(error)) from None
-        audits = [audit for audit in all_audits(connection, moment, metric) if audit.outcome != "superseded"]
-        report = report_address(connection.project, audits[0].report) if audits else None
         return CellAnswer(
             metric=metric,
             hour=moment,
             state=state.state,
             dimensions=chosen,
-            measures=finished_values(connection, found, rows),
+            measures=finished_values(connection, found, found.of("_hour")),
             token=connection.token,
-            report=f"{report}#{anchor(moment)}" if report else None,
+            report=_report(connection, tables, moment),
         )
 
     return await answering.report(request, work, parameters.as_of)
+
+
+def _report(connection: Connection, tables: MetricTables, hour: datetime) -> str | None:
+    """The address of the page of the hour's newest audit."""
+    ((publication,),) = connection.database.execute(
+        "SELECT max(publication) FROM quality WHERE metric = ? AND hour = ? AND origin <> 'person'", [tables.metric.name, hour]
+    ).fetchall()
+    if publication is None:
+        return None
+    page = report_site(connection.project) / page_path(publication, page_name(tables.source.name, tables.metric.name))
+    return f"{report_address(connection.project, str(page))}#{anchor(hour)}" if page.is_file() else None
 
 
 def _refuse(connection: Connection, states: list[HourState], strict: bool) -> None:

@@ -116,5 +116,5 @@ def _parameters(request: Request) -> list[str]:
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
-    # Starlette hands the error on to the server, which logs it with its stack trace.
-    return problem(500, "that is a fault of Hourline's, not yours; the server's log has more of it")
+    # Starlette hands the error on to the server, which logs it with its stack trace, and closes the connection.
+    return problem(500, "that is a fault of Hourline's, not yours; the server's log has more of it", {"Connection": "close"})

@@ -4,6 +4,7 @@ import ipaddress
 import os
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 import uvicorn
+from starlette.routing import BaseRoute
 
 from hourline.declarations import Project
 from hourline.declarations.serving import LOOPBACK
@@ -21,6 +23,8 @@ from serving_layer.http.app import create_app
 
 _STOP_SECONDS = 1
 _START_SECONDS = 60
+_SWITCH_SECONDS = 0.0005
+"""So long one thread may keep Python from the others: a small answer takes it many times, and a large one beside it would keep it 5 ms each time."""
 
 
 class Server:
@@ -65,11 +69,17 @@ class Server:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     @property
+    def routes(self) -> list[BaseRoute]:
+        """What it answers."""
+        return self._app.routes
+
+    @property
     def running(self) -> bool:
         """Whether it answers; it may have ended by itself."""
         return self._thread.is_alive()
 
     def __enter__(self) -> Self:
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
         for _ in range(_START_SECONDS * 100):
             if self._server.started or not self._thread.is_alive():
@@ -78,12 +88,16 @@ class Server:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with suppress(RuntimeError):  # the loop is closed: it ended by itself
+        self.stop()
+        self._socket.close()
+
+    def stop(self) -> None:
+        """End the streams, stop what is being computed, and wait until nothing runs any more; about a second at most."""
+        with suppress(RuntimeError):  # the loop is closed: it has ended already
             # First the streams, for whose end the server would wait.
             self._app.state.loop.call_soon_threadsafe(self._app.state.answering.close)
         self._server.should_exit = True
         self._thread.join()
-        self._socket.close()
 
 
 def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:

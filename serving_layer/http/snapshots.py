@@ -7,13 +7,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-import duckdb
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
-from hourline.answer_token import AnswerToken
 from hourline.declarations import Project
-from hourline.errors import HourlineError, UsageError
 from hourline.hours import Clock, wall_clock
 from hourline.layout import Layout
 from hourline.past import token_of
@@ -125,19 +121,19 @@ class Renewing(threading.Thread):
         super().__init__(name="renewing", daemon=True)
         self._snapshots = snapshots
         self._on_step = on_step
-        self._stop = threading.Event()
+        self._ended = threading.Event()
 
     def run(self) -> None:
         """Look every third of a second, but at most half of the time."""
         pause = _POLL_SECONDS
-        while not self._stop.wait(pause):
+        while not self._ended.wait(pause):
             begun = time.monotonic()
             try:
                 step = self._snapshots.renew()
                 self._snapshots.failing = False
                 if step:
                     self._on_step(step)
-            except (HourlineError, DeltaError, duckdb.Error, OSError) as error:
+            except Exception as error:  # whatever it is, later it may be mended, and until then there are answers
                 if not self._snapshots.failing:
                     log.error("the tables cannot be read, answers are those of %s: %s", self._snapshots.token, error)
                 self._snapshots.failing = True
@@ -145,7 +141,7 @@ class Renewing(threading.Thread):
 
     def stop(self) -> None:
         """End after what is under way."""
-        self._stop.set()
+        self._ended.set()
         self.join()
 
 
@@ -179,12 +175,3 @@ def _keep_hours(connection: Connection) -> None:
         database.execute(f"CREATE TABLE hourline._kept AS FROM hourline.{view}")
         database.execute(f"DROP VIEW hourline.{view}")
         database.execute(f"ALTER TABLE hourline._kept RENAME TO {view}")
-
-
-def is_token(text: str) -> bool:
-    """Whether it names one snapshot for good, as a time does not."""
-    try:
-        AnswerToken.parse(text)
-    except UsageError:
-        return False
-    return True
