@@ -335,6 +335,7 @@ def test_before_the_first_event_it_says_so_and_then_shows_it(browser: Browser, t
 
 
 def test_its_files_come_with_a_strict_policy_and_the_charts_library_is_kept_for_ever(context: BrowserContext, server: Server) -> None:
+    opened(context, server)
     html = context.request.get(server.url)
     assert "script-src 'self';" in html.headers["content-security-policy"]
     assert "https:" not in html.text()
