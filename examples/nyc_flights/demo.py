@@ -24,11 +24,13 @@ Nothing is left running; the tables and reports stay, and reading them needs no 
   . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
   hourline query "SELECT carrier, sum(flights) AS flights, max(worst_delay) AS worst FROM departures GROUP BY carrier ORDER BY flights DESC"
   hourline status
+  hourline serve   # all of it as a page in your browser, and over HTTP; it says where
 The audit's reports: {reports}
 Airflow's UI, with the runs of this demo: hourline airflow up   # says where, and the password; hourline airflow down"""
 _NEXT_UP = """\
 Kafka, the speed layer and Airflow are up (see above where its UI is; the audit's reports: {reports}):
   . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
+  hourline serve                                              # all of it as a page in your browser, live; it says where
   hourline status
   hourline replay {workspace}/demo/1.jsonl --source flights   # the same reports again: counted twice, revised ...
   hourline recompute                                          # ... until this counts each once

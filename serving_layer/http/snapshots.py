@@ -110,7 +110,6 @@ class Snapshots:
         connection = Connection(self.project, self._clock, as_of=as_of)
         # Half of the cores for one query: a large one leaves the others some.
         connection.database.execute(f"SET threads = {max(1, (os.cpu_count() or 2) // 2)}")
-        _keep_hours(connection)
         return connection
 
 
@@ -165,13 +164,3 @@ class _Watched:
         versions = [None if table is None else table.version() for table in self._tables.values()]
         before, self._seen = self._seen, versions
         return versions != before
-
-
-def _keep_hours(connection: Connection) -> None:
-    """The state of each hour as a table in place of the view: every request asks for it, and it is the same for all of one snapshot."""
-    database, snapshot = connection.database, connection.snapshot
-    views = [f"source_hours_{source}" for source in snapshot.progress] + [f"hours_{tables.name}" for tables in snapshot.metrics]
-    for view in views:
-        database.execute(f"CREATE TABLE hourline._kept AS FROM hourline.{view}")
-        database.execute(f"DROP VIEW hourline.{view}")
-        database.execute(f"ALTER TABLE hourline._kept RENAME TO {view}")
