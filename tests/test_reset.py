@@ -188,10 +188,10 @@ def test_a_reader_whom_a_metric_reset_overtakes_begins_again(finished_project: S
     prune(DeltaTable(provisional), coverage.filter(pc.equal(coverage["metric"], "flow")), publication)  # no answer can do without the coverage now
     resets = iter([MetricReset(project.project, project.project.metrics["flow"])])
 
-    def overtaken(read: Any) -> Any:
+    def overtaken(*read: Any) -> Any:
         for planned in resets:
             planned.apply(NOW)
-        return open_coverage(read)
+        return open_coverage(*read)
 
     monkeypatch.setattr(snapshot, "open_coverage", overtaken)
     assert set(check_but_missing(project)) == {"flow"}
@@ -322,7 +322,7 @@ def numbers(project: StackProject) -> dict[str, Any]:
     with serving_layer.connect(project.project) as connection:
         hours = connection.sql("FROM hours ORDER BY ALL").fetchall()
         rows = connection.sql("FROM fragile ORDER BY ALL").fetchall()
-    return {**status(project).model_dump(exclude={"sequence", "lag"}), "hours": hours, "rows": rows}
+    return {**status(project).model_dump(exclude={"sequence", "lag", "finished"}), "hours": hours, "rows": rows}
 
 
 def command(project: StackProject, *arguments: str) -> str:
