@@ -9,6 +9,7 @@
     <tables>/coverage                            which version of final counts, the cut of each covered hour, and which hours are blocked
     <tables>/drift                               by how much each recomputed hour changed, and why
     <tables>/quality                             what the audit of each recomputed hour found, expectation by expectation
+    <tables>/checksums                           of the data files of all tables, as `hourline verify` saw them first
 
 ``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers, hence other tables.
 All timestamps are microseconds in UTC; every column is nullable, since writers differ in what they take for NOT NULL.
@@ -122,6 +123,15 @@ QUALITY_SCHEMA = pa.schema(
     }
 )
 
+CHECKSUMS_SCHEMA = pa.schema(
+    {
+        "table": pa.string(),  # its path below the root
+        "file": pa.string(),  # its path below the table
+        "checksum": pa.string(),  # BLAKE2b of 128 bits, hexadecimal
+        "seen": TIMESTAMP,
+    }
+)
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -172,6 +182,10 @@ class Layout:
     @property
     def quality(self) -> str:
         return f"{self.root}/quality"
+
+    @property
+    def checksums(self) -> str:
+        return f"{self.root}/checksums"
 
 
 def sql_timestamp(moment: datetime) -> str:

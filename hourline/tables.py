@@ -4,6 +4,7 @@ delta-rs commits, in this process; a handle knows the version it stands on, and 
 committed since. That is what fences a writer that lost its lease without knowing it.
 """
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -50,6 +51,8 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 """No versions of other tables."""
 
 _BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
+
+_PIECE = 1024 * 1024
 
 _TRIED = 50
 """So many of its last versions are tried, where a damaged table is to be read as it was before."""
@@ -264,9 +267,28 @@ def damage_of(table: DeltaTable, decoding: bool = True) -> str | None:
     Without ``decoding``, they are only looked for, and their sizes compared.
     """
     for path, wrong in chain(_wrong_files(table), _undecodable_files(table) if decoding else ()):
-        uri = table.table_uri.rstrip("/")
-        return f"the table at {uri} is damaged: its file {path} {wrong}; {_remedy(name_of(table))}"
+        return damaged(table, path, wrong)
     return None
+
+
+def damaged(table: DeltaTable, path: str, wrong: str) -> str:
+    """The sentence about a damaged data file, and what mends it."""
+    return f"the table at {table.table_uri.rstrip('/')} is damaged: its file {path} {wrong}; {_remedy(name_of(table))}"
+
+
+def data_files(table: DeltaTable) -> list[str]:
+    """The paths, below the table, of the data files of the version that ``table`` stands on."""
+    paths: list[str] = pa.table(table.get_add_actions())["path"].to_pylist()
+    return paths
+
+
+def checksum(table: DeltaTable, path: str) -> str:
+    """BLAKE2b of 128 bits of a data file, as hexadecimal digits. Raises OSError when it cannot be read."""
+    digest = hashlib.blake2b(digest_size=16)
+    with _files(table).open_input_stream(path) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
@@ -330,15 +352,19 @@ def _wrong_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
             yield path, f"has {file.size:,} bytes instead of {size:,}"
 
 
+def undecodable(table: DeltaTable, path: str) -> str | None:
+    """What is wrong with a data file that cannot be decoded; None: it can."""
+    try:
+        with _files(table).open_input_file(path) as file:
+            for _ in pq.ParquetFile(file).iter_batches():
+                pass
+    except (OSError, pa.ArrowInvalid) as error:
+        return f"cannot be decoded ({_first_line(error)})"
+    return None
+
+
 def _undecodable_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
-    files = _files(table)
-    for path in pa.table(table.get_add_actions())["path"].to_pylist():
-        try:
-            with files.open_input_file(path) as file:
-                for _ in pq.ParquetFile(file).iter_batches():
-                    pass
-        except (OSError, pa.ArrowInvalid) as error:
-            yield path, f"cannot be decoded ({_first_line(error)})"
+    return ((path, wrong) for path in data_files(table) if (wrong := undecodable(table, path)))
 
 
 def _remedy(name: str) -> str:

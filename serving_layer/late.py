@@ -51,7 +51,7 @@ def late_hours(connection: Connection, hour: datetime | None = None) -> list[Lat
     )
     found = [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
     moved = _moved_before(connection)
-    for metric, of_metric in _moving_now(connection).items():
+    for metric, of_metric in _moving_now(connection, [row["hour"] for row in found]).items():
         for measure, move in of_metric.items():
             earlier = moved[metric].get(measure, Move(amount=0, cells=0))
             amount = None if move.amount is None or earlier.amount is None else earlier.amount + move.amount
@@ -89,13 +89,17 @@ def _moved_before(connection: Connection) -> defaultdict[tuple[str, datetime], d
     return moved
 
 
-def _moving_now(connection: Connection) -> Moved:
-    """By late events that wait for a recompute: the merged answer with them, against the one without."""
+def _moving_now(connection: Connection, hours: list[datetime]) -> Moved:
+    """By late events of ``hours`` that wait for a recompute: the merged answer with them, against the one without."""
     moving: defaultdict[tuple[str, datetime], dict[str, Move]] = defaultdict(dict)
+    if not hours:
+        return moving
     database = connection.database
+    among = ", ".join(f"TIMESTAMPTZ '{hour.isoformat()}'" for hour in sorted(set(hours)))
     for tables in connection.snapshot.served:
         stored = stored_types(database, tables)
         counted = counted_states_sql(tables, stored, connection.snapshot.progress[tables.source.name].sequence)
+        counted = f"FROM ({counted}) WHERE hour IN ({among})"
         late = of_late_events(counted, tables)
         database.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN ({late}) USING (hour)")
         before = make_stage(database, "settled", tables.metric, stored, without_late_events("FROM _counted", tables))

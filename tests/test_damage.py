@@ -1,10 +1,12 @@
 """Every kind of damage to every kind of table is found and named, or changes no answer; a reader never takes a damaged table for a healthy one."""
 
+import re
 import shutil
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from bare_tables import BASE, METRICS, SOURCE, BareTables, expected
 from stack_project import write_project
 
 import serving_layer
+from batch_layer.verify import Verification, Verified
 from hourline.cli import run
 from hourline.declarations import declaration_hash
 from hourline.errors import TableError, UsageError
@@ -242,6 +245,49 @@ def test_a_damaged_data_file_is_found_and_named(damage: str, name: str, tables: 
     harm(file)
     with pytest.raises(TableError, match=f"{name} is damaged: its file {file.name} .*{said}"):
         answers(tables)
+
+
+def verified(tables: BareTables) -> Verified:
+    return Verification(tables.project, lambda: BASE).run(lambda total: lambda done: None)
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("damage", [*FILE_DAMAGE, "one bit"])
+def test_verifying_names_every_damaged_file_also_one_that_still_decodes(damage: str, name: str, tables: BareTables) -> None:
+    files = sum(len(set(read_files(tables, table))) for table in take_snapshot(tables.project).versions)
+    assert verified(tables) == Verified(files, files, [])
+    assert verified(tables) == Verified(files, 0, [])
+    file = read_files(tables, name)[-1]
+    size = file.stat().st_size
+    harm, _ = FILE_DAMAGE.get(damage, (partial(one_bit, place=size // 2), ""))
+    harm(file)
+    for _ in range(2):
+        try:
+            [said] = verified(tables).damage
+        except TableError as error:  # without it, nobody knows which files there are
+            said = str(error)
+        assert re.search(f"{name} is damaged: its file {file.name} (is|has|cannot be) ", said)
+
+
+def test_verifying_notes_files_that_come_and_forgets_those_that_go(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, HOURS)
+    tables.start()
+    tables.micro_batch(6)
+    tables.publish(0, 1)
+    verified(tables)
+    tables.micro_batch(1)
+    tables.publish(0)
+    found = verified(tables)
+    assert found.damage == []
+    assert 0 < found.seen_first < found.files
+    noted = open_table(tables.layout.checksums, {}).to_pyarrow_table()
+    assert noted.num_rows == found.files
+
+
+def one_bit(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
 
 
 def test_the_command_line_names_a_damaged_file_and_shows_no_stack_trace(

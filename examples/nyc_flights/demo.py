@@ -8,6 +8,7 @@ From the environment: ``KEEP=1`` leaves Kafka and the speed layer up at the end,
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from examples.nyc_flights.check import Comparison
@@ -17,6 +18,7 @@ from examples.nyc_flights.screen import Screen, verdict
 from examples.nyc_flights.stage import PROJECT, Stage, clear
 from examples.nyc_flights.story import tell
 from hourline.errors import HourlineError
+from infra.supervised import Supervised
 
 _DIFFERENCES_SHOWN = 20
 _NEXT = """\
@@ -24,13 +26,13 @@ Nothing is left running; the tables and reports stay, and reading them needs no 
   . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
   hourline query "SELECT carrier, sum(flights) AS flights, max(worst_delay) AS worst FROM departures GROUP BY carrier ORDER BY flights DESC"
   hourline status
-  hourline serve   # all of it as a page in your browser, and over HTTP; it says where
+  hourline serve --open   # all of it as a page in your browser, and over HTTP
 The audit's reports: {reports}
 Airflow's UI, with the runs of this demo: hourline airflow up   # says where, and the password; hourline airflow down"""
 _NEXT_UP = """\
 Kafka, the speed layer and Airflow are up (see above where its UI is; the audit's reports: {reports}):
   . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
-  hourline serve                                              # all of it as a page in your browser, live; it says where
+  hourline serve --open                                       # all of it as a page in your browser, live
   hourline status
   hourline replay {workspace}/demo/1.jsonl --source flights   # the same reports again: counted twice, revised ...
   hourline recompute                                          # ... until this counts each once
@@ -54,7 +56,11 @@ def play(screen: Screen) -> int:
         screen.say(
             (_NEXT_UP if keep else _NEXT).format(project=PROJECT, workspace=workspace, reports=(workspace / "quality" / "index.html").as_uri())
         )
-        return conclude(screen, stage.comparison)
+        status = conclude(screen, stage.comparison)
+        if screen.is_watched:
+            screen.title("All of it as a page, until Ctrl-C")
+            _serve(workspace)
+        return status
     except HourlineError as error:
         screen.say(f"the demo failed: {error}", "bold red")
         return 1
@@ -64,6 +70,12 @@ def play(screen: Screen) -> int:
             raise
         screen.say("interrupted; nothing is left running")
         return 130
+
+
+def _serve(workspace: Path) -> None:
+    command = [sys.executable, "-m", "hourline", "serve", "--open", "--project", str(PROJECT), "--workspace", str(workspace)]
+    with Supervised(command, log=sys.stdout.fileno()) as serving, suppress(KeyboardInterrupt):
+        serving.wait()
 
 
 def conclude(screen: Screen, comparison: Comparison) -> int:

@@ -1,6 +1,7 @@
 """How the demo looks: on a terminal a picture of the hours that moves, elsewhere plain lines."""
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -26,6 +27,11 @@ class Screen:
         self._live: Live | None = None
         self._last: RenderableType = Text()
         self._news: list[str] = []
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody sits before a terminal; what runs for another program (``CI=true``) is not."""
+        return self.console.is_terminal and sys.stdin.isatty() and not os.environ.get("CI")
 
     def title(self, text: str) -> None:
         """What the next act is about."""

@@ -1,6 +1,7 @@
-"""``maintain``: the daily upkeep of the tables, by those who own them."""
+"""``maintain``: the daily upkeep of the tables, by those who own them; and ``verify``: whether their files are what they were."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 from hourline.cli.layers import report_waiting
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
+from hourline.cli.progress import progress
 from hourline.lease import lease, lease_holder
 
 if TYPE_CHECKING:
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
+    """Add these commands to ``app``."""
     app.command()(maintain)
+    app.command()(verify)
 
 
 def maintain(
@@ -36,6 +39,20 @@ def maintain(
             say(line)
     if not changed:
         say("nothing to do")
+
+
+def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Read every data file that answers rest on, and name those that are damaged, be it by one bit that is not what it was."""
+    declared = load(project, workspace)
+    from batch_layer.verify import Verification
+
+    with ExitStack() as stack:
+        found = Verification(declared, on_waiting=report_waiting).run(lambda total: stack.enter_context(progress("verifying", "files", total)))
+    for sentence in found.damage:
+        say(sentence)
+    say(f"{found.files:,} files read, {found.seen_first:,} of them for the first time; {len(found.damage) or 'none'} damaged")
+    if found.damage:
+        raise typer.Exit(1)
 
 
 def _speed_layer(project: "Project", dry_run: bool) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """``serve``: the results over HTTP. Needs neither Spark nor Java."""
 
 import logging
+import webbrowser
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ def serve(
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65535, help="Instead of that of the settings (`serve.port`), or a free one.")
     ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
     """Answer over HTTP until Ctrl-C: on this machine, or beyond it with tokens and TLS (`serve` in hourline.yaml)."""
     declared = load(project, workspace)
@@ -37,6 +39,8 @@ def serve(
         with Server(declared) as server:
             if server.running:
                 say(f"{declared.name} is served at {server.url}; Ctrl-C stops it")
+                if open_page:
+                    webbrowser.open(server.url)
             while server.running and not stop.wait(0.5):
                 pass
         if not stop.is_set():

@@ -1,0 +1,87 @@
+"""Reads every data file that answers may rest on, and finds those that are not what they were: also where bits have flipped that still decode.
+
+Delta keeps no checksums of data files, so they are kept here: a file that is seen for the first time is decoded, and its checksum noted; data files
+never change, so it must be the same from then on. What flips before a file was first seen, and still decodes, is not found.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from hourline import tables
+from hourline.declarations import Project
+from hourline.hours import Clock, wall_clock
+from hourline.layout import CHECKSUMS_SCHEMA, Layout
+from hourline.lease import turn
+from hourline.snapshot import take_snapshot
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found."""
+
+    files: int
+    """So many data files were read."""
+    seen_first: int
+    """So many of them for the first time."""
+    damage: list[str]
+    """A sentence for each file that is damaged."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """One look at all data files of the newest snapshot."""
+
+    project: Project
+    clock: Clock = wall_clock
+    on_waiting: Callable[[int], None] = lambda process: None
+    """Told whom it waits for, while another process recomputes."""
+
+    def run(self, on_files: Callable[[int], Callable[[int], None]]) -> Verified:
+        """Do it; ``on_files`` is told how many files there are, and returns who is told how many were read. Raises ConflictError, TableError."""
+        layout = Layout.of(self.project)
+        with turn(self.project.workspace, "batch", self.on_waiting):
+            kept = tables.open_or_create(
+                layout.checksums, layout.storage_options, "checksums", CHECKSUMS_SCHEMA, tables.STREAMED, "checksums of data files"
+            )
+            noted = {(row["table"], row["file"]): row for row in kept.to_pyarrow_table().to_pylist()}
+            files = self._files(layout)
+            move = on_files(len(files))
+            rows, damage = [], []
+            for number, (key, table) in enumerate(sorted(files.items(), key=itemgetter(0)), start=1):
+                row, wrong = self._looked_at(key, table, noted.get(key))
+                rows += [row] if row else []
+                damage += [tables.damaged(table, key[1], wrong)] if wrong else []
+                move(number)
+            first = sum((row["table"], row["file"]) not in noted for row in rows)
+            if first or len(rows) < len(noted):
+                tables.overwrite(kept, pa.Table.from_pylist(rows, CHECKSUMS_SCHEMA), None, {"files": len(rows)})
+                tables.vacuum(kept, tables.KEPT_HOURS)
+        return Verified(len(files), first, damage)
+
+    def _files(self, layout: Layout) -> dict[tuple[str, str], DeltaTable]:
+        """By table and path, the data files of all versions that the newest snapshot reads."""
+        opened = [
+            (name, tables.open_table(f"{layout.root}/{name}", layout.storage_options, version))
+            for name, versions in take_snapshot(self.project).versions.items()
+            for version in versions
+        ]
+        return {(name, path): table for name, table in opened for path in tables.data_files(table)}
+
+    def _looked_at(self, key: tuple[str, str], table: DeltaTable, noted: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str | None]:
+        """What is to be noted of a file, and what is wrong with it."""
+        name, path = key
+        try:
+            checksum = tables.checksum(table, path)
+        except FileNotFoundError:
+            return noted, "is missing"
+        except OSError as error:
+            return noted, f"cannot be read ({error})"
+        if noted is None:
+            wrong = tables.undecodable(table, path)
+            return (None, wrong) if wrong else ({"table": name, "file": path, "checksum": checksum, "seen": self.clock()}, None)
+        return noted, None if checksum == noted["checksum"] else f"is not what it was when it was first seen, at {noted['seen']:%Y-%m-%dT%H:%M:%SZ}"
