@@ -46,15 +46,15 @@ MUTANTS = [
         "batch_layer/publish.py",
         (
             (
-                '        tables.overwrite(table, staged.rows, _among("hour", staged.hours), {"cut": staged.cut, "hours": len(staged.hours)})\n',
-                "        self.later = [*getattr(self, 'later', []), (table, staged)]\n",
+                '        tables.overwrite(table, rows, _among("hour", staged.passed), {"cut": staged.cut, "hours": len(staged.passed)})\n',
+                "        self.later = [*getattr(self, 'later', []), (table, rows, staged.passed)]\n",
             ),
             ('"version": table.version(),', '"version": table.version() + 1,'),
             (
-                "        self._commit_coverage(pa.concat_tables(fresh))\n",
-                "        self._commit_coverage(pa.concat_tables(fresh))\n"
-                "        for table, item in self.later:\n"
-                "            tables.overwrite(table, item.rows, _among('hour', item.hours), {})\n",
+                "        self._commit_coverage(pa.concat_tables(fresh), cost or {})\n",
+                "        self._commit_coverage(pa.concat_tables(fresh), cost or {})\n"
+                "        for table, rows, hours in self.later:\n"
+                "            tables.overwrite(table, rows, _among('hour', hours), {})\n",
             ),
         ),
         "tests/test_failpoints.py -m 'not stack'",
@@ -136,7 +136,7 @@ MUTANTS = [
         "batch_layer/publish.py",
         (
             (
-                "        self._keep_drift(staged, moment)\n        fresh",
+                "        self._keep(self._drift, self._drift_rows(staged, moment))\n",
                 "        options = self._layout.storage_options\n"
                 "        self._coverage = tables.open_table(self._layout.coverage, options)\n"
                 "        self._drift = tables.open_table(self._layout.drift, options)\n"
@@ -144,7 +144,7 @@ MUTANTS = [
                 "        layout = self._layout\n"
                 "        final = {i.tiling.metric.name: layout.final(i.tiling.source, i.tiling.metric) for i in staged}\n"
                 "        self._final = {name: tables.open_table(uri, options) for name, uri in final.items()}\n"
-                "        self._keep_drift(staged, moment)\n        fresh",
+                "        self._keep(self._drift, self._drift_rows(staged, moment))\n",
             ),
         ),
         "tests/test_zombies.py -m 'not stack'",
