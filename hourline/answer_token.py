@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hourline.errors import UsageError
 from hourline.snapshot import Snapshot
 
-_TOKEN = re.compile(r"p(?P<publication>\d+)(?P<sequences>(-[a-z][a-z0-9_]*\.\d+)*)")
+_TOKEN = re.compile(r"p(?P<publication>\d{1,18})(?P<sequences>(-[a-z][a-z0-9_]*\.\d{1,18})*)")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class AnswerToken:
         """The token that ``text`` is. Raises UsageError when it is none."""
         found = _TOKEN.fullmatch(text.strip())
         if found is None:
-            raise UsageError(f"'{text}' is no token of an answer; one looks like p12-flights.345: `hourline query`, on a terminal, says it")
+            advice = "`hourline query` says it on a terminal, and each answer over HTTP has one"
+            raise UsageError(f"'{text}' is no token of an answer, nor a time; a token looks like p12-flights.345: {advice}")
         pairs = [part.split(".") for part in found["sequences"].split("-")[1:]]
         if len({name for name, _ in pairs}) < len(pairs):
             raise UsageError(f"'{text}' is no token of an answer: it names a source twice")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hourline.errors import UsageError
 
 HOUR = timedelta(hours=1)
+_FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 Clock = Callable[[], datetime]
 """Returns the present moment, aware and in UTC. Injected wherever wall time is used, so that tests hold it."""
@@ -47,16 +48,25 @@ def parse_hour(text: str) -> datetime:
 
     Raises UsageError when the text is no time, or not on the hour.
     """
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise UsageError(f"'{text}' is not an hour; write it as 2013-01-05T14 or 2013-01-05T14:00Z") from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    moment = parse_moment(text)
+    if moment is None:
+        raise UsageError(f"'{text}' is not an hour; write it as 2013-01-05T14 or 2013-01-05T14:00Z")
+    if not _FIRST <= moment < _LAST:
+        raise UsageError(f"'{text}' lies beyond the years that hours are kept of, {_FIRST.year} to {_LAST.year - 1}")
     if moment != floor_hour(moment):
         raise UsageError(
             f"'{text}' is not on the hour (UTC); the hours beside it are {hour_text(floor_hour(moment))} and {hour_text(floor_hour(moment) + HOUR)}"
         )
     return moment
+
+
+def parse_moment(text: str) -> datetime | None:
+    """A moment from ISO text, in UTC unless it says otherwise; None: it is none, or lies beyond the years 1 to 9999 in UTC."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def parse_range(start: str, end: str) -> HourRange:

@@ -8,7 +8,7 @@ query may take), the hours that had events above their cut are `missing`; all ot
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from hourline.answer_token import AnswerToken
 from hourline.declarations import Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError, UsageError, did_you_mean
+from hourline.hours import parse_moment
 from hourline.layout import DECLARATION, Layout
 from hourline.snapshot import (
     SPEED_WRITER,
@@ -53,6 +54,12 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         for metric in project.metrics_of(name):
             declarations = [known for known in written if known["metric"] == metric.name]
             found.append([_tables_at(project, source, known, sequence) for known in declarations])
+    for row in coverage.group_by("source").aggregate([("cut", "max")]).to_pylist():
+        # A reader takes progress before coverage, and again if that went further.
+        if row["source"] in token.sequences and (row["cut_max"] or 0) > token.sequences[row["source"]]:
+            raise UsageError(
+                f"there never was an answer {token}: publication {token.publication} counts {row['source']} up to sequence {row['cut_max']}"
+            )
     metrics = as_covered(found, coverage)
     for tables in metrics:
         if tables.final is not None and not _is_kept(Layout.of(project).final_of(tables.metric.name, tables.declaration), project, tables.final):
@@ -68,11 +75,8 @@ def forgotten(snapshot: Snapshot) -> set[str]:
 
 def token_of(project: Project, text: str) -> AnswerToken:
     """A token, or the one of a moment: ISO text, in UTC unless it says otherwise. Raises UsageError when it is neither; TableError."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return AnswerToken.parse(text)
-    return token_at(project, moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
+    moment = parse_moment(text)
+    return AnswerToken.parse(text) if moment is None else token_at(project, moment)
 
 
 def token_at(project: Project, moment: datetime) -> AnswerToken:

@@ -183,7 +183,12 @@ def test_a_cell_is_found_by_hour_and_dimensions(client: httpx.Client) -> None:
         ("metrics/visits?limit=100001", 400, "got limit 100,001, allowed are 100,000 rows on a page (serve.rows)"),
         ("metrics/visits?from=noon", 400, "'noon' is not an hour; write it as 2013-01-05T14 or 2013-01-05T14:00Z"),
         ("metrics/visits?from=2024-03-02&to=2024-03-01", 400, "2024-03-01T00:00Z is reversed; `from` is the earlier hour"),
-        ("metrics/visits?as_of=yesterday", 400, "'yesterday' is no token of an answer; one looks like p12-flights.345"),
+        ("metrics/visits?from=9999-12-31", 400, "'9999-12-31' lies beyond the years that hours are kept of, 2 to 9998"),
+        ("metrics/visits?from=0001-01-01T00:00%2B14:00", 400, "is not an hour; write it as 2013-01-05T14"),
+        ("metrics/visits?where=page:%00", 400, "got a NUL in where, which no value has"),
+        ("metrics/visits?" + "&".join(f"where=page:{n}" for n in range(201)), 400, "got 201 values in where, allowed are 200"),
+        ("metrics/visits?as_of=p0-clicks.9999999999999999999", 400, "is no token of an answer, nor a time"),
+        ("metrics/visits?as_of=yesterday", 400, "'yesterday' is no token of an answer, nor a time; a token looks like p12-flights.345"),
         ("metrics/visits/hours/2024-03-01T01?where=page:/hom", 404, "in 2024-03-01T01:00Z has page '/hom' — did you mean '/home'?"),
         ("metrics/visits/hours/2024-03-09", 404, "no event in 2024-03-09T00:00Z; the nearest with events: 2024-03-01T04:00Z"),
         ("metrics/visits/hours/2024-03-01T01?where=page:a&where=page:b", 400, "got dimension 'page' twice; a cell has one value of each"),
@@ -231,6 +236,23 @@ def test_an_answer_that_a_client_has_is_not_sent_again(client: httpx.Client) -> 
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"]), path
     as_csv = client.get("/api/v1/metrics/visits?grain=day", headers={"Accept": "text/csv"})
     assert as_csv.headers["etag"] != client.get("/api/v1/metrics/visits?grain=day").headers["etag"]
+
+
+def test_tables_put_in_the_place_of_others_answer_for_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(visits: list[Visit]) -> BareTables:
+        tables = visit_tables(tmp_path / "tables", visits, monkeypatch)
+        tables.start()
+        tables.micro_batch(len(visits))
+        return tables
+
+    before = write(VISITS[:3])
+    with serving(before.project) as client:
+        first = client.get("/api/v1/metrics/visits")
+    (tmp_path / "tables").rename(tmp_path / "away")
+    with serving(write(VISITS[:5]).project) as client:
+        second = client.get("/api/v1/metrics/visits", headers={"If-None-Match": first.headers["etag"]})
+    assert first.json()["token"] == second.json()["token"]  # both have seen one micro-batch
+    assert (rows(first, *KEYS), rows(second, *KEYS)) == (grouped(VISITS[:3], *KEYS), grouped(VISITS[:5], *KEYS))
 
 
 def test_an_old_answer_is_given_again_and_a_strict_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_health_tells_nothing_else(tables: BareTables) -> None:
 def test_without_tokens_only_this_machine_s_own_names_are_answered(tables: BareTables) -> None:
     with serving(tables.project) as client:
         port = client.base_url.port
-        for host in (f"127.0.0.1:{port}", "localhost", f"[::1]:{port}", "LOCALHOST:80"):
+        for host in (f"127.0.0.1:{port}", "localhost", f"[::1]:{port}", "LOCALHOST:80", "127.0.0.2"):
             assert client.get("/api/v1/project", headers={"Host": host}).status_code == 200, host
         for host in ("attacker.example", f"attacker.example:{port}", "127.0.0.1.attacker.example", "", "localhost@attacker.example", "[::1"):
             answer = client.get("/api/v1/project", headers={"Host": host})
@@ -91,6 +91,7 @@ def test_pages_of_other_sites_get_nothing(tables: BareTables) -> None:
             {"Origin": "https://attacker.example"},
             {"Origin": "null"},
             {"Origin": "http://127.0.0.1:1"},
+            {"Origin": "http://[::1"},
             {"Sec-Fetch-Site": "cross-site"},
         ):
             answer = client.get("/api/v1/project", headers=foreign)
@@ -112,6 +113,8 @@ def test_tokens_come_from_a_file_and_the_environment_and_are_never_shown(tables:
     for content, told in (
         (f"reader {secret}", "tokens:1: the token has 6 characters, allowed are 16 or more"),
         (f"reeder {secret}", "tokens:1: allowed in a line is `reader TOKEN` or `admin TOKEN` — did you mean 'reader'?"),
+        (f"reader {READER}\nadmin {READER}", "tokens:2: this token stands above as reader's; allowed is each for one of them"),
+        (f"reader {secret * 4}ü", "tokens:1: the token has letters that a header cannot carry"),
         (secret * 4, "allowed in a line is `reader TOKEN` or `admin TOKEN`"),
         ("# none", "holds no token"),
     ):

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 from visits_tables import serve_settings, serving, some_visits, visit_tables
 
 from serving_layer import Connection
-from serving_layer.http import limits
+from serving_layer.http import heads, limits
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import Body
 from serving_layer.http.limits import BODY_BYTES, OPEN_PER_CLIENT, Limited, Turns
@@ -97,6 +97,41 @@ def test_a_request_s_body_is_bounded_also_where_it_does_not_say_how_long_it_is()
             return [answer.status_code for answer in answers]
 
     assert asyncio.run(asked()) == [200, 413, 200, 413]
+
+
+def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_BODY_SECONDS", 0.01)
+    app = FastAPI()
+    install_problems(app)
+
+    @app.post("/length")
+    async def length(request: Request) -> int:
+        return len(await request.body())
+
+    app.add_middleware(Limited)
+    app.add_middleware(Guard, tokens=Tokens({}))
+
+    async def half() -> Any:
+        yield b"x"
+        await asyncio.Event().wait()
+
+    async def asked() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return await client.post("/length", content=half())
+
+    answer = asyncio.run(asked())
+    assert (answer.status_code, answer.json()) == (408, {"error": "the request's body did not come within 0.01 s"})
+
+
+def test_a_connection_without_a_request_is_closed(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "_HEAD_SECONDS", 0.01)
+    with serving(tables.project) as client:
+        address = (client.base_url.host, client.base_url.port or 0)
+        for sent in (b"", b"GET /api/v1/late HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"):
+            with socket.create_connection(address, timeout=60) as one:
+                one.sendall(sent)
+                assert one.recv(1) == b"", sent
+        assert client.get("/health").status_code == 200
 
 
 def test_a_query_is_stopped_at_its_time_limit(tables: BareTables, computing: Callable[..., None]) -> None:

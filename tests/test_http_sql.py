@@ -1,5 +1,7 @@
 """Free SQL over HTTP: off by default; for admins where it is on; what it refuses, it says in one sentence."""
 
+import json
+import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -115,3 +117,47 @@ def test_a_query_over_its_time_is_stopped(tables: BareTables) -> None:
         answer = _ask(client, "SELECT count(*) FROM range(1000000000000) a, range(1000000) b")
         assert answer.status_code == 504
         assert "stopped after 2 s" in answer.json()["error"]
+
+
+def test_a_query_is_stopped_when_nobody_waits_for_it_any_more(tables: BareTables) -> None:
+    settings = ServeSettings.model_validate({"sql": True, "timeout": "10m", "concurrent": 1})
+    with _server(tables, settings) as server, _client(server, ADMIN) as client:
+        body = json.dumps({"sql": "SELECT count(*) FROM range(1000000000000) a, range(1000000) b"})
+        head = f"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\nContent-Type: application/json"
+        url = httpx.URL(server.url)
+        with socket.create_connection((url.host, url.port or 0)) as gone:
+            gone.sendall(f"{head}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            server_is_busy(client)
+        # Its turn, and the process, are free again.
+        assert _ask(client, "SELECT 1 AS a").json()["rows"] == [{"a": 1}]
+
+
+def server_is_busy(client: httpx.Client) -> None:
+    """Returns when a query runs that is not ours."""
+    while True:
+        try:
+            client.get("/late", timeout=0.5)
+        except httpx.ReadTimeout:
+            return
+
+
+def test_what_cannot_be_given_as_it_is_is_refused_by_name(admin: httpx.Client) -> None:
+    for value, kind in (("1::UHUGEINT", "UHUGEINT"), ("'101'::BIT", "BIT"), ("[TIMESTAMP_NS '2024-03-01 00:00:00.123456789']", "TIMESTAMP_NS")):
+        answer = _ask(admin, f"SELECT {value} AS odd")
+        assert answer.status_code == 400, value
+        assert f"column 'odd' of the answer is a {kind}, which cannot be given as it is; cast it to VARCHAR" in answer.json()["error"]
+        assert _ask(admin, f"SELECT ({value})::VARCHAR AS odd").status_code == 200
+    exact = "SELECT TIMESTAMPTZ '2024-03-01 00:00:00.25Z' AS hour, INTERVAL 90 MINUTE AS taken, 18446744073709551615::UBIGINT AS most"
+    row = {"hour": "2024-03-01T00:00:00.250000Z", "taken": "01:30:00", "most": 18446744073709551615}
+    assert _ask(admin, exact).json()["rows"] == [row]
+    assert _ask(admin, exact, integers="text").json()["rows"] == [{**row, "most": "18446744073709551615"}]
+
+
+def test_a_body_that_is_no_question_is_told_so(admin: httpx.Client) -> None:
+    answer = admin.post("/sql", content="SELECT 1")
+    assert (answer.status_code, answer.json()["error"]) == (
+        415,
+        "the body is to be JSON; send it with the header `Content-Type: application/json`",
+    )
+    answer = admin.post("/sql", content="{", headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"].startswith("the body is no JSON: ")) == (400, True)

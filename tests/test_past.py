@@ -116,6 +116,7 @@ def test_what_never_was_is_refused(told: tuple[BareTables, Told]) -> None:
         (f"p{newest + 1}-clicks.3", f"there is no publication {newest + 1} yet; the newest is {newest}"),
         (f"p{newest}-clicks.999", "source 'clicks' has no micro-batch 999; the newest is"),
         (f"p{newest}-click.3", "there is no source 'click' — did you mean 'clicks'?"),
+        (f"p{newest}-clicks.1", f"there never was an answer p{newest}-clicks.1: publication {newest} counts clicks up to sequence"),
         ("yesterday", "'yesterday' is no token of an answer"),
         ("2020-01-01", "nothing had been processed by 2020-01-01T00:00:00Z"),
     ):

@@ -97,7 +97,7 @@ def check(connection: Connection) -> set[str]:
     }
     assert dict(connection.sql("SELECT hour, count(*) FROM events_clicks GROUP BY hour").fetchall()) == counts
     assert connection.sql("SELECT max(sequence), count(*) FROM rejected_clicks").fetchall() == [(sequence, sequence)]
-    ((newest, highest),) = connection.sql("SELECT max(publication), max(cut) FROM publications").fetchall()
+    ((newest, highest),) = connection.sql("SELECT coalesce(max(publication), -1), coalesce(max(cut), 0) FROM publications").fetchall()
     assert newest <= publication
     assert highest <= sequence
     return set(of_metrics.values())

@@ -1,6 +1,6 @@
 """``maintain``: the daily upkeep of the tables, by those who own them; and ``verify``: whether their files are what they were."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,8 @@ from hourline.lease import lease, lease_holder
 
 if TYPE_CHECKING:
     from hourline.declarations import Project
+
+_LINES = 20
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +49,13 @@ def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None
     from batch_layer.verify import Verification
 
     with ExitStack() as stack:
-        found = Verification(declared, on_waiting=report_waiting).run(lambda total: stack.enter_context(progress("verifying", "files", total)))
+
+        def on_files(total: int) -> Callable[[int], None]:
+            move = stack.enter_context(progress("verifying", "files", total))
+            # A line for each of them would be much for a log.
+            return lambda done: move(done) if done == total or not done % max(1, total // _LINES) else None
+
+        found = Verification(declared, on_waiting=report_waiting).run(on_files)
     for sentence in found.damage:
         say(sentence)
     say(f"{found.files:,} files read, {found.seen_first:,} of them for the first time; {len(found.damage) or 'none'} damaged")

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -105,15 +106,23 @@ class Guard:
     def _from_elsewhere(self, scope: Scope, headers: Headers) -> str | None:
         """Why a request is refused that a page of another site has had a browser send; such a page may also have its name point to this machine."""
         host = headers.get("host", "")
-        if not self.tokens and _name(host) not in LOOPBACK:
+        if not self.tokens and not is_loopback(_name(host)):
             return f"without tokens, this server answers at {' and '.join(LOOPBACK)} only; got the host '{host}'"
         opened = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"  # a link to it, which shows the other site nothing
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not opened:
             return "requests from pages of other sites are not answered"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             return f"requests from pages of other sites are not answered; got the origin '{origin}'"
         return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens at an address or name."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in LOOPBACK
 
 
 def client_of(request: Request) -> Client:
@@ -166,13 +175,19 @@ def _in_file(file: Path) -> dict[str, Right]:
         if right is None or len(words) != 2:
             hint = did_you_mean(words[0], RIGHTS) if right is None and len(words[0]) < SHORTEST else ""
             raise SetupError(f"{file}:{number}: allowed in a line is `reader TOKEN` or `admin TOKEN`{hint}")
-        found[_long_enough(words[1], f"{file}:{number}")] = right
+        token = _long_enough(words[1], f"{file}:{number}")
+        if found.setdefault(token, right) != right:
+            raise SetupError(f"{file}:{number}: this token stands above as {found[token]}'s; allowed is each for one of them")
     if not found:
         raise SetupError(f"{file} (serve.tokens in hourline.yaml) holds no token; put a line `reader TOKEN` or `admin TOKEN` into it")
     return found
 
 
 def _long_enough(token: str, place: str) -> str:
+    if not token.isascii():
+        raise SetupError(
+            f"{place}: the token has letters that a header cannot carry; allowed are those of ASCII, as `openssl rand -hex 32` makes them"
+        )
     if len(token) < SHORTEST:
         raise SetupError(f"{place}: the token has {len(token)} characters, allowed are {SHORTEST} or more; `openssl rand -hex 32` makes a good one")
     return token

@@ -51,8 +51,11 @@ class Answering:
         self._declared = _declared(project)
         self._closing = False
 
-    async def compute(self, request: Request, work: Callable[[Connection], _T], as_of: str | None = None) -> _T:
-        """What ``work`` makes of a connection at the newest snapshot, or at that of ``as_of``.
+    async def compute(
+        self, request: Request, work: Callable[[Connection], _T], as_of: str | None = None, on_stop: Callable[[], None] = lambda: None
+    ) -> _T:
+        """What ``work`` makes of a connection at the newest snapshot, or at that of ``as_of``. ``on_stop`` is told, perhaps often, when what runs
+        beside the connection's queries is to stop as they do.
 
         Raises what it raises; TooManyError when its turn did not come, TimedOutError when it took too long and was stopped.
         """
@@ -60,7 +63,7 @@ class Answering:
             raise HTTPException(503, "the server is being stopped")
         seconds = self.settings.timeout.total_seconds()
         async with self.turns.turn(client_of(request).name, seconds):
-            job = _Job[_T](self.snapshots, work, as_of)
+            job = _Job[_T](self.snapshots, work, as_of, on_stop)
             future = asyncio.get_running_loop().run_in_executor(self._threads, job.run)
             begun = asyncio.get_running_loop().time()
             why = ""
@@ -119,7 +122,8 @@ class Answering:
         self._threads.shutdown(wait=False)
 
     def _tag(self, token: str, kind: str) -> str:
-        return f'"{token}.{self._declared}.{kind}"'
+        made_of = hashlib.sha256(f"{self._declared}\n{self.snapshots.identity}".encode()).hexdigest()[:8]
+        return f'"{token}.{made_of}.{kind}"'
 
     @staticmethod
     def _unchanged(request: Request, tag: str) -> Response | None:
@@ -142,10 +146,11 @@ def start_answering(app: FastAPI, project: Project, snapshots: Snapshots) -> Ans
 class _Job(Generic[_T]):
     """One computation, in a thread."""
 
-    def __init__(self, snapshots: Snapshots, work: Callable[[Connection], _T], as_of: str | None) -> None:
+    def __init__(self, snapshots: Snapshots, work: Callable[[Connection], _T], as_of: str | None, on_stop: Callable[[], None]) -> None:
         self._snapshots = snapshots
         self._work = work
         self._as_of = as_of
+        self._on_stop = on_stop
         self._connection: Connection | None = None
         self._stopped = Event()
 
@@ -157,6 +162,7 @@ class _Job(Generic[_T]):
 
     def stop(self) -> None:
         self._stopped.set()
+        self._on_stop()
         if self._connection is not None:
             with suppress(duckdb.Error):  # it is closed already
                 self._connection.database.interrupt()

@@ -50,7 +50,7 @@ def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_a
     parts = []
     for field in rows.schema:
         value = _plain(field)
-        if integers_as_text and (pa.types.is_int64(field.type) or pa.types.is_decimal(field.type)):
+        if integers_as_text and (pa.types.is_int64(field.type) or pa.types.is_uint64(field.type) or pa.types.is_decimal(field.type)):
             value = f"{value}::VARCHAR"
         parts.append(f"{_text(field.name)}, {value}")
     database.register("_rows", rows)  # computed by DuckDB, which leaves Python to others meanwhile
@@ -79,14 +79,18 @@ def _plain(field: pa.Field) -> str:
     """SQL for a column's value in JSON and CSV."""
     name = _name(field)
     if pa.types.is_timestamp(field.type):
-        # Every hour is one, and looks like one.
-        return f"strftime({name}, '{'%Y-%m-%dT%H:%M:%SZ' if field.name == 'hour' else '%Y-%m-%dT%H:%M:%S.%fZ'}')"
+        whole, exact = "'%Y-%m-%dT%H:%M:%SZ'", "'%Y-%m-%dT%H:%M:%S.%fZ'"
+        # An hour looks like one; what free SQL calls so may be none.
+        on_second = f"date_trunc('second', {name}) = {name}" if field.name == "hour" else "false"
+        return f"CASE WHEN {on_second} THEN strftime({name}, {whole}) ELSE strftime({name}, {exact}) END"
     if pa.types.is_floating(field.type):
         return f"CASE WHEN isfinite({name}) THEN {name} END"
     if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
         return f"to_base64({name})"
     if pa.types.is_nested(field.type):
         return f"to_json({name})::VARCHAR"  # what lies within may be NaN, which is no JSON
+    if pa.types.is_interval(field.type) or pa.types.is_duration(field.type):
+        return f"{name}::VARCHAR"
     return name
 
 

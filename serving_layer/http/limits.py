@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serving_layer.http.access import Client
+from serving_layer.http.access import OPEN_PATHS, Client
 from serving_layer.http.problems import RETRY_SECONDS, TooManyError, log, problem
 
 BODY_BYTES = 65_536
@@ -21,6 +21,8 @@ OPEN_IN_ALL = 256
 
 _PIECE = 65_536
 _STALLED_SECONDS = 30.0
+_BODY_SECONDS = 10.0
+"""So long a body may take to come: it is small."""
 
 
 class Turns:
@@ -104,7 +106,7 @@ class Limited:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or refuse it."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
             await self.app(scope, receive, send)
             return
         client: Client = scope["hourline.client"]
@@ -129,12 +131,18 @@ class Limited:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """For a body that does not say its length."""
-    got = 0
+    """For a body that does not say its length, or does not come."""
+    got, whole = 0, False
 
     async def bounded() -> Message:
-        nonlocal got
-        message = await receive()
+        nonlocal got, whole
+        try:
+            # Behind the body comes the end of the connection alone, which may take as long as it likes.
+            async with asyncio.timeout(None if whole else _BODY_SECONDS):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"the request's body did not come within {_BODY_SECONDS:g} s", {"Connection": "close"}) from None
+        whole = whole or not message.get("more_body")
         got += len(message.get("body", b""))
         if got > BODY_BYTES:
             raise HTTPException(413, f"the request's body has more than {BODY_BYTES} bytes, which are allowed", {"Connection": "close"})

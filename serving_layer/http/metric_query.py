@@ -25,8 +25,9 @@ _TIMES: Mapping[Grain, str] = {
     "total": "NULL::TIMESTAMPTZ",
 }
 """What takes the place of the hour: the first one of the day or month (UTC)."""
+_MOST_VALUES = 200
 _WHOLE_TYPES = ("BIGINT", "INTEGER", "SMALLINT", "TINYINT")
-_FIRST, _LAST = parse_hour("0001-01-02"), parse_hour("9999-12-30")
+_FIRST, _LAST = parse_hour("0002-01-01"), parse_hour("9998-12-31T23")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,12 @@ def parse_hours(start: str | None, end: str | None) -> HourRange:
 def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:
     """``carrier:AA``, ``carrier:`` for null; values of the same dimension together. Raises UsageError."""
     found: dict[str, list[str | None]] = {}
-    for text in texts:
+    given = list(dict.fromkeys(texts))
+    if len(given) > _MOST_VALUES:
+        raise UsageError(f"got {len(given):,} values in where, allowed are {_MOST_VALUES}; ask without, and choose from the answer")
+    for text in given:
+        if "\0" in text:
+            raise UsageError("got a NUL in where, which no value has")
         name, colon, value = text.partition(":")
         if not colon or not name:
             raise UsageError(f"got where '{text}', allowed is DIMENSION:VALUE, such as origin:JFK (`origin:` means null)")

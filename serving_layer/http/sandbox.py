@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
-from threading import Timer
+from threading import Event, Thread
 from typing import Any
 
 import duckdb
@@ -30,6 +31,7 @@ SQL_BYTES = 50_000
 _COMMAND = [sys.executable, "-P", "-m", "serving_layer.http.sandbox_process"]
 _START_SECONDS = 300.0
 _READ_ROWS = 100_000
+_LOOK_SECONDS = 0.1
 _FRAME = 1 << 20
 """What a message may have beside the answer's own bytes."""
 
@@ -52,8 +54,10 @@ class Sandbox:
             self.close()
             raise
 
-    def answer(self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str]) -> pa.Table:
+    def answer(self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event | None = None) -> pa.Table:
         """The rows of one SELECT over ``views`` of ``database``, which is a cursor of the caller's own.
+
+        ``gone`` is set when nobody wants them any more.
 
         Raises UsageError when the query is refused, saying which part of it, or ends its process; duckdb.Error when it is wrong or fails;
         TimedOutError; TooLargeError when it needs more memory than is allowed, or reads or gives too much; TooManyError when all workers are busy.
@@ -67,7 +71,7 @@ class Sandbox:
                 f"{len(self._workers)} free queries run already, which are all that may; try again when one of them has ended"
             ) from None
         try:
-            return self._run(worker, sql, database, views)
+            return self._run(worker, sql, database, views, gone or Event())
         finally:
             self._idle.put(worker)
 
@@ -76,8 +80,8 @@ class Sandbox:
         for worker in self._workers:
             worker.close()
 
-    def _run(self, worker: "_Worker", sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str]) -> pa.Table:
-        with worker.fork() as fork, _deadline(self.limits.seconds, fork, database) as passed:
+    def _run(self, worker: "_Worker", sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event) -> pa.Table:
+        with worker.fork() as fork, _deadline(self.limits.seconds, fork, database, gone) as passed:
             try:
                 return self._converse(fork.connection, sql, database, views)
             except (EOFError, OSError, duckdb.InterruptException):
@@ -234,23 +238,27 @@ class _Fork:
 
 
 @contextmanager
-def _deadline(seconds: float, fork: _Fork, database: duckdb.DuckDBPyConnection) -> Iterator[list[bool]]:
-    """Stops whatever runs of the query when ``seconds`` are over; the list has something in it then."""
+def _deadline(seconds: float, fork: _Fork, database: duckdb.DuckDBPyConnection, gone: Event) -> Iterator[list[bool]]:
+    """Stops whatever runs of the query when ``seconds`` are over, or ``gone`` is set; the list has something in it then."""
     passed: list[bool] = []
+    ended = Event()
+    over = time.monotonic() + seconds
 
-    def stop() -> None:
-        passed.append(True)
-        fork.kill()
-        database.interrupt()
+    def watch() -> None:
+        while not ended.wait(_LOOK_SECONDS):
+            if gone.is_set() or time.monotonic() > over:
+                passed.append(True)
+                fork.kill()
+                database.interrupt()
+                return
 
-    timer = Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
     try:
         yield passed
     finally:
-        timer.cancel()
-        timer.join()
+        ended.set()
+        watching.join()
 
 
 def _ending(status: int) -> str:

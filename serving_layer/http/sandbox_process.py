@@ -45,6 +45,10 @@ _BESIDE = 384 << 20
 """Bytes of memory beside DuckDB's own: what functions take that it does not count, the rows on their way in and out, the stacks of threads."""
 
 
+_INEXACT = ("UHUGEINT", "BIT", "TIME WITH TIME ZONE", "TIMETZ", "TIMESTAMP_NS")
+"""Types, also within others, that Arrow does not have, or that lose something on their way to text."""
+
+
 def main() -> int:
     """Fork for each file descriptor that comes over standard input, until that ends."""
     limits = Limits(**json.loads(sys.argv[1]))
@@ -125,7 +129,11 @@ def _answer(connection: Connection, database: duckdb.DuckDBPyConnection, limits:
     for view in sorted(wanted.views):
         _take(connection, database, view)
     rows, size = 0, 0
-    reader = database.execute(query["sql"]).to_arrow_reader(PART_ROWS)
+    answer = database.sql(query["sql"])
+    for name, kind in zip(answer.columns, answer.types, strict=True):
+        if inexact := [word for word in _INEXACT if word in str(kind)]:
+            raise sql_check.RefusedError(f"column '{name}' of the answer is a {inexact[0]}, which cannot be given as it is; cast it to VARCHAR")
+    reader = answer.to_arrow_reader(PART_ROWS)
     part = pa.Table.from_batches([], reader.schema)  # so that an answer without rows has its columns, too
     while True:
         message = to_ipc(part)

@@ -1,6 +1,5 @@
 """A server: the application behind a socket, with TLS where the settings say so, and stopped within a second."""
 
-import ipaddress
 import os
 import socket
 import ssl
@@ -15,11 +14,11 @@ import uvicorn
 from starlette.routing import BaseRoute
 
 from hourline.declarations import Project
-from hourline.declarations.serving import LOOPBACK
 from hourline.errors import SetupError
 from hourline.hours import Clock, wall_clock
-from serving_layer.http.access import Tokens
+from serving_layer.http.access import Tokens, is_loopback
 from serving_layer.http.app import create_app
+from serving_layer.http.heads import PromptHeads
 
 _STOP_SECONDS = 1
 _START_SECONDS = 60
@@ -40,7 +39,7 @@ class Server:
             self._app = create_app(project, clock, environ)
             config = uvicorn.Config(
                 self._app,
-                http="h11",  # which bounds the size of a request's head
+                http=PromptHeads,  # by h11, which bounds the size of a request's head
                 ws="none",
                 lifespan="on",
                 log_level="warning",
@@ -112,14 +111,6 @@ def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:
         lacking.append("TLS (serve.certificate and serve.key)")
     if lacking:
         raise SetupError(f"host {settings.host} can be reached from other machines; for that the server needs {' and '.join(lacking)}")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host in LOOPBACK
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -7,8 +7,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from deltalake import DeltaTable
-
 from hourline.declarations import Project
 from hourline.hours import Clock, wall_clock
 from hourline.layout import Layout
@@ -47,6 +45,11 @@ class Snapshots:
     def token(self) -> str:
         """Of the newest snapshot."""
         return self._newest.token
+
+    @property
+    def identity(self) -> str:
+        """Of the tables themselves: those of another workspace in the same place have another."""
+        return self._watched.identity
 
     def reader(self, as_of: str | None = None) -> Connection:
         """A connection at the newest snapshot, or at that of a token or time (ISO text, UTC), which the caller closes.
@@ -150,17 +153,20 @@ class _Watched:
     def __init__(self, project: Project) -> None:
         layout = Layout.of(project)
         self._options = layout.storage_options
-        self._tables: dict[str, DeltaTable | None] = dict.fromkeys((*map(layout.progress, project.sources.values()), layout.coverage))
-        self._seen: list[int | None] = []
+        self._uris = (*map(layout.progress, project.sources.values()), layout.coverage)
+        self._seen: list[tuple[str, int] | None] = []
         self.changed()
 
+    @property
+    def identity(self) -> str:
+        """What tells these tables from others that were put in their place, whose tokens may be the same."""
+        # By progress, which is there before any answer; coverage comes with the first publication.
+        return ".".join(seen[0] if seen else "" for seen in self._seen[:-1])
+
     def changed(self) -> bool:
-        """Whether any of them has another version than when it was looked at last."""
-        for uri, table in self._tables.items():
-            if table is not None:
-                table.update_incremental()
-            elif exists(uri, self._options):
-                self._tables[uri] = open_table(uri, self._options)
-        versions = [None if table is None else table.version() for table in self._tables.values()]
-        before, self._seen = self._seen, versions
-        return versions != before
+        """Whether any of them has another version than when it was looked at last, or is another."""
+        # Opened anew each time: a handle that goes on from where it stands would not notice that the table is another.
+        tables = [open_table(uri, self._options) if exists(uri, self._options) else None for uri in self._uris]
+        found = [(str(table.metadata().id), table.version()) if table else None for table in tables]
+        before, self._seen = self._seen, found
+        return found != before

@@ -1,5 +1,6 @@
 """Free SQL over HTTP, where ``serve.sql`` is on: one SELECT over the views, run in the sandbox, for admins."""
 
+from threading import Event
 from typing import Annotated, Literal
 
 import pyarrow as pa
@@ -69,12 +70,14 @@ async def free_sql(
         raise HTTPException(403, "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins")
     form = format_of(request.headers.get("accept", ""), format)
 
+    gone = Event()
+
     def work(connection: Connection) -> Body:
         with connection.explaining(question.sql):
-            rows = _distinctly_named(sandbox.answer(question.sql, connection.database, connection.views))
+            rows = _distinctly_named(sandbox.answer(question.sql, connection.database, connection.views, gone))
             return _body(connection, rows, form, integers == "text")
 
-    body = await answering.compute(request, work)
+    body = await answering.compute(request, work, on_stop=gone.set)
     return Response(body.content, headers={**body.headers, "Cache-Control": "no-store"}, media_type=body.media_type)
 
 

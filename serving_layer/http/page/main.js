@@ -4,7 +4,7 @@ import { ServerError, get, listen } from "./api.js";
 import { MetricCard } from "./charts.js";
 import { addHours, dayAndHour, duration, el, figure, hourKey } from "./format.js";
 import { drawHour } from "./hour.js";
-import { drawDrift, drawLate, drawQuality, drawWork, hourLink, reportLink } from "./panels.js";
+import { drawDrift, drawLate, drawQuality, drawWork, hourLink, nothing, reportLink } from "./panels.js";
 import { startSql } from "./sql.js";
 import { drawLegend, drawStrip } from "./strip.js";
 import { RANGES, addressOf, readView } from "./view.js";
@@ -290,7 +290,10 @@ async function start() {
   drawLegend(place("legend"));
   cards = project.metrics.map((metric) => new MetricCard(metric, { measure: (name, measure) => show({ measures: { ...view.measures, [name]: measure } }), hour: (hour) => show({ hour }) }));
   place("metrics").replaceChildren(...cards.map((card) => card.element));
-  if (!cards.length) place("metrics").append(el("p", { class: "note empty" }, "No metric is declared."));
+  if (!cards.length) {
+    place("metrics").append(nothing("No metric has results yet; `hourline up` starts reading events."));
+    for (const id of ["quality", "late", "drift"]) place(id).replaceChildren(nothing("Nothing yet."));
+  }
   place("sql").hidden = !project.sql;
   place("sql-text").value = view.sql || (project.metrics.length ? `FROM ${project.metrics[0].name} ORDER BY hour DESC LIMIT 20` : "FROM hours");
   startSql({ form: place("sql-form"), text: place("sql-text"), result: place("sql-result"), asked: (sql) => { view.sql = sql; history.replaceState(null, "", addressOf(view)); } });
@@ -309,6 +312,7 @@ async function start() {
       refresh({ from: from.getTime(), to: addHours(from, 1).getTime() });
     },
     token: ({ token, complete }) => {
+      if (!cards.length) location.reload(); // there may be some now
       tellMoment(token);
       if (!complete) refresh();
     },

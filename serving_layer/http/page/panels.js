@@ -9,7 +9,7 @@ export function drawQuality(place, report, range, links) {
   const hours = newest(within(report.hours, range));
   const rows = hours.map((audit) => [links.hour(audit.hour), audit.metric, el("span", { class: `outcome ${audit.outcome}` }, audit.outcome), found(audit), links.report(audit.report)]);
   place.replaceChildren(
-    report.audited ? el("p", { class: "counts" }, counts, report.site ? links.report(report.site, "all reports") : null) : nothing("Nothing has been audited yet: recomputing an hour audits it."),
+    report.audited ? el("p", { class: "counts" }, counts, el("span", { class: "note" }, "in all"), report.site ? links.report(report.site, "all reports") : null) : nothing("Nothing has been audited yet: recomputing an hour audits it."),
     rows.length ? folded(["Hour", "Metric", "Outcome", "Found", "Report"], rows, "Audits that did not simply pass") : report.audited ? nothing("All audited hours in this range passed.") : "");
 }
 
@@ -41,7 +41,7 @@ export function drawDrift(place, report, range, links) {
   const rows = causes.map((drift) => [links.hour(drift.hour), el("span", {}, named(drift.metric, drift.measure)), figure(drift.settled), figure(drift.final), signed(drift.amount), el("span", { class: `cause ${drift.cause}` }, drift.cause)]);
   const unexplained = report.causes.filter(({ cause }) => cause === "unexplained").length;
   place.replaceChildren(
-    el("p", { class: "counts" }, `${figure(report.changed)} of ${figure(report.recomputed)} recomputed (hours × metrics) changed; `, el("span", { class: unexplained ? "outcome blocked" : "" }, `${unexplained || "none"} unexplained`)),
+    el("p", { class: "counts" }, `${figure(report.changed)} of ${figure(report.recomputed)} recomputed (hours × metrics) changed in all; `, el("span", { class: unexplained ? "outcome blocked" : "" }, `${unexplained || "none"} unexplained`)),
     rows.length ? folded(["Hour", "Measure", ">Was", ">Is", ">By", "Cause"], rows, "By how much recomputed hours changed") : nothing("No recomputed hour in this range has changed."));
 }
 

@@ -1,0 +1,46 @@
+"""A connection on which no request's head comes, or half of one, is closed: uvicorn would keep it, and its file descriptor, for ever."""
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_HEAD_SECONDS = 10.0
+
+
+class PromptHeads(H11Protocol):
+    """HTTP/1.1 as uvicorn speaks it, to clients that finish what they begin to ask."""
+
+    _giving_up: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first head."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for what is still lacking of a head, from when its first byte came."""
+        super().data_received(data)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait_for_head(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+        elif self._giving_up is None:
+            self._giving_up = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _give_up(self) -> None:
+        self._giving_up = None
+        # Between two requests it is uvicorn that waits, for a shorter time.
+        if self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None:
+            self.transport.close()
