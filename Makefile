@@ -17,19 +17,24 @@ demo: $(SETUP)
 	KEEP="$(KEEP)" WORKSPACE="$(WORKSPACE)" .venv/bin/python -m examples.nyc_flights.demo
 
 test: check
-	@$(MAKE) --no-print-directory --jobs 2 test-stack test-beside
+	@$(MAKE) --no-print-directory --jobs 2 test-stack test-processes test-plain
 
-# Tests run short-lived Java: its second compiler takes more from the other half of the tests than it gives.
-test-stack test-beside: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
+# Two of the three at a time. Tests run short-lived Java: its second compiler takes more from the other tests than it gives.
+test-stack test-processes test-plain: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
 # What holds a Spark session, one test after the other.
 test-stack: $(SETUP)
 	.venv/bin/python -m pytest -m "stack and not beside" --durations 25
 
-# All else, at the same time; what it says is shown when it has ended.
-test-beside: $(SETUP)
-	@.venv/bin/python -m pytest -m "not stack or beside" --durations 25 >.pytest-beside.log 2>&1 || { cat .pytest-beside.log; exit 1; }
-	@cat .pytest-beside.log
+# What runs Hourline's own processes for the most part; what it says is shown when it has ended, as with the next.
+test-processes: $(SETUP)
+	@.venv/bin/python -m pytest -m "stack and beside" --durations 25 >.pytest-processes.log 2>&1 || { cat .pytest-processes.log; exit 1; }
+	@cat .pytest-processes.log
+
+# All else: no Spark, and no broker.
+test-plain: $(SETUP)
+	@.venv/bin/python -m pytest -m "not stack" --durations 25 >.pytest-plain.log 2>&1 || { cat .pytest-plain.log; exit 1; }
+	@cat .pytest-plain.log
 
 soak: $(SETUP)
 	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py
@@ -44,11 +49,11 @@ mutants: $(SETUP)
 	.venv/bin/python tests/mutants.py
 
 clean:
-	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-beside.log spark-warehouse metastore_db derby.log
+	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-processes.log .pytest-plain.log spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
 
 $(SETUP): uv.lock pyproject.toml infra/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help install demo test test-stack test-beside soak check mutants clean
+.PHONY: help install demo test test-stack test-processes test-plain soak check mutants clean

@@ -1,5 +1,6 @@
 """An old answer can be had again, exactly, after whatever has been processed, published, pruned, compacted and vacuumed since; or it is refused."""
 
+import shutil
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -31,13 +32,18 @@ def answers(tables: BareTables, as_of: str | None = None) -> Answers:
         return {view: connection.database.execute(f"FROM {view} ORDER BY ALL").fetchall() for view in VIEWS}
 
 
-@pytest.fixture
-def told(tmp_path: Path) -> tuple[BareTables, Told]:
-    """Tables with a history of micro-batches, publications and upkeep, and what was answered in between."""
-    tables = BareTables(tmp_path, HOURS)
+def tables_in(folder: Path) -> BareTables:
+    tables = BareTables(folder, HOURS)
     tables.project = replace(tables.project, settings=Settings())
     tables.start()
-    found = []
+    return tables
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[BareTables, Told]:
+    """Tables with a history of micro-batches, publications and upkeep, and what was answered in between."""
+    tables = tables_in(tmp_path_factory.mktemp("made"))
+    found: Told = []
 
     def ask() -> None:
         with serving_layer.connect(tables.project) as connection:
@@ -54,6 +60,13 @@ def told(tmp_path: Path) -> tuple[BareTables, Told]:
             tables.start()
             ask()
     return tables, found
+
+
+@pytest.fixture
+def told(made: tuple[BareTables, Told], tmp_path: Path) -> tuple[BareTables, Told]:
+    """The same, for one test alone."""
+    shutil.copytree(made[0].project.root, tmp_path / "told")
+    return tables_in(tmp_path / "told"), made[1]
 
 
 def test_every_answer_is_repeated_as_it_was(told: tuple[BareTables, Told]) -> None:
