@@ -73,10 +73,16 @@ def forgotten(snapshot: Snapshot) -> set[str]:
     return {tables.metric.name for tables in snapshot.served if tables.born > snapshot.progress[tables.source.name].sequence}
 
 
-def token_of(project: Project, text: str) -> AnswerToken:
-    """A token, or the one of a moment: ISO text, in UTC unless it says otherwise. Raises UsageError when it is neither; TableError."""
+def token_of(project: Project, text: str, now: datetime) -> AnswerToken:
+    """A token, or the one of a moment: ISO text, in UTC unless it says otherwise. Raises UsageError when it is neither, or a moment after ``now``
+    (its answer could not be repeated); TableError.
+    """
     moment = parse_moment(text)
-    return AnswerToken.parse(text) if moment is None else token_at(project, moment)
+    if moment is None:
+        return AnswerToken.parse(text)
+    if moment > now:
+        raise UsageError(f"'{text}' lies in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}, and what will be answered then is not known")
+    return token_at(project, moment)
 
 
 def token_at(project: Project, moment: datetime) -> AnswerToken:

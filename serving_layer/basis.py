@@ -68,7 +68,7 @@ def refuse_weak(states: Collection[HourState]) -> None:
     if weak:
         raise WeakAnswerError(
             f"the answer would rest on hours that are not to be relied on: {_told(weak)} "
-            "(`hourline plan` and `hourline quality` say what mends them, and without --strict it is given all the same)"
+            "(`hourline plan` and `hourline quality` say what mends them, and without strict it is given all the same)"
         )
 
 

@@ -124,7 +124,7 @@ def _near(connection: Connection, rows: str, name: str, text: str | None) -> str
     ).fetchall()
     values = [value for value, _ in found]
     near = did_you_mean(text or "", [*values[:_NEAREST], *(["…"] if len(values) > _NEAREST else [])])
-    return f"{near}; null is written {name}=" if text and text.casefold() in ("null", "none") else near
+    return f"{near}; null is written {name} alone" if text is not None and text.casefold() in ("", "null", "none") else near
 
 
 def _one(connection: Connection, query: str) -> tuple[Any, ...]:

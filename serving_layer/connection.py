@@ -175,7 +175,7 @@ class Connection:
         self.damage: list[str] = []
         """What a degraded connection does without, or has read as it was before: a sentence for each table."""
         if self._as_of is not None:
-            self.snapshot: Snapshot = snapshot_at(self.project, token_of(self.project, self._as_of))
+            self.snapshot: Snapshot = snapshot_at(self.project, token_of(self.project, self._as_of, self.taken))
         else:
             self.snapshot, damage = degraded_snapshot(self.project) if self._degraded else (take_snapshot(self.project), set())
             self.damage = sorted(damage)

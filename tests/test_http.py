@@ -99,13 +99,25 @@ def test_days_and_months_begin_at_midnight_in_utc(tmp_path: Path, monkeypatch: p
 
 
 def test_filters_ranges_and_measures_choose(client: httpx.Client) -> None:
-    parameters = {"from": iso(hour(1)), "to": after(2), "where": ["page:/home", "page:", "size:2"], "measure": ["visitors", "views"]}
+    parameters = {"from": iso(hour(1)), "to": after(2), "where": ["page:/home", "page", "size:2"], "measure": ["visitors", "views"]}
     chosen = [visit for visit in VISITS if 1 <= visit <= 2 and visit.page in ("/home", None) and visit.size == 2]
     expected = {key: {"views": values["views"], "visitors": values["visitors"]} for key, values in grouped(chosen, *KEYS).items()}
     answer = client.get("/api/v1/metrics/visits", params=parameters)
     assert rows(answer, *KEYS) == expected
     assert answer.json()["states"] == {"final": 1, "revised": 1}
     assert rows(client.get("/api/v1/metrics/visits", params={"where": "page:' OR true --"}), *KEYS) == {}
+
+
+def test_null_and_the_empty_text_are_two_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = visit_tables(tmp_path, [Visit.of(0, "", 1), Visit.of(0, None, 2)], monkeypatch)
+    tables.start()
+    tables.micro_batch(2)
+    with serving(tables.project) as client:
+        for where, size in (("page:", 1), ("page", 2)):
+            found = client.get("/api/v1/metrics/visits", params={"where": where}).json()["rows"]
+            assert [(row["page"], row["size"]) for row in found] == [("" if size == 1 else None, size)]
+            cell = client.get(f"/api/v1/metrics/visits/hours/{iso(hour(0))}", params={"where": where}).json()
+            assert (cell["dimensions"], cell["measures"]["views"]) == ({"page": found[0]["page"]}, 1)
 
 
 def test_pages_in_any_order_fit_together_and_show_one_moment(client: httpx.Client) -> None:
@@ -157,7 +169,7 @@ def test_integers_keep_all_their_digits_and_what_is_no_number_is_null(tmp_path: 
 
 def test_a_cell_is_found_by_hour_and_dimensions(client: httpx.Client) -> None:
     for page in ("/home", None):
-        found = client.get(f"/api/v1/metrics/visits/hours/{iso(hour(2))}", params={"where": f"page:{page or ''}"}).json()
+        found = client.get(f"/api/v1/metrics/visits/hours/{iso(hour(2))}", params={"where": "page" if page is None else f"page:{page}"}).json()
         chosen = [visit for visit in VISITS if visit == 2 and visit.page == page]
         assert found["measures"] == grouped(chosen)[()]
         assert (found["state"], found["token"], found["dimensions"]) == ("revised", "p2-clicks.3", {"page": page})
@@ -173,7 +185,8 @@ def test_a_cell_is_found_by_hour_and_dimensions(client: httpx.Client) -> None:
         ("metrics/visits?dimension=pages", 400, "metric 'visits' has no dimension 'pages' — did you mean 'page'?"),
         ("metrics/totals?dimension=page", 400, "metric 'totals' has no dimension 'page', nor any other"),
         ("metrics/visits?where=pge:x", 400, "metric 'visits' has no dimension 'pge' — did you mean 'page'?"),
-        ("metrics/visits?where=page", 400, "got where 'page', allowed is DIMENSION:VALUE, such as origin:JFK (`origin:` means null)"),
+        ("metrics/visits?where=:page", 400, "got where ':page', allowed is DIMENSION:VALUE, such as origin:JFK (`origin` alone means null)"),
+        ("metrics/visits?where=size:", 400, "got '' for dimension 'size', which is of type BIGINT"),
         ("metrics/visits?where=size:1.5", 400, "got '1.5' for dimension 'size', which is of type BIGINT"),
         ("metrics/visits?order=-vews", 400, "order: there is no column 'vews' — did you mean 'views'?"),
         ("metrics/visits?grain=total&order=hour", 400, "order: there is no column 'hour' (there is: longest, mean_size, page, "),
@@ -197,6 +210,9 @@ def test_a_cell_is_found_by_hour_and_dimensions(client: httpx.Client) -> None:
         ("hours?metric=visit", 404, "there is no metric 'visit' — did you mean 'visits'?"),
         ("quality?failed=1&open=1", 400, "give failed or open, not both: open is what is blocked now, failed what ever was"),
         ("rejected/click", 404, "there is no source 'click' — did you mean 'clicks'?"),
+        ("changes?x=1", 400, "there is no parameter 'x'"),
+        ("metrics/visits?limit=1&limit=2", 400, "got limit twice; it has one value"),
+        ("metrics/visits?as_of=2999-01-01", 400, "'2999-01-01' lies in the future: it is 20"),
         ("nothing", 404, "there is nothing at /api/v1/nothing; /api/v1/openapi.json lists what there is"),
     ],
 )  # fmt: skip
@@ -210,6 +226,25 @@ def test_a_mistake_gets_one_sentence(client: httpx.Client, path: str, status: in
 def test_another_method_is_told_which_one_is_allowed(client: httpx.Client) -> None:
     answer = client.post("/api/v1/project")
     assert (answer.status_code, answer.json()) == (405, {"error": "POST is not answered at /api/v1/project; allowed is GET"})
+
+
+def test_the_heads_of_answers_can_be_asked_for(client: httpx.Client) -> None:
+    for path in ("metrics/visits", "hours?from=noon", "changes"):
+        head = client.head(f"/api/v1/{path}")
+        assert head.content == b""
+        if path != "changes":
+            answer = client.get(f"/api/v1/{path}")
+            assert (head.status_code, dict(head.headers) | {"date": ""}) == (answer.status_code, dict(answer.headers) | {"date": ""})
+
+
+def test_openapi_names_what_may_go_wrong_and_how_to_show_a_token(client: httpx.Client) -> None:
+    described = client.get("/api/v1/openapi.json").json()
+    (scheme,) = described["components"]["securitySchemes"].values()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    for path, operations in described["paths"].items():
+        for operation in operations.values():
+            assert operation["security"], path
+            assert operation["responses"].keys() >= {"200", "400", "401", "403", "404", "429", "503", "504"}, path
 
 
 def test_what_nobody_has_foreseen_shows_no_stack_trace(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:

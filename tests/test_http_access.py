@@ -149,6 +149,9 @@ def test_tls_is_spoken_where_a_certificate_is_set(tables: BareTables, tmp_path: 
     key.write_text("no key")
     with pytest.raises(SetupError, match=r"TLS cannot be set up with .*serve.certificate, serve.key"):
         Server(serve_settings(tables.project, certificate=certificate, key=key), environ=ENVIRON)
+    key.unlink()
+    with pytest.raises(SetupError, match=f"No such file or directory: '{key}'"):
+        Server(serve_settings(tables.project, certificate=certificate, key=key), environ=ENVIRON)
 
 
 def test_a_port_that_is_taken_is_told(tables: BareTables) -> None:

@@ -33,7 +33,7 @@ def explain(
         list[str] | None,
         typer.Argument(
             metavar="DIMENSION=VALUE",
-            help="Only the groups with these values; `origin=` (with nothing behind it) means null. Dimensions not given are rolled up.",
+            help="Only the groups with these values; `origin` alone means null. Dimensions not given are rolled up.",
         ),
     ] = None,
     project: ProjectFolder = Path(),
@@ -59,11 +59,11 @@ def _values(texts: list[str]) -> dict[str, str | None]:
     values: dict[str, str | None] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(f"got '{text}', allowed is DIMENSION=VALUE, such as origin=JFK (`origin=` means null)")
+        if not name:
+            raise UsageError(f"got '{text}', allowed is DIMENSION=VALUE, such as origin=JFK (`origin` alone means null)")
         if name in values:
             raise UsageError(f"got dimension '{name}' twice; one value of each is allowed, and a dimension that is left out is rolled up")
-        values[name] = value or None
+        values[name] = value if equals else None
     return values
 
 

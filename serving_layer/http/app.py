@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, Security
 from fastapi.responses import Response
+from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from hourline.declarations import Project
@@ -16,9 +17,10 @@ from serving_layer.http import change_routes, hour_routes, metric_routes, sql_ro
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
 from serving_layer.http.formats import json_bytes
+from serving_layer.http.heads import HeadAsGet
 from serving_layer.http.limits import Limited
 from serving_layer.http.page_routes import page_routes
-from serving_layer.http.problems import install_problems
+from serving_layer.http.problems import PROBLEMS, install_problems, known_parameters
 from serving_layer.http.reports import report_routes
 from serving_layer.http.snapshots import Renewing, Snapshots
 
@@ -54,8 +56,9 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     answering = start_answering(app, project, snapshots)
     app.state.sandbox = sql_route.start_sandbox(project.settings.serve)
     install_problems(app)
+    bearer = HTTPBearer(auto_error=False, description="Where the server has tokens; or the token as password of Basic authentication.")  # for OpenAPI
     for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes, sql_route.routes):
-        app.include_router(routes)
+        app.include_router(routes, dependencies=[Depends(known_parameters), Security(bearer)], responses=PROBLEMS)
     report_routes(app, project)
     page_routes(app)
 
@@ -66,5 +69,6 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         return Response(json_bytes({"status": "ok" if healthy else "failing"}), 200 if healthy else 503, media_type="application/json")
 
     app.add_middleware(Limited)
+    app.add_middleware(HeadAsGet)
     app.add_middleware(Guard, tokens=tokens)  # the last one added is the first one asked
     return app

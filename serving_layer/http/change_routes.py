@@ -7,11 +7,12 @@ from fastapi import APIRouter, Depends, Header
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from serving_layer.http.answering import Answering, answering_of
+from serving_layer.http.limits import STREAM_PATH
 
-routes = APIRouter(prefix="/api/v1", tags=["changes"])
+routes = APIRouter(tags=["changes"])
 
 
-@routes.get("/changes", response_class=EventSourceResponse)
+@routes.get(STREAM_PATH, response_class=EventSourceResponse)
 async def changes(
     answering: Annotated[Answering, Depends(answering_of)], last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:

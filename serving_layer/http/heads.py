@@ -1,8 +1,11 @@
-"""A connection on which no request's head comes, or half of one, is closed: uvicorn would keep it, and its file descriptor, for ever."""
+"""Heads of requests: a connection on which none comes, or half of one, is closed (uvicorn would keep it, and its file descriptor, for ever); and
+the method HEAD, by which the heads of answers are asked for.
+"""
 
 import asyncio
 
 import h11
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _HEAD_SECONDS = 10.0
@@ -44,3 +47,23 @@ class PromptHeads(H11Protocol):
         # Between two requests it is uvicorn that waits, for a shorter time.
         if self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None:
             self.transport.close()
+
+
+class HeadAsGet:
+    """ASGI middleware: HEAD gets what GET would, without its body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def head(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})  # a stream would never come to its end
+
+        await self.app({**scope, "method": "GET"}, receive, head)

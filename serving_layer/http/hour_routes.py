@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from hourline.errors import UsageError, did_you_mean
 from hourline.hours import parse_hour
@@ -93,8 +93,6 @@ class RejectedAnswer(BaseModel):
 class HoursParameters(BaseModel):
     """Which hours."""
 
-    model_config = ConfigDict(extra="forbid")
-
     start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
     to: str | None = Field(None, description="The hour after the last.")
     metric: str | None = Field(None, description="Only this metric.")
@@ -103,15 +101,11 @@ class HoursParameters(BaseModel):
 class StatusParameters(BaseModel):
     """How much of it."""
 
-    model_config = ConfigDict(extra="forbid")
-
     last: int = Field(24, ge=1, le=10_000, description="So many hours of each source.")
 
 
 class HourParameters(BaseModel):
     """Which hour."""
-
-    model_config = ConfigDict(extra="forbid")
 
     hour: str | None = Field(None, description="Only this hour (UTC), such as 2013-01-05T14.")
 
@@ -137,15 +131,11 @@ class QualityParameters(DriftParameters):
 class WhereParameters(BaseModel):
     """Which part of an hour."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    where: list[str] = Field([], description="DIMENSION:VALUE, once for a dimension; `origin:` is null. Dimensions not given are rolled up.")
+    where: list[str] = Field([], description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.")
 
 
 class RejectedParameters(BaseModel):
     """How many."""
-
-    model_config = ConfigDict(extra="forbid")
 
     limit: int = Field(100, ge=1, le=1_000, description="So many, the newest ones.")
 

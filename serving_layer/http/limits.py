@@ -19,6 +19,8 @@ OPEN_PER_CLIENT = 32
 OPEN_IN_ALL = 256
 """So many requests may be open, from their arrival until the last byte of the answer was taken."""
 
+STREAM_PATH = "/api/v1/changes"
+
 _PIECE = 65_536
 _STALLED_SECONDS = 30.0
 _BODY_SECONDS = 10.0
@@ -110,24 +112,24 @@ class Limited:
             await self.app(scope, receive, send)
             return
         client: Client = scope["hourline.client"]
-        if self._open[client.name] >= OPEN_PER_CLIENT or self._open.total() >= OPEN_IN_ALL:
-            sentence = (
-                f"{self._open[client.name]} requests of yours are open, {self._open.total()} in all; allowed are {OPEN_PER_CLIENT} and {OPEN_IN_ALL}"
-            )
+        # Streams stay open, and are not to shut out the client's questions.
+        key = f"{client.name}, streams" if scope["path"] == STREAM_PATH else client.name
+        if self._open[key] >= OPEN_PER_CLIENT or self._open.total() >= OPEN_IN_ALL:
+            sentence = f"{self._open[key]} requests of yours are open, {self._open.total()} in all; allowed are {OPEN_PER_CLIENT} and {OPEN_IN_ALL}"
             await problem(429, f"{sentence}: try again when some are answered", {"Retry-After": str(RETRY_SECONDS)})(scope, receive, send)
             return
         if int(length if (length := Headers(scope=scope).get("content-length", "0")).isdecimal() else 0) > BODY_BYTES:
             await problem(413, f"the request's body has {length} bytes; allowed are {BODY_BYTES}", {"Connection": "close"})(scope, receive, send)
             return
-        self._open[client.name] += 1
+        self._open[key] += 1
         try:
             await self.app(scope, _bounded(receive), _patient(send))
         except TimeoutError:  # from _patient; the server closes the connection of an answer that does not come to its end
             log.warning("client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS)
         finally:
-            self._open[client.name] -= 1
-            if not self._open[client.name]:
-                del self._open[client.name]
+            self._open[key] -= 1
+            if not self._open[key]:
+                del self._open[key]
 
 
 def _bounded(receive: Receive) -> Receive:

@@ -67,7 +67,7 @@ def parse_hours(start: str | None, end: str | None) -> HourRange:
 
 
 def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:
-    """``carrier:AA``, ``carrier:`` for null; values of the same dimension together. Raises UsageError."""
+    """``carrier:AA``, ``carrier`` alone for null; values of the same dimension together. Raises UsageError."""
     found: dict[str, list[str | None]] = {}
     given = list(dict.fromkeys(texts))
     if len(given) > _MOST_VALUES:
@@ -76,9 +76,9 @@ def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:
         if "\0" in text:
             raise UsageError("got a NUL in where, which no value has")
         name, colon, value = text.partition(":")
-        if not colon or not name:
-            raise UsageError(f"got where '{text}', allowed is DIMENSION:VALUE, such as origin:JFK (`origin:` means null)")
-        found.setdefault(name, []).append(value or None)
+        if not name:
+            raise UsageError(f"got where '{text}', allowed is DIMENSION:VALUE, such as origin:JFK (`origin` alone means null)")
+        found.setdefault(name, []).append(value if colon else None)
     return found
 
 

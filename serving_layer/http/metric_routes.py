@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from hourline.errors import UsageError
 from hourline.hours import HOUR, HourRange, parse_hour
@@ -109,15 +109,13 @@ class CellAnswer(BaseModel):
 class MetricParameters(BaseModel):
     """What is asked of a metric."""
 
-    model_config = ConfigDict(extra="forbid")
-
     start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
     to: str | None = Field(None, description="The hour after the last.")
     dimension: list[str] | None = Field(
         None, description="A dimension to keep; the others are rolled up. None given: all of them; an empty one: none of them."
     )
     grain: Grain = Field("hour", description="Hours, or days or months (of UTC) rolled up from them, or all in one.")
-    where: list[str] = Field([], description="DIMENSION:VALUE, such as origin:JFK; `origin:` is null. Of one dimension, any of the values.")
+    where: list[str] = Field([], description="DIMENSION:VALUE, such as origin:JFK; `origin` alone is null. Of one dimension, any of the values.")
     measure: list[str] | None = Field(None, description="A measure; none given: all of them.")
     order: str = Field(
         "", description="Columns with commas between, a `-` before one to have the largest first. By hour and dimensions, if left out."
@@ -135,9 +133,7 @@ class MetricParameters(BaseModel):
 class CellParameters(BaseModel):
     """Which cell."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    where: list[str] = Field([], description="DIMENSION:VALUE, once for a dimension; `origin:` is null. Dimensions not given are rolled up.")
+    where: list[str] = Field([], description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.")
     strict: bool = Field(False, description="Refuse an answer from an hour that is missing, stale or blocked.")
     as_of: str | None = Field(None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).")
 

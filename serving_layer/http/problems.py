@@ -10,10 +10,12 @@
 import json
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from hourline.errors import HourlineError, TableError, UsageError, WeakAnswerError, did_you_mean
@@ -50,6 +52,30 @@ _STATUS: Mapping[type[HourlineError], int] = {
     TableError: 503,
     TimedOutError: 504,
 }
+
+
+class Problem(BaseModel):
+    """What is said of a request that is refused or has failed."""
+
+    error: str
+    """One sentence."""
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text}
+    for status, text in {
+        400: "A mistake in a parameter",
+        401: "No token, or a wrong one",
+        403: "A token without the scope, or a page of another site",
+        404: "No such metric, source, hour or row",
+        409: "`strict`, and the answer rests on hours that are not to be relied on",
+        413: "The answer, or the body of the request, is too large",
+        429: "Too many requests of yours are under way; try again in `Retry-After` seconds",
+        503: "The tables cannot be read",
+        504: "The query was stopped at its time limit",
+    }.items()
+}
+"""What routes may answer beside their answers, for OpenAPI."""
 
 
 def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -90,7 +116,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    sentences = [_sentence(request, one["type"], [str(part) for part in one["loc"]], one["msg"], one.get("input")) for one in error.errors()]
+    sentences = [_sentence(one["type"], [str(part) for part in one["loc"]], one["msg"], one.get("input")) for one in error.errors()]
     if errors_in_body := [one for one in error.errors() if one["loc"][0] == "body"]:
         if "json" not in request.headers.get("content-type", ""):
             return problem(415, "the body is to be JSON; send it with the header `Content-Type: application/json`")
@@ -100,10 +126,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
     return problem(422 if in_body else 400, "; ".join(sentences))
 
 
-def _sentence(request: Request, kind: str, place: list[str], message: str, got: object) -> str:
+def _sentence(kind: str, place: list[str], message: str, got: object) -> str:
     name = place[-1] if len(place) > 1 else place[0]
-    if kind == "extra_forbidden" and place[0] == "query":
-        return f"there is no parameter '{name}'{did_you_mean(name, _parameters(request))}"
     if kind == "missing":
         return f"{name} is missing"
     return f"{name}: {message[:1].lower()}{message[1:]}; got {_shown(got)}"
@@ -114,10 +138,20 @@ def _shown(got: object) -> str:
     return f"'{text if len(text) <= 80 else text[:77] + '...'}'"
 
 
-def _parameters(request: Request) -> list[str]:
-    path = request.scope["route"].path
-    operations = request.app.openapi()["paths"].get(path, {})
-    return [one["name"] for operation in operations.values() for one in operation.get("parameters", []) if one["in"] == "query"]
+def known_parameters(request: Request) -> None:
+    """A dependency of all routes. Raises UsageError for a parameter that there is not, or that is given twice and has one value."""
+    known = _parameters(request)
+    for name in request.query_params:
+        if name not in known:
+            raise UsageError(f"there is no parameter '{name}'{did_you_mean(name, known)}")
+        if "array" not in str(known[name]) and len(request.query_params.getlist(name)) > 1:
+            raise UsageError(f"got {name} twice; it has one value")
+
+
+def _parameters(request: Request) -> dict[str, object]:
+    """By name, the schemas of those of the query."""
+    operations = request.app.openapi()["paths"].get(request.scope["route"].path, {})
+    return {one["name"]: one["schema"] for operation in operations.values() for one in operation.get("parameters", []) if one["in"] == "query"}
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

@@ -36,6 +36,8 @@ class Server:
         files = [project.root.absolute() / file.expanduser() for file in (settings.certificate, settings.key) if file]
         self._project = project
         try:
+            for file in files:  # an error of TLS would not say which one
+                file.open("rb").close()
             self._app = create_app(project, clock, environ)
             config = uvicorn.Config(
                 self._app,

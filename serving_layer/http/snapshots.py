@@ -57,7 +57,7 @@ class Snapshots:
         Raises UsageError when there is no such answer, or no longer; TableError.
         """
         if as_of is not None:
-            token = str(token_of(self.project, as_of))
+            token = str(token_of(self.project, as_of, self._clock()))
             if token != self.token:
                 return self._at(token)
         with self._lock:

@@ -7,7 +7,7 @@ import { drawHour } from "./hour.js";
 import { drawDrift, drawLate, drawQuality, drawWork, hourLink, nothing, reportLink } from "./panels.js";
 import { startSql } from "./sql.js";
 import { drawLegend, drawStrip } from "./strip.js";
-import { RANGES, addressOf, readView } from "./view.js";
+import { RANGES, addressOf, readView, whereText } from "./view.js";
 
 const place = (id) => document.getElementById(id);
 const SERIES_PAUSE_MS = 700; // between two looks at numbers
@@ -57,12 +57,13 @@ function drawBar() {
     view.to ? button("newest", "newest", () => show({ to: null })) : "");
   const without = (pair) => view.where.filter((other) => other !== pair);
   place("filters").replaceChildren(
-    ...view.where.map((pair) => button(pair.join(":"), [`${pair[0]} ${pair[1] || "(null)"} `, el("span", { "aria-hidden": "true" }, "×")], () => show({ where: without(pair) }), { class: "chip", "aria-label": `Without the filter ${pair[0]} ${pair[1] || "null"}` })),
-    ...dimensions().map((dimension) => el("select", { "data-key": `filter-${dimension}`, "aria-label": `Filter by ${dimension}`, onchange: (event) => event.target.value !== "." && show({ where: [...view.where, [dimension, event.target.value.slice(1)]] }) },
-      el("option", { value: "." }, dimension), (choices[dimension] ?? []).filter((value) => !view.where.some(([name, chosen]) => name === dimension && chosen === value)).map((value) => el("option", { value: `=${value}` }, value || "(null)")))));
+    ...view.where.map((pair) => button(whereText(pair), [`${pair[0]} ${named(pair[1])} `, el("span", { "aria-hidden": "true" }, "×")], () => show({ where: without(pair) }), { class: "chip", "aria-label": `Without the filter ${pair[0]} ${named(pair[1])}` })),
+    ...dimensions().map((dimension) => el("select", { "data-key": `filter-${dimension}`, "aria-label": `Filter by ${dimension}`, onchange: (event) => event.target.value !== "." && show({ where: [...view.where, [dimension, JSON.parse(event.target.value)]] }) },
+      el("option", { value: "." }, dimension), (choices[dimension] ?? []).filter((value) => !view.where.some(([name, chosen]) => name === dimension && chosen === value)).map((value) => el("option", { value: JSON.stringify(value) }, named(value))))));
   if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
+const named = (value) => (value === null ? "(null)" : value === "" ? "(empty)" : value);
 const dimensions = () => [...new Set(project.metrics.flatMap((metric) => metric.dimensions.map(({ name }) => name)))];
 const choices = {}; // by dimension, its values
 
@@ -73,7 +74,7 @@ async function readChoices() {
   for (const dimension of dimensions()) {
     const metric = project.metrics.filter((one) => one.dimensions.some(({ name }) => name === dimension)).sort((one, other) => one.dimensions.length - other.dimensions.length)[0];
     const rows = await series(metric.name, [["dimension", dimension], ["grain", "total"], ["measure", metric.measures[0].name], ["order", dimension], ["limit", 500], ["from", iso(range.from)], ["to", iso(range.to)]], false);
-    choices[dimension] = rows.map((row) => row[dimension] ?? "");
+    choices[dimension] = rows.map((row) => (row[dimension] === null ? null : String(row[dimension])));
   }
   drawBar();
 }
@@ -92,7 +93,7 @@ async function series(metric, parameters, all = true) {
 
 function filtersOf(metric) {
   const has = new Set(metric.dimensions.map(({ name }) => name));
-  return { where: view.where.filter(([name]) => has.has(name)).map((pair) => ["where", pair.join(":")]), unfiltered: [...new Set(view.where.map(([name]) => name))].filter((name) => !has.has(name)) };
+  return { where: view.where.filter(([name]) => has.has(name)).map((pair) => ["where", whereText(pair)]), unfiltered: [...new Set(view.where.map(([name]) => name))].filter((name) => !has.has(name)) };
 }
 
 // `changed`: between which hours something has changed since the last time; null: everywhere.
@@ -112,7 +113,7 @@ async function drawSeries(changed) {
   }
   drawStrip(place("strip"), sources, asked, view.hour, (hour) => show({ hour }));
   await Promise.all([...cards.map((card) => drawCard(card, asked, span)), drawOpenHour()]);
-  place("metrics-note").textContent = view.where.length ? `where ${view.where.map(([name, value]) => `${name} is ${value || "null"}`).join(", ")}` : "all dimensions together";
+  place("metrics-note").textContent = view.where.length ? `where ${view.where.map(([name, value]) => `${name} is ${named(value)}`).join(", ")}` : "all dimensions together";
 }
 
 async function drawCard(card, asked, span) {

@@ -2,7 +2,7 @@
 //
 //   hours=72            so many hours ("all": every one)
 //   to=2026-03-02T09    up to this hour, exclusive; without it, up to the newest
-//   where=origin:JFK    a filter; the same dimension again: either value
+//   where=origin:JFK    a filter; the same dimension again: either value; `origin` alone: null
 //   measure=metric:name the measure a metric shows, where it is not its first
 //   hour=2026-03-02T09  the hour that is open
 //   sql=…               what was asked
@@ -12,22 +12,25 @@ const USUAL = 72;
 
 export function readView() {
   const given = new URLSearchParams(location.search);
-  const pairs = (key) => given.getAll(key).filter((text) => text.includes(":")).map((text) => [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)]);
+  const pairs = (key) => given.getAll(key).map((text) => (text.includes(":") ? [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)] : [text, null]));
   return {
     hours: given.get("hours") in RANGES ? Number(given.get("hours")) : USUAL,
     to: hourOf(given.get("to")),
     where: pairs("where"),
-    measures: Object.fromEntries(pairs("measure")),
+    measures: Object.fromEntries(pairs("measure").filter(([, measure]) => measure)),
     hour: hourOf(given.get("hour")),
     sql: given.get("sql") ?? "",
   };
 }
 
+// A filter, as the server is asked for it.
+export const whereText = ([dimension, value]) => (value === null ? dimension : `${dimension}:${value}`);
+
 export function addressOf(view) {
   const kept = new URLSearchParams();
   if (view.hours !== USUAL) kept.append("hours", view.hours);
   if (view.to) kept.append("to", view.to.toISOString().slice(0, 13));
-  for (const [dimension, value] of view.where) kept.append("where", `${dimension}:${value}`);
+  for (const [dimension, value] of view.where) kept.append("where", whereText([dimension, value]));
   for (const [metric, measure] of Object.entries(view.measures)) kept.append("measure", `${metric}:${measure}`);
   if (view.hour) kept.append("hour", view.hour.toISOString().slice(0, 13));
   if (view.sql) kept.append("sql", view.sql);
