@@ -36,7 +36,7 @@ def accept(project: Project, metric: Metric, hour: datetime, person: str, reason
 
         @cache
         def spark() -> SparkSession:
-            session = spark_session(project, "batch")
+            session = spark_session(project, "batch", brief=True)
             started.callback(session.stop)
             return session
 

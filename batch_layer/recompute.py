@@ -20,6 +20,9 @@ from infra.spark import spark_session
 if TYPE_CHECKING:
     from batch_layer.job import Recomputed
 
+_BRIEF = 1_000_000
+"""So few events, of all metrics together, are counted sooner by code that Java has not compiled for long."""
+
 
 def recompute(
     project: Project,
@@ -52,7 +55,7 @@ def recompute(
                 if spark is None:  # not while waiting: there may be nothing left to do for it
                     # Great Expectations takes seconds to import: meanwhile Spark starts.
                     Thread(target=import_module, args=("batch_layer.job",), daemon=True).start()
-                    spark = spark_session(project, "batch")
+                    spark = spark_session(project, "batch", brief=sum(item.events for item in wanted) < _BRIEF)
                     refuse_unresolved(spark, project)
                 from batch_layer.job import run_job
 

@@ -3,7 +3,7 @@
 Reading needs neither Spark nor Java; the delta extension is loaded from the installed package, nothing is downloaded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,13 @@ from hourline.hour_states import late_sql, metric_hours_sql, source_hours_sql
 from hourline.hours import Clock, wall_clock
 from hourline.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import MetricTables, Snapshot, take_snapshot
-from hourline.tables import damage_of, data_size, open_table
+from hourline.tables import DataFiles, damage_of, data_size, open_table
+
+Files = Mapping[tuple[str, int], DataFiles]
+NO_FILES: Files = {}
+
+_KEPT_BYTES = 8 << 20
+"""Provisional rows are kept in memory, if their files are smaller in all."""
 
 _NO_HOURS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served, NULL::TIMESTAMPTZ AS hour,
@@ -71,21 +77,21 @@ def connect() -> duckdb.DuckDBPyConnection:
     extension = next(folder.glob(f"extensions/v{duckdb.__version__}/delta.duckdb_extension"))
     connection.execute(f"LOAD '{extension}'")
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET parquet_metadata_cache = true")
     return connection
 
 
-def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, now: datetime) -> list[str]:
-    """Attach the snapshot's tables, by the statements of ``tables_sql``, which are returned."""
-    statements = tables_sql(project, snapshot, now)
-    for statement in statements:
+def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, now: datetime) -> None:
+    """Attach the snapshot's tables, by the statements of ``tables_sql``; those that every answer is made of by their files, where these are known."""
+    for statement in tables_sql(project, snapshot, now, snapshot.files):
         connection.execute(statement)
-    return statements
 
 
-def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]:
+def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files = NO_FILES) -> list[str]:
     """The statements that attach the snapshot's tables and make the views below in schema ``hourline``, for any DuckDB that has the delta extension.
 
-    ``now`` (UTC) settles hours that go by wall time.
+    ``now`` (UTC) settles hours that go by wall time. Tables of which ``files`` are given are read without that extension, which would read the log of
+    the table again at each question.
 
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned), ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``: all rows, also beyond the snapshot's progress
@@ -99,20 +105,20 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
     statements = ["CREATE SCHEMA hourline"]
     coverage = _no_rows(COVERAGE_SCHEMA)
     if snapshot.publication >= 0:
-        statements.append(_attach_sql("coverage", layout.coverage, snapshot.publication))
-        coverage += " UNION ALL BY NAME FROM _coverage"
+        statements += _attached("all_coverage", layout, layout.coverage, snapshot.publication, files)
+        coverage += " UNION ALL BY NAME FROM hourline.all_coverage"
     # This, and the states of hours, are tables, since nearly every query reads them, and most of them several times.
     statements.append(f"CREATE TABLE hourline.coverage AS {coverage}")
     for source in project.sources.values():
         if known := snapshot.progress.get(source.name):
             statements += [
-                *_attached(f"progress_{source.name}", layout.progress(source), known.version),
+                *_attached(f"progress_{source.name}", layout, layout.progress(source), known.version, files),
                 f"CREATE TABLE hourline.source_hours_{source.name} AS {source_hours_sql(source, known.sequence, now)}",
                 f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}",
             ]
             for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
                 if (version := snapshot.beside.get(f"{kind}/{source.name}")) is not None:
-                    statements += _attached(f"{kind}_{source.name}", uri, version)
+                    statements += _attached(f"{kind}_{source.name}", layout, uri, version)
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         rows = _no_rows(schema)
         if kept in snapshot.beside:
@@ -122,9 +128,9 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime) -> list[str]
         statements.append(f"CREATE VIEW hourline.{kept} AS {rows}")
     parts = [_NO_HOURS]
     for tables in snapshot.metrics:
-        statements += _attached(f"provisional_{tables.name}", layout.provisional(tables.source, tables.metric), tables.provisional)
+        statements += _attached(f"provisional_{tables.name}", layout, layout.provisional(tables.source, tables.metric), tables.provisional, files)
         if tables.final is not None:
-            statements += _attached(f"final_{tables.name}", layout.final(tables.source, tables.metric), tables.final)
+            statements += _attached(f"final_{tables.name}", layout, layout.final(tables.source, tables.metric), tables.final, files)
         statements += _staged_sql(layout, tables, snapshot)
         hours = metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence)
         statements.append(f"CREATE TABLE hourline.hours_{tables.name} AS {hours}")
@@ -140,7 +146,7 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     parts = []
     for version in tables.staged_versions(snapshot.coverage) if f"{tables.metric.name}_staged" not in snapshot.lost else ():
         name = f"staged_{tables.name}_{version}"
-        statements += _attached(name, layout.staged(tables.source, tables.metric), version)
+        statements += _attached(name, layout, layout.staged(tables.source, tables.metric), version)
         marks = f"SELECT hour, blocked_cut FROM hourline.coverage WHERE {named} AND staged = {version}"
         parts.append(f"SELECT s.*, m.blocked_cut AS cut FROM hourline.{name} s JOIN ({marks}) m USING (hour)")
     if parts:
@@ -148,13 +154,22 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     return statements
 
 
-def _attached(name: str, uri: str, version: int) -> list[str]:
+def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = NO_FILES) -> list[str]:
+    known = files.get((uri.removeprefix(f"{layout.root}/"), version))
+    if known:
+        paths = ", ".join(_text(path) for path in known.paths)
+        # What is streamed lies in many small files, of which a question would open each.
+        kind = "TABLE" if name.startswith("provisional") and known.size < _KEPT_BYTES else "VIEW"
+        return [f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"]
     return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS FROM _{name}"]
 
 
 def _attach_sql(name: str, uri: str, version: int) -> str:
-    quoted = uri.replace("'", "''")
-    return f"ATTACH '{quoted}' AS _{name} (TYPE delta, PIN_SNAPSHOT, VERSION {version})"
+    return f"ATTACH {_text(uri)} AS _{name} (TYPE delta, PIN_SNAPSHOT, VERSION {version})"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _no_rows(schema: pa.Schema) -> str:

@@ -27,6 +27,7 @@ from hourline.snapshot import (
     SourceProgress,
     as_covered,
     coverage_of,
+    files_of,
     open_coverage,
     read_coverage,
     versions_beside,
@@ -43,6 +44,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     progress: dict[str, SourceProgress] = {}
     opened: dict[str, DeltaTable] = {}
     found: list[list[MetricTables]] = []
+    read: list[DeltaTable] = []
     for name, sequence in token.sequences.items():
         if name not in project.sources:
             raise UsageError(f"there is no source '{name}'{did_you_mean(name, project.sources)}")
@@ -52,8 +54,9 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         written = _written(table, name, sequence)
         progress[name] = SourceProgress(table.version(), sequence)
         for metric in project.metrics_of(name):
-            declarations = [known for known in written if known["metric"] == metric.name]
-            found.append([_tables_at(project, source, known, sequence) for known in declarations])
+            declarations = [_tables_at(project, source, known, sequence) for known in written if known["metric"] == metric.name]
+            found.append([of for of, _ in declarations])
+            read += [table for _, table in declarations]
     for row in coverage.group_by("source").aggregate([("cut", "max")]).to_pylist():
         # A reader takes progress before coverage, and again if that went further.
         if row["source"] in token.sequences and (row["cut_max"] or 0) > token.sequences[row["source"]]:
@@ -62,10 +65,14 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
             )
     metrics = as_covered(found, coverage)
     for tables in metrics:
-        if tables.final is not None and not _is_kept(Layout.of(project).final_of(tables.metric.name, tables.declaration), project, tables.final):
-            raise _gone(project, token.publication)
+        if tables.final is not None:
+            final = _kept(Layout.of(project).final_of(tables.metric.name, tables.declaration), project, tables.final)
+            if final is None:
+                raise _gone(project, token.publication)
+            read.append(final)
     beside = versions_beside(project, opened, open_coverage(project))
-    return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication, beside)
+    files = files_of([*opened.values(), *read])
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication, beside, files=files)
 
 
 def forgotten(snapshot: Snapshot) -> set[str]:
@@ -114,7 +121,7 @@ def _coverage_at(project: Project, publication: int) -> pa.Table:
         newest = open_table(uri, project.settings.storage_options).version()
         if publication > newest:
             raise UsageError(f"there is no publication {publication} yet; the newest is {newest}")
-        if not _is_kept(uri, project, publication):
+        if _kept(uri, project, publication) is None:
             raise _gone(project, publication)
     return read_coverage(project, publication)[1]
 
@@ -129,20 +136,21 @@ def _written(progress: DeltaTable, source: str, sequence: int) -> list[dict[str,
     return rows["metrics"][0].as_py() or []
 
 
-def _tables_at(project: Project, source: Source, known: Mapping[str, Any], sequence: int) -> MetricTables:
+def _tables_at(project: Project, source: Source, known: Mapping[str, Any], sequence: int) -> tuple[MetricTables, DeltaTable]:
+    """And its provisional table at the version of then."""
     metric, declaration = project.metrics[known["metric"]], known["declaration"]
     table = open_table(Layout.of(project).provisional_of(metric.name, declaration), project.settings.storage_options)
     current = declaration == declaration_hash(source, metric)
     declared = (source, metric) if current else from_stored(table.metadata().configuration[DECLARATION], source)
-    version = _version_at(project, table, sequence)
-    if version is None:
+    then = _at_sequence(project, table, sequence)
+    if then is None:
         # As if the metric had been declared since: what no recompute had counted is not known.
-        return MetricTables(*declared, table.version(), sequence + 1)
-    return MetricTables(*declared, version, known["born"])
+        return MetricTables(*declared, table.version(), sequence + 1), table
+    return MetricTables(*declared, then.version(), known["born"]), then
 
 
-def _version_at(project: Project, provisional: DeltaTable, sequence: int) -> int | None:
-    """The version that the newest micro-batch up to ``sequence`` made; None: it is not kept.
+def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> DeltaTable | None:
+    """The table at the version that the newest micro-batch up to ``sequence`` made; None: it is not kept.
 
     It is the first one that has its sequence: in a later one, rows may be pruned that counted then.
     """
@@ -163,14 +171,15 @@ def _version_at(project: Project, provisional: DeltaTable, sequence: int) -> int
     first = bisect_left(range(last), target, key=reached)
     if first and reached(first - 1) < 0:
         return None  # it may have been made by a pruning
-    return first if is_whole(at(first)) else None
+    return then if is_whole(then := at(first)) else None
 
 
-def _is_kept(uri: str, project: Project, version: int) -> bool:
+def _kept(uri: str, project: Project, version: int) -> DeltaTable | None:
+    """The table at an old version; None: that is not kept."""
     try:
-        return is_whole(open_table(uri, project.settings.storage_options, version))
+        return table if is_whole(table := open_table(uri, project.settings.storage_options, version)) else None
     except TableError:
-        return False
+        return None
 
 
 def _gone(project: Project, publication: int) -> UsageError:

@@ -18,7 +18,18 @@ from deltalake import DeltaTable
 from hourline.declarations import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError
 from hourline.layout import COVERAGE_SCHEMA, DECLARATION, Layout
-from hourline.tables import exists, name_of, open_table, readable_versions, refuse_older, refuse_unmarked, require_seen, update
+from hourline.tables import (
+    DataFiles,
+    exists,
+    local_files,
+    name_of,
+    open_table,
+    readable_versions,
+    refuse_older,
+    refuse_unmarked,
+    require_seen,
+    update,
+)
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
@@ -50,8 +61,8 @@ class MetricTables(DeclaredMetric):
 
     def staged_versions(self, coverage: pa.Table) -> list[int]:
         """The versions of its staged table that hold the rows of blocked hours, by ``coverage``."""
-        rows = coverage.select(["metric", "declaration", "staged"]).to_pylist()
-        return sorted({r["staged"] for r in rows if (r["metric"], r["declaration"]) == (self.metric.name, self.declaration)} - {None})
+        blocked = coverage.filter(pc.is_valid(coverage["staged"])).to_pylist()  # few, and coverage has every hour
+        return sorted({row["staged"] for row in blocked if (row["metric"], row["declaration"]) == (self.metric.name, self.declaration)})
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,8 @@ class Snapshot:
     """By name, the versions of the tables that are read beside these: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Where damage is put up with: by view, why it cannot be had."""
+    files: Mapping[tuple[str, int], DataFiles] = field(default_factory=dict)
+    """By name and version, the files of those tables that every answer is made of: progress, coverage, provisional and final, where they are here."""
 
     @property
     def recomputed(self) -> list[MetricTables]:
@@ -217,14 +230,15 @@ def _take(project: Project, publication: int | None = None, lost: dict[str, str]
             if publication is not None:
                 refuse_unmarked(table)
     metrics = as_covered(found, coverage)
-    verify_published(project, metrics, coverage, lost)
+    final = verify_published(project, metrics, coverage, lost)
+    files = files_of([*opened.values(), *(table for _, table in provisional), *([covering] if covering else []), *final])
     metrics = [tables for tables in metrics if tables.metric.name not in (lost or {})]
     beside = versions_beside(project, opened, covering, lost)
     for name, table in opened.items():
         with _losing(lost, f"progress/{name}"):
             update(table)
     overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in opened.items())
-    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}), overtaken
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken
 
 
 def _open_progress(project: Project, source: Source, lost: dict[str, str] | None) -> DeltaTable | None:
@@ -274,16 +288,25 @@ def versions_beside(
     return found
 
 
-def verify_published(project: Project, metrics: Iterable[MetricTables], coverage: pa.Table, lost: dict[str, str] | None = None) -> None:
-    """Raise TableError when a version of final or staged that ``coverage`` names is not there, or damaged; or note in ``lost`` the views."""
+def files_of(tables: Iterable[DeltaTable]) -> dict[tuple[str, int], DataFiles]:
+    """As in ``Snapshot.files``, of these tables at the versions that they stand on."""
+    return {(name_of(table), table.version()): files for table in tables if (files := local_files(table))}
+
+
+def verify_published(project: Project, metrics: Iterable[MetricTables], coverage: pa.Table, lost: dict[str, str] | None = None) -> list[DeltaTable]:
+    """The tables final at the versions that ``coverage`` names. Raises TableError when one of them, or of staged, is not there, or damaged; or notes
+    the views in ``lost``.
+    """
     layout = Layout.of(project)
+    found: list[DeltaTable] = []
     for tables in metrics:
         with _losing(lost, *views_of(tables.metric)):
             if tables.final is not None:
-                open_table(layout.final(tables.source, tables.metric), layout.storage_options, tables.final)
+                found.append(open_table(layout.final(tables.source, tables.metric), layout.storage_options, tables.final))
         with _losing(lost, f"{tables.metric.name}_staged"):
             for version in tables.staged_versions(coverage):
                 open_table(layout.staged(tables.source, tables.metric), layout.storage_options, version)
+    return found
 
 
 def views_of(metric: Metric) -> list[str]:

@@ -7,6 +7,7 @@ committed since. That is what fences a writer that lost its lease without knowin
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from operator import itemgetter
@@ -73,6 +74,15 @@ class Table(DeltaTable):
             return super().to_pyarrow_table(*arguments, **options)
         except (OSError, pa.ArrowInvalid) as error:
             raise TableError(damage_of(self) or f"the table at {self.table_uri} cannot be read: {_first_line(error)}") from error
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The data files of a table at one version."""
+
+    paths: list[str]
+    size: int
+    """In bytes, of all of them."""
 
 
 def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
@@ -280,6 +290,19 @@ def data_files(table: DeltaTable) -> list[str]:
     """The paths, below the table, of the data files of the version that ``table`` stands on."""
     paths: list[str] = pa.table(table.get_add_actions())["path"].to_pylist()
     return paths
+
+
+def local_files(table: DeltaTable) -> DataFiles | None:
+    """The data files of the version that ``table`` stands on, for whoever reads them by themselves.
+
+    None: there is none, they are not on this machine, or lie in a folder whose name would be taken for a pattern.
+    """
+    uri = urlsplit(table.table_uri)
+    folder = unquote(uri.path).rstrip("/")
+    added = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
+    if uri.scheme != "file" or not added["path"] or set(folder) & set("*?["):
+        return None
+    return DataFiles([f"{folder}/{path}" for path in added["path"]], sum(added["size_bytes"]))
 
 
 def checksum(table: DeltaTable, path: str) -> str:

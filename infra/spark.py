@@ -44,8 +44,10 @@ _ON_THIS_MACHINE = {
 }
 
 
-def spark_session(project: Project, name: str, extra: dict[str, str] | None = None) -> SparkSession:
+def spark_session(project: Project, name: str, extra: dict[str, str] | None = None, *, brief: bool = False) -> SparkSession:
     """The Spark session of this process, made on the project's settings; ``spark.config`` there overrides the defaults, not the semantics.
+
+    A ``brief`` one does without Java's second compiler, which in a minute of work takes more than it gives.
 
     Raises SetupError when Java or the jars cannot be had.
     """
@@ -63,12 +65,13 @@ def spark_session(project: Project, name: str, extra: dict[str, str] | None = No
     log4j = logs / "log4j2-spark.properties"
     log4j.write_text(_LOG4J)
     builder = SparkSession.builder.appName(f"hourline-{name}").master(settings.master)
+    java = f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:+UseSerialGC{' -XX:TieredStopAtLevel=1' if brief else ''}"
     config = {
         **_DEFAULTS,
         **(_ON_THIS_MACHINE if settings.master.startswith("local") else {}),
         "spark.jars": jars,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": java,
         "spark.local.dir": str(project.workspace / "spark"),
         "spark.sql.warehouse.dir": str(project.workspace / "spark" / "warehouse"),
         **(extra or {}),

@@ -12,7 +12,7 @@ from typing import Self
 import duckdb
 
 from hourline.answer_token import AnswerToken
-from hourline.database import attach, naming_damage
+from hourline.database import attach, naming_damage, tables_sql
 from hourline.database import connect as open_duckdb
 from hourline.declarations import Project, load_project
 from hourline.degraded import degraded_snapshot
@@ -117,7 +117,7 @@ class Connection:
     @property
     def statements(self) -> list[str]:
         """By which any DuckDB with the delta extension gets the same tables and views, at this snapshot; comments say what it cannot have."""
-        return [*self._attaching, *views_sql(self._duckdb, self.project, self.snapshot, functions=False)]
+        return [*tables_sql(self.project, self.snapshot, self.taken), *views_sql(self._duckdb, self.project, self.snapshot, functions=False)]
 
     @property
     def moment(self) -> str:
@@ -181,7 +181,7 @@ class Connection:
             self.damage = sorted(damage)
         self._duckdb = open_duckdb()
         with naming_damage(self.project, self.snapshot):
-            self._attaching = attach(self._duckdb, self.project, self.snapshot, self.taken)
+            attach(self._duckdb, self.project, self.snapshot, self.taken)
             install_sketch_functions(self._duckdb)
             for statement in views_sql(self._duckdb, self.project, self.snapshot):
                 self._duckdb.execute(statement)

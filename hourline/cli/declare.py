@@ -34,7 +34,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from hourline.errors import DeclarationError
     from infra.spark import spark_session
 
-    spark = spark_session(declared, "check")
+    spark = spark_session(declared, "check", brief=True)
     try:
         mistakes = [*unresolved(spark, declared), *unsuitable(declared)]
     finally:
