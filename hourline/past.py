@@ -131,8 +131,11 @@ def _written(progress: DeltaTable, source: str, sequence: int) -> list[dict[str,
     if sequence == 0:
         return []
     rows = progress.to_pyarrow_table(columns=["metrics"], filters=[("sequence", "=", sequence)])
+    newest = progress.transaction_version(SPEED_WRITER) or 0
+    if not rows.num_rows and sequence < newest:
+        raise UsageError(f"what had been read of source '{source}' at sequence {sequence} is no longer kept by itself, or never was")
     if not rows.num_rows:
-        raise UsageError(f"source '{source}' has no micro-batch {sequence}; the newest is {progress.transaction_version(SPEED_WRITER) or 0}")
+        raise UsageError(f"source '{source}' has no micro-batch {sequence}; the newest is {newest}")
     return rows["metrics"][0].as_py() or []
 
 

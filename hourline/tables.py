@@ -221,9 +221,17 @@ def append(
         write_deltalake(table, rows, mode="append", commit_properties=_commit(metadata, transactions))
 
 
-def overwrite(table: DeltaTable, rows: pa.Table, predicate: str | None, metadata: Mapping[str, Any], seen: Mapping[str, int] = NOTHING) -> None:
-    """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. ``seen`` and errors as for ``append``."""
-    properties = _commit(metadata, _seen(seen))
+def overwrite(
+    table: DeltaTable,
+    rows: pa.Table,
+    predicate: str | None,
+    metadata: Mapping[str, Any],
+    seen: Mapping[str, int] = NOTHING,
+    writers: Sequence[str] = (),
+    sequence: int = 0,
+) -> None:
+    """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. ``seen``, ``writers``, ``sequence`` and errors as for ``append``."""
+    properties = _commit(metadata, [*(Transaction(writer, sequence) for writer in writers), *_seen(seen)])
     with _step("overwrite", table):
         write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties, writer_properties=_grouped())
 

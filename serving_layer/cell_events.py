@@ -66,7 +66,8 @@ def cell_events(connection: Connection, cell: Cell, cut: int | None) -> CellEven
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late, started,
                CASE WHEN sequence <= {-1 if cut is None else cut} THEN 'final' ELSE 'provisional' END AS layer
         FROM (SELECT * FROM ({of_hour}) WHERE {cell.condition(columns)})
-        JOIN (SELECT sequence, started FROM hourline.progress_{source.name}) USING (sequence)
+        -- Old progress is summed up: the row that holds a sequence is the next one.
+        ASOF JOIN (SELECT sequence AS until, started FROM hourline.progress_{source.name}) ON sequence <= until
         LEFT JOIN (SELECT hour, sequence, true AS late FROM hourline.late_{source.name}) USING (hour, sequence)""")
     totals = connection.sql(
         "SELECT count(*) FILTER (NOT duplicate), count(*) FILTER (duplicate), count(*) FILTER (repeated), count(*) FILTER (late AND NOT duplicate), "

@@ -1,10 +1,11 @@
 """Keeps the speed layer's tables small while it runs, by their one writer, between two micro-batches.
 
-Prunes provisional rows at or below a *published* cut, since no reader counts them any more, nor ever will: cuts never decrease. Compacts the small
-files of many commits into few; rows keep their sequences, as a sum over several could cross a cut already chosen. Vacuums files that no version
-needs which a reader may still be at.
+Sums up progress that is old. Prunes provisional rows at or below a *published* cut, since no reader counts them any more, nor ever will: cuts never
+decrease. Compacts the small files of many commits into few; provisional rows keep their sequences, as a sum over several could cross a cut already
+chosen. Vacuums files that no version needs which a reader may still be at.
 """
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,9 +14,11 @@ from deltalake import DeltaTable
 
 from hourline import tables
 from hourline.declarations import Project, Source
+from hourline.hours import Clock, wall_clock
 from hourline.layout import Layout, sql_timestamp
 from hourline.snapshot import has_taken_over, read_coverage, take_snapshot
 from hourline.table_upkeep import TableUpkeep
+from speed_layer.progress_sums import sum_up
 
 if TYPE_CHECKING:
     from speed_layer.ledger import Ledger
@@ -24,20 +27,25 @@ MICRO_BATCHES = 200
 """So many micro-batches lie between two times of upkeep."""
 
 
-def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HOURS) -> None:
-    """Prune, compact and vacuum the tables of one source. Raises ConflictError when another process writes to them."""
+def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock) -> None:
+    """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises ConflictError when another
+    process writes to them.
+    """
     publication, coverage = read_coverage(project)
     for older, newer in ledger.changing():
         if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):
             ledger.stop_writing(older)
     for name, table in ledger.provisional.items():
         prune(table, _of(coverage, name), publication)
+    sum_up(ledger.progress, clock() - _asked_again(project, kept_hours))
     for table in (ledger.events, ledger.rejected, ledger.progress, *ledger.provisional.values()):
         tables.compact(table)
         tables.vacuum(table, kept_hours)
 
 
-def keep_up_stopped(project: Project, source: Source, *, dry_run: bool = False, kept_hours: int = tables.KEPT_HOURS) -> list[str]:
+def keep_up_stopped(
+    project: Project, source: Source, *, dry_run: bool = False, kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock
+) -> list[str]:
     """The same for the tables of ``source`` while no speed layer runs: one line for each table that was changed, or that ``dry_run`` would change.
 
     What an unfinished micro-batch has left stays for the next start to clear. The caller holds the lease "speed". Raises ConflictError, TableError.
@@ -54,10 +62,17 @@ def keep_up_stopped(project: Project, source: Source, *, dry_run: bool = False, 
         upkeep = TableUpkeep(address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
         if provisional and (done := prune(upkeep.table, _of(coverage, provisional), publication, dry_run)):
             upkeep.done.append(f"{done:,} hours pruned")
+        if address.startswith("progress/") and (done := sum_up(upkeep.table, clock() - _asked_again(project, kept_hours), dry_run)):
+            upkeep.done.append(f"summed up, {done:,} rows less")
         upkeep.compact("sequence")
         upkeep.vacuum(kept_hours)
         lines += upkeep.line
     return lines
+
+
+def _asked_again(project: Project, kept_hours: int) -> timedelta:
+    """For so long an answer can be repeated, which is made of the micro-batches up to one of them."""
+    return max(project.settings.batch.answers_kept, timedelta(hours=kept_hours))
 
 
 def _of(coverage: pa.Table, name: str) -> pa.Table:

@@ -17,6 +17,7 @@ from stack_project import StackProject
 
 import hourline.tables
 from hourline import failpoints
+from hourline.hours import HOUR, wall_clock
 from speed_layer.upkeep import keep_up
 
 HOURS = random.Random(7).choices(range(4), k=500)  # noqa: S311 (the same numbers each time)
@@ -58,6 +59,8 @@ CHAIN = [
     "after restore final",
     "before overwrite coverage",
     "after overwrite coverage",
+    "before overwrite progress",
+    "after overwrite progress",
     "before widen events",
     "after widen events",
 ]
@@ -102,7 +105,7 @@ def work(folder: Path, place: str | None) -> None:
     tables.start(*(["note"] if place is None or "widen" in place else []))
     for _ in range(2):
         tables.micro_batch(3)
-        keep_up(tables.project, tables.ledger, kept_hours=0)
+        keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: wall_clock() + HOUR)  # what is written now is old
         tables.publish(0, 1)
 
 
