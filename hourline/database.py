@@ -160,7 +160,9 @@ def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = 
         paths = ", ".join(_text(path) for path in known.paths)
         # What is streamed lies in many small files, of which a question would open each.
         kind = "TABLE" if name.startswith("provisional") and known.size < _KEPT_BYTES else "VIEW"
-        return [f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"]
+        # An older version of Hourline may have written less columns of progress and coverage; those of a metric are what its declaration says.
+        by_name = not name.startswith(("provisional", "final"))
+        return [f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"]
     return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS FROM _{name}"]
 
 

@@ -45,9 +45,18 @@ def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence:
 
     Of one of the ``layers``, it gives what that layer alone contributes; the state is the hour's in any case.
     """
-    keys = ", ".join(["hour", *map(quoted, tables.metric.dimensions)])
-    merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in _aggregates(tables.metric, stored).items())
-    return f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({counted_states_sql(tables, stored, sequence, layers)}) GROUP BY {keys}"
+    names = ["hour", *tables.metric.dimensions]
+    keys, aggregates = ", ".join(map(quoted, names)), _aggregates(tables.metric, stored)
+    merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in aggregates.items())
+    counted = f"SELECT * FROM ({counted_states_sql(tables, stored, sequence, layers)})"
+    grouped = f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({{}}) GROUP BY {keys}"
+    if tables.final is None or "final" not in layers:
+        return grouped.format(counted)
+    # Nearly all hours are final: of these, there is nothing to merge.
+    columns = ", ".join(f"t.{quoted(name)}" for name in [*names, *aggregates])
+    final = f"SELECT {columns}, h.state FROM hourline.final_{tables.name} t JOIN hourline.hours_{tables.name} h USING (hour) WHERE h.state = 'final'"
+    others = grouped.format(f"{counted} WHERE state <> 'final'")
+    return f"{others} UNION ALL {final}"
 
 
 def finished_sql(metric: Metric, states: str) -> str:
