@@ -8,6 +8,7 @@ query may take), the hours that had events above their cut are `missing`; all ot
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -32,7 +33,7 @@ from hourline.snapshot import (
     read_coverage,
     versions_beside,
 )
-from hourline.tables import exists, is_whole, open_table
+from hourline.tables import damage_of, exists, is_whole, open_table
 
 
 def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
@@ -178,11 +179,15 @@ def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> De
 
 
 def _kept(uri: str, project: Project, version: int) -> DeltaTable | None:
-    """The table at an old version; None: that is not kept."""
-    try:
-        return table if is_whole(table := open_table(uri, project.settings.storage_options, version)) else None
-    except TableError:
-        return None
+    """The table at an old version; None: that is not kept. Raises TableError when it is lost, though it is kept."""
+    options = project.settings.storage_options
+    with suppress(TableError):
+        if is_whole(table := open_table(uri, options, version)):
+            return table
+    newest = open_table(uri, options)
+    if newest.version() == version and (damage := damage_of(newest, decoding=False)):
+        raise TableError(damage)
+    return None
 
 
 def _gone(project: Project, publication: int) -> UsageError:

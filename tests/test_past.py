@@ -13,7 +13,7 @@ import serving_layer
 from batch_layer.maintain import Maintenance
 from hourline.answer_token import AnswerToken
 from hourline.declarations import BatchSettings, Settings
-from hourline.errors import UsageError
+from hourline.errors import TableError, UsageError
 from hourline.hours import wall_clock
 from hourline.past import token_of
 from hourline.tables import open_table
@@ -122,6 +122,15 @@ def test_what_final_needs_is_kept_as_long_as_the_settings_say(told: tuple[BareTa
             assert "is no longer kept; answers can be repeated for 0:00:00 (batch.answers_kept in hourline.yaml)" in str(error)
             refused += 1
     assert refused > 0
+
+
+def test_what_is_damaged_is_not_said_to_be_old(told: tuple[BareTables, Told]) -> None:
+    tables, _ = told
+    with serving_layer.connect(tables.project) as connection:
+        token = connection.token
+    Path(open_table(tables.layout.final(SOURCE, METRICS["totals"]), {}).file_uris()[0]).unlink()
+    with pytest.raises(TableError, match=r"final/totals/.* is damaged: its file .* is missing"):
+        serving_layer.connect(tables.project, as_of=token)
 
 
 def test_what_never_was_is_refused(told: tuple[BareTables, Told]) -> None:
