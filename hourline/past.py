@@ -60,7 +60,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
             read += [table for _, table in declarations]
     for row in coverage.group_by("source").aggregate([("cut", "max")]).to_pylist():
         # A reader takes progress before coverage, and again if that went further.
-        if row["source"] in token.sequences and (row["cut_max"] or 0) > token.sequences[row["source"]]:
+        if row["source"] in project.sources and (row["cut_max"] or 0) > token.sequences.get(row["source"], 0):
             raise UsageError(
                 f"there never was an answer {token}: publication {token.publication} counts {row['source']} up to sequence {row['cut_max']}"
             )

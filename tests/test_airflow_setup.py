@@ -24,7 +24,11 @@ def shop(root: Path) -> Project:
 
 
 def test_airflow_reads_what_was_written_wherever_the_workspace_lies(tmp_path: Path) -> None:
-    project = shop(tmp_path / "100% my 'shop' %(core)s")
+    root = tmp_path / "100% my 'shop' %(core)s"
+    initialise(root)
+    with (root / "hourline.yaml").open("a") as settings:
+        settings.write(f"tables: {tmp_path / 'tables'}\n")
+    project = load_project(root)
     configure(project, "postgresql://u:a%40b@host/db", 8080)
     config = AirflowConfigParser()
     config.read(home(project) / "airflow.cfg")

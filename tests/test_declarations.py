@@ -119,6 +119,15 @@ def test_workspace_and_tables_lie_where_the_settings_say(tmp_path: Path) -> None
     assert load_project(folder, {}).tables == str(folder / "data")
 
 
+@pytest.mark.parametrize("odd", ["%", "a%20b", "back\\slash", "new\nline", "tab\tbed"])
+def test_tables_lie_where_all_that_reads_them_finds_them(odd: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "shop", {"hourline.yaml": "", "sources/flights.yaml": SOURCE})
+    with pytest.raises(
+        UsageError, match=r"^tables cannot lie in '.*', since '.{1,4}' in a path means something else to what reads them; choose another"
+    ):
+        load_project(folder, {}, workspace=tmp_path / odd)
+
+
 def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path: Path) -> None:
     text = "kafka:\n  bootstrap: ${KAFKA:}\n  options: {sasl.password: '${PW}'}\nstorage_options: {aws_secret_access_key: '${PW}'}\n"
     folder = write(tmp_path, {"hourline.yaml": text, "sources/flights.yaml": SOURCE})

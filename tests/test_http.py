@@ -269,6 +269,7 @@ def test_an_answer_that_a_client_has_is_not_sent_again(client: httpx.Client) -> 
         first = client.get(f"/api/v1/{path}")
         again = client.get(f"/api/v1/{path}", headers={"If-None-Match": f'"other", {first.headers["etag"]}'})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"]), path
+    assert client.get("/api/v1/project", headers={"If-None-Match": "*"}).status_code == 304
     as_csv = client.get("/api/v1/metrics/visits?grain=day", headers={"Accept": "text/csv"})
     assert as_csv.headers["etag"] != client.get("/api/v1/metrics/visits?grain=day").headers["etag"]
 

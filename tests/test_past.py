@@ -142,6 +142,7 @@ def test_what_never_was_is_refused(told: tuple[BareTables, Told]) -> None:
         (f"p{newest}-click.3", "there is no source 'click' — did you mean 'clicks'?"),
         (f"p{newest}-clicks.1", f"there never was an answer p{newest}-clicks.1: publication {newest} counts clicks up to sequence"),
         ("yesterday", "'yesterday' is no token of an answer"),
+        (f"p{newest}", f"there never was an answer p{newest}: publication {newest} counts clicks up to sequence"),
         ("2999-01-01", "'2999-01-01' lies in the future: it is 20"),
         ("2020-01-01", "nothing had been processed by 2020-01-01T00:00:00Z"),
     ):

@@ -1,6 +1,7 @@
 """From a project's folder to its declarations."""
 
 import os
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,9 @@ from hourline.declarations.yaml_files import Document, read_yaml
 from hourline.errors import DeclarationError, UsageError
 
 SETTINGS_FILE = "hourline.yaml"
+
+_UNREADABLE = re.compile(r"[%\\\x00-\x1f\x7f]")
+"""What delta-rs, or DuckDB's delta extension, takes for something else in a path, and then looks in another folder."""
 
 Declared = TypeVar("Declared", bound=Declaration)
 Named = TypeVar("Named", Source, Metric)
@@ -70,7 +74,13 @@ class _Loading:
             raise DeclarationError("\n".join(self.mistakes))
         if workspace is not None:
             settings = settings.model_copy(update={"workspace": workspace.expanduser().absolute()})
-        return Project(self.root, settings, sources, metrics, self.documents)
+        project = Project(self.root, settings, sources, metrics, self.documents)
+        if folders and "://" not in project.tables and (odd := _UNREADABLE.search(project.tables)):
+            raise UsageError(
+                f"tables cannot lie in {project.tables!r}, since {odd[0]!r} in a path means something else to what reads them; "
+                "choose another workspace (--workspace, or `workspace` in hourline.yaml)"
+            )
+        return project
 
     def _folder(self, kind: str, model: type[Named]) -> dict[str, Named]:
         declared: dict[str, Named] = {}

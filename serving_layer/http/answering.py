@@ -128,7 +128,7 @@ class Answering:
     @staticmethod
     def _unchanged(request: Request, tag: str) -> Response | None:
         held = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
-        return Response(status_code=304, headers=_tagged(tag)) if tag in held else None
+        return Response(status_code=304, headers=_tagged(tag)) if tag in held or "*" in held else None
 
 
 def answering_of(request: Request) -> Answering:
