@@ -88,7 +88,12 @@ MUTANTS = [
     Mutant(
         "final is read at the version that coverage pins",
         "hourline/database.py",
-        (("layout.final(tables.source, tables.metric), tables.final)", "layout.final(tables.source, tables.metric))"),),
+        (
+            (
+                "layout.final(tables.source, tables.metric), tables.final, files)",
+                "(at := layout.final(tables.source, tables.metric)), open_table(at, layout.storage_options).version(), files)",
+            ),
+        ),
         "tests/test_publications.py",
     ),
     Mutant(
@@ -105,9 +110,9 @@ MUTANTS = [
         "hourline/snapshot.py",
         (
             (
-                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}), overtaken",
+                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken",
                 "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in opened.items()}\n"
-                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}), overtaken",
+                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken",
             ),
         ),
         "tests/test_snapshot.py",
