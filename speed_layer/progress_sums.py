@@ -4,6 +4,8 @@ Nothing that is told of them changes but for times and sequences within that hou
 were read, from which sequence on a metric was written.
 """
 
+from bisect import bisect_left
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -22,10 +24,11 @@ _COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones")
 Row = dict[str, Any]
 
 
-def sum_up(progress: DeltaTable, before: datetime, dry_run: bool = False) -> int:
+def sum_up(progress: DeltaTable, before: datetime, cuts: Collection[int], dry_run: bool = False) -> int:
     """Put one row in the place of those of micro-batches that finished in the same hour, ``before`` that (UTC); returns by how many there are less.
 
-    Raises ConflictError when another process writes to the table.
+    ``cuts`` are those of all hours that were recomputed, or blocked: what one has counted, and what came after it, stay apart. Raises ConflictError
+    when another process writes to the table.
     """
     done = progress.transaction_version(_SUMMED_UP) or 0
     old = progress.to_pyarrow_table(columns=["sequence"], filters=[("sequence", ">", done), ("finished", "<", floor_hour(before))])
@@ -36,8 +39,10 @@ def sum_up(progress: DeltaTable, before: datetime, dry_run: bool = False) -> int
     # Clocks may go back: whatever lies in between goes with them.
     rows = progress.to_pyarrow_table(filters=[("sequence", ">", done), ("sequence", "<=", last)]).sort_by("sequence").to_pylist()
     summed: list[Row] = []
+    ends = sorted(set(cuts))
     for row in rows:
-        if summed and _belong_together(summed[-1], row):
+        apart = not summed or bisect_left(ends, summed[-1]["sequence"]) < bisect_left(ends, row["sequence"])
+        if not apart and _belong_together(summed[-1], row):
             summed[-1] = _sum(summed[-1], row)
         else:
             summed.append(row)

@@ -37,7 +37,7 @@ def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HO
             ledger.stop_writing(older)
     for name, table in ledger.provisional.items():
         prune(table, _of(coverage, name), publication)
-    sum_up(ledger.progress, clock() - _asked_again(project, kept_hours))
+    sum_up(ledger.progress, clock() - _asked_again(project, kept_hours), _cuts(coverage, ledger.source))
     for table in (ledger.events, ledger.rejected, ledger.progress, *ledger.provisional.values()):
         tables.compact(table)
         tables.vacuum(table, kept_hours)
@@ -62,8 +62,9 @@ def keep_up_stopped(
         upkeep = TableUpkeep(address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
         if provisional and (done := prune(upkeep.table, _of(coverage, provisional), publication, dry_run)):
             upkeep.done.append(f"{done:,} hours pruned")
-        if address.startswith("progress/") and (done := sum_up(upkeep.table, clock() - _asked_again(project, kept_hours), dry_run)):
-            upkeep.done.append(f"summed up, {done:,} rows less")
+        if address.startswith("progress/"):
+            less = sum_up(upkeep.table, clock() - _asked_again(project, kept_hours), _cuts(coverage, source), dry_run)
+            upkeep.done += [f"summed up, {less:,} rows less"] if less else []
         upkeep.compact("sequence")
         upkeep.vacuum(kept_hours)
         lines += upkeep.line
@@ -73,6 +74,12 @@ def keep_up_stopped(
 def _asked_again(project: Project, kept_hours: int) -> timedelta:
     """For so long an answer can be repeated, which is made of the micro-batches up to one of them."""
     return max(project.settings.batch.answers_kept, timedelta(hours=kept_hours))
+
+
+def _cuts(coverage: pa.Table, source: Source) -> set[int]:
+    """Up to where hours of ``source`` were recomputed, be it that they were blocked."""
+    own = coverage.filter(pc.equal(coverage["source"], source.name))
+    return {cut for name in ("cut", "blocked_cut") for cut in own[name].unique().to_pylist()} - {None}
 
 
 def _of(coverage: pa.Table, name: str) -> pa.Table:

@@ -74,7 +74,8 @@ def test_answers_have_at_most_so_many_rows_and_bytes(tables: BareTables) -> None
         assert len(client.get("/api/v1/metrics/visits").json()["rows"]) == 10
 
 
-def test_a_request_s_body_is_bounded_also_where_it_does_not_say_how_long_it_is() -> None:
+def length_of_body() -> FastAPI:
+    """An application that reads bodies, behind the limits."""
     app = FastAPI()
     install_problems(app)
 
@@ -84,13 +85,16 @@ def test_a_request_s_body_is_bounded_also_where_it_does_not_say_how_long_it_is()
 
     app.add_middleware(Limited)
     app.add_middleware(Guard, tokens=Tokens({}))
+    return app
 
+
+def test_a_request_s_body_is_bounded_also_where_it_does_not_say_how_long_it_is() -> None:
     async def pieces(count: int) -> Any:
         for _ in range(count):
             yield b"x" * 1024
 
     async def asked() -> list[int]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(length_of_body()), base_url="http://localhost") as client:
             bodies: list[Any] = [b"x" * BODY_BYTES, b"x" * (BODY_BYTES + 1), pieces(BODY_BYTES // 1024), pieces(BODY_BYTES // 1024 + 1)]
             answers = [await client.post("/length", content=body) for body in bodies]
             assert all("allowed" in answer.json()["error"] for answer in answers if answer.is_error)
@@ -101,22 +105,13 @@ def test_a_request_s_body_is_bounded_also_where_it_does_not_say_how_long_it_is()
 
 def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_BODY_SECONDS", 0.01)
-    app = FastAPI()
-    install_problems(app)
-
-    @app.post("/length")
-    async def length(request: Request) -> int:
-        return len(await request.body())
-
-    app.add_middleware(Limited)
-    app.add_middleware(Guard, tokens=Tokens({}))
 
     async def half() -> Any:
         yield b"x"
         await asyncio.Event().wait()
 
     async def asked() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(length_of_body()), base_url="http://localhost") as client:
             return await client.post("/length", content=half())
 
     answer = asyncio.run(asked())

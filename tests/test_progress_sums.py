@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import bare_tables
 import pyarrow as pa
 import pytest
 from bare_tables import BASE, METRICS, BareTables, hour
@@ -110,6 +111,24 @@ def test_an_hour_has_one_row_and_what_is_told_apart_keeps_its_own(tmp_path: Path
     keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
     assert [row["sequence"] for row in progress(tables)] == [2, 3, per_hour, 2 * per_hour + 1, 20]
     assert sum(row["accepted"] for row in progress(tables)) == 40
+
+
+def test_what_a_recompute_has_counted_and_what_came_after_it_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = TimedTables(tmp_path, [0] * 8 + [1] * 12)
+    tables.start()
+    for _ in range(4):
+        tables.micro_batch(2)
+    tables.publish(0)
+    for _ in range(2):
+        tables.micro_batch(2)  # in the same hour of the day, but none for hour 0
+    monkeypatch.setattr(bare_tables, "TILINGS", bare_tables.TILINGS[1:])  # totals is taken away, and declared again
+    tables.start()
+    tables.micro_batch(2)
+    answered = answers(tables)
+    assert {row[2]: row[3] for row in answered["hours"] if row[:2] == ("metric", "totals")} == {hour(0): "final", hour(1): "missing"}
+    keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
+    assert [row["sequence"] for row in progress(tables)] == [4, 6, 7]
+    assert answers(tables) == answered
 
 
 def test_as_long_as_answers_can_be_repeated_nothing_is_summed_up(tmp_path: Path) -> None:

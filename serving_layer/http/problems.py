@@ -117,12 +117,11 @@ async def _of_http(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     sentences = [_sentence(one["type"], [str(part) for part in one["loc"]], one["msg"], one.get("input")) for one in error.errors()]
-    if errors_in_body := [one for one in error.errors() if one["loc"][0] == "body"]:
+    if in_body := [one for one in error.errors() if one["loc"][0] == "body"]:
         if "json" not in request.headers.get("content-type", ""):
             return problem(415, "the body is to be JSON; send it with the header `Content-Type: application/json`")
-        if errors_in_body[0]["type"] == "json_invalid":
-            return problem(400, f"the body is no JSON: {errors_in_body[0]['ctx']['error']}")
-    in_body = any(one["loc"][0] == "body" for one in error.errors())
+        if in_body[0]["type"] == "json_invalid":
+            return problem(400, f"the body is no JSON: {in_body[0]['ctx']['error']}")
     return problem(422 if in_body else 400, "; ".join(sentences))
 
 
