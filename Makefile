@@ -9,6 +9,7 @@ help:
 	@echo "make soak    processes killed every few seconds, every read compared with the oracle; SOAK_MINUTES=20, SEED=n repeats its choices"
 	@echo "make check   lint, format, types and import contracts alone"
 	@echo "make mutants breaks each rule of the protocol in a copy of the code, and shows that some test turns red"
+	@echo "make bench   what things cost beside their peers, in minutes; make bench-full within an hour; benchmarks/FIGURES.md has the last figures"
 	@echo "make clean   removes the environment, caches and workspaces of this checkout (not the jars, which all checkouts share)"
 
 install: $(SETUP)
@@ -48,6 +49,12 @@ check: $(SETUP)
 mutants: $(SETUP)
 	.venv/bin/python tests/mutants.py
 
+bench: $(SETUP)
+	.venv/bin/python -m benchmarks
+
+bench-full: $(SETUP)
+	.venv/bin/python -m benchmarks --full
+
 clean:
 	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-processes.log .pytest-plain.log spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
@@ -56,4 +63,4 @@ $(SETUP): uv.lock pyproject.toml infra/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help install demo test test-stack test-processes test-plain soak check mutants clean
+.PHONY: help install demo test test-stack test-processes test-plain soak check mutants bench bench-full clean

@@ -11,11 +11,8 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -23,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import serving_layer
+from benchmarks.processes import cost_of, hourline
 from infra.broker import Broker
 from infra.topics import ensure_topic
 
@@ -104,28 +102,7 @@ def make(folder: Path, *, with_id: bool) -> Path:
 
 def drain(project: Path, bootstrap: str) -> float:
     """Run the speed layer until it has read everything; returns the CPU seconds of its process and all that it started."""
-    command = [sys.executable, "-m", "hourline", "speed", "--drain", "--project", str(project)]
-    process = subprocess.Popen(command, env={**os.environ, "KAFKA": bootstrap}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    seconds: dict[int, float] = {}
-    while process.poll() is None:
-        seconds |= cpu_seconds(process.pid)
-        time.sleep(0.05)
-    assert process.returncode == 0
-    return sum(seconds.values())
-
-
-def cpu_seconds(ancestor: int) -> dict[int, float]:
-    """By process id, what ``ancestor`` and its descendants have used so far."""
-    parents, used = {}, {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = file.read_text().rpartition(")")[2].split()
-            parents[int(file.parent.name)] = int(fields[1])
-            used[int(file.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    family = {ancestor}
-    while found := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= found
-    return {pid: used[pid] for pid in family & used.keys()}
+    return cost_of(hourline(project, "speed", "--drain"), {"KAFKA": bootstrap}).cpu
 
 
 def count(project: Path, bootstrap: str) -> int:

@@ -1,0 +1,32 @@
+"""All benchmarks, one after the other, and the page of their figures.
+
+python -m benchmarks            in minutes: small inputs, few rounds
+python -m benchmarks --full     within an hour: the inputs that the goals are about
+"""
+
+import subprocess
+import sys
+
+from rich.console import Console
+
+from benchmarks import page
+
+BENCHMARKS = ["speed", "freshness", "micro_batches", "recompute", "queries", "growth", "start", "memory"]
+
+
+def main() -> int:
+    console = Console()
+    failed = []
+    for name in BENCHMARKS:
+        console.rule(name)
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]], check=False).returncode:
+            failed.append(name)
+    page.write()
+    console.print(f"the page: {page.PAGE.name}, with {page.PLOT.name}")
+    if failed:
+        console.print(f"failed: {', '.join(failed)}; their figures are those of an earlier run", style="red")
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

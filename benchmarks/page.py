@@ -1,0 +1,70 @@
+"""FIGURES.md and figures.svg, made of the last figures of each benchmark.
+
+python -m benchmarks.page
+"""
+
+import importlib
+from pathlib import Path
+
+import matplotlib as mpl
+
+from benchmarks.figures import COLUMNS, LAST, Result
+
+mpl.use("svg")
+from matplotlib import pyplot as plt
+
+PAGE, PLOT = Path(__file__).with_name("FIGURES.md"), Path(__file__).with_name("figures.svg")
+
+_HEAD = """\
+# Figures
+
+Made by `make bench` (minutes) and `make bench-full` (within an hour); do not edit. Each line is a ratio of two things that were measured in turn, in
+one run on one machine; the absolute values are there to see the order of magnitude. Answers were checked before a time counted. What each benchmark
+measures, and why it is fair, is told at its heading; what is slower than its goal, and why, in [README.md](README.md).
+
+![the ratios beside their goals]({plot})
+"""
+
+
+def write() -> None:
+    """Write both files anew."""
+    from benchmarks.__main__ import BENCHMARKS
+
+    results = [Result.model_validate_json(file.read_text()) for name in BENCHMARKS if (file := LAST / f"{name}.json").exists()]
+    _plot(results)
+    parts = [_HEAD.format(plot=PLOT.name)]
+    for result in results:
+        told = (importlib.import_module(f"benchmarks.{result.name}").__doc__ or "").strip()
+        parts.append(f"## {result.name}\n\n{told}\n")
+        parts.append("\n".join(_line(cells) for cells in [COLUMNS, ["---"] * len(COLUMNS), *(figure.row for figure in result.figures)]) + "\n")
+        if result.notes:
+            parts.append("\n".join(f"- {note}" for note in result.notes) + "\n")
+        kind = "full" if result.full else "quick"
+        parts.append(f"*{kind} run, {result.taken:%Y-%m-%d %H:%M} UTC, {result.seconds:,.0f} s, commit {result.commit}; {result.machine}*\n")
+    PAGE.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plot(results: list[Result]) -> None:
+    """How far each figure is from its goal, on a logarithmic axis: to the left of 1 it is reached."""
+    shown = [(result.name, figure) for result in results for figure in result.figures if figure.goal]
+    plt.rcParams["svg.hashsalt"] = "hourline"
+    figure, axes = plt.subplots(figsize=(11, 0.5 + 0.3 * len(shown)))
+    for place, (_, one) in enumerate(shown):
+        ends = [one.goal / end if one.at_least else end / one.goal for end in (one.value, *one.spread) if one.goal and end]
+        axes.barh(place, ends[0] - 1, left=1, color="tab:green" if one.reached else "tab:orange")
+        axes.plot(sorted(ends[1:]), [place, place], color="black", linewidth=1)
+    axes.set_yticks(range(len(shown)), [f"{name}: {one.what}" for name, one in shown])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.axvline(1, color="black")
+    axes.set_xlabel("times the goal (left of 1: reached); lines: all rounds")
+    figure.savefig(PLOT, bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,82 @@
+"""Processes that are measured: their CPU seconds, time and memory, with those of all that they start. Read off /proc, so Linux only."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_LOOKED_SECONDS = 0.05
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process and its descendants took."""
+
+    cpu: float
+    """CPU seconds."""
+    wall: float
+    """Seconds from its start to its end."""
+
+
+def hourline(project: Path, *arguments: str) -> list[str]:
+    """The command line of Hourline on a project."""
+    return [sys.executable, "-m", "hourline", *arguments, "--project", str(project)]
+
+
+def cost_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
+    """Run ``command`` to its end. Raises AssertionError, with what it said last, when it fails."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    seconds: dict[int, float] = {}
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(_LOOKED_SECONDS):
+            seconds.update(cpu_seconds(process.pid))
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    said, _ = process.communicate()
+    wall = time.monotonic() - began
+    ended.set()
+    looking.join()
+    assert process.returncode == 0, said.decode(errors="replace")[-3000:]
+    return Cost(sum(seconds.values()), wall)
+
+
+def cpu_seconds(ancestor: int) -> dict[int, float]:
+    """By process id, what ``ancestor`` and its descendants have used so far."""
+    parents, used = {}, {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = file.read_text().rpartition(")")[2].split()
+            parents[int(file.parent.name)] = int(fields[1])
+            used[int(file.parent.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
+    return {pid: used[pid] for pid in _family(ancestor, parents) & used.keys()}
+
+
+def megabytes(ancestor: int) -> dict[int, float]:
+    """By process id, the proportional share of memory (PSS) of ``ancestor`` and its descendants."""
+    parents = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(file.parent.name)] = int(file.read_text().rpartition(")")[2].split()[1])
+    found = {}
+    for pid in _family(ancestor, parents):
+        with suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            found[pid] = next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    return found
+
+
+def _family(ancestor: int, parents: Mapping[int, int]) -> set[int]:
+    family = {ancestor}
+    while found := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= found
+    return family
