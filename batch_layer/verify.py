@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from hourline import tables
+from hourline import data_files, tables
 from hourline.declarations import Project
 from hourline.hours import Clock, wall_clock
 from hourline.layout import CHECKSUMS_SCHEMA, Layout
@@ -55,7 +55,7 @@ class Verification:
             for number, (key, table) in enumerate(sorted(files.items(), key=itemgetter(0)), start=1):
                 row, wrong = self._looked_at(key, table, noted.get(key))
                 rows += [row] if row else []
-                damage += [tables.damaged(table, key[1], wrong)] if wrong else []
+                damage += [data_files.damaged(table, key[1], wrong)] if wrong else []
                 move(number)
             first = sum((row["table"], row["file"]) not in noted for row in rows)
             if first or len(rows) < len(noted):
@@ -70,18 +70,18 @@ class Verification:
             for name, versions in take_snapshot(self.project).versions.items()
             for version in versions
         ]
-        return {(name, path): table for name, table in opened for path in tables.data_files(table)}
+        return {(name, path): table for name, table in opened for path in data_files.data_files(table)}
 
     def _looked_at(self, key: tuple[str, str], table: DeltaTable, noted: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str | None]:
         """What is to be noted of a file, and what is wrong with it."""
         name, path = key
         try:
-            checksum = tables.checksum(table, path)
+            checksum = data_files.checksum(table, path)
         except FileNotFoundError:
             return noted, "is missing"
         except OSError as error:
             return noted, f"cannot be read ({error})"
         if noted is None:
-            wrong = tables.undecodable(table, path)
+            wrong = data_files.undecodable(table, path)
             return (None, wrong) if wrong else ({"table": name, "file": path, "checksum": checksum, "seen": self.clock()}, None)
         return noted, None if checksum == noted["checksum"] else f"is not what it was when it was first seen, at {noted['seen']:%Y-%m-%dT%H:%M:%SZ}"

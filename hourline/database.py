@@ -12,13 +12,14 @@ import duckdb
 import duckdb_extension_delta
 import pyarrow as pa
 
+from hourline.data_files import DataFiles, damage_of, data_size
 from hourline.declarations import Project
 from hourline.errors import TableError
 from hourline.hour_states import late_sql, metric_hours_sql, source_hours_sql
 from hourline.hours import Clock, wall_clock
 from hourline.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline.snapshot import MetricTables, Snapshot, take_snapshot
-from hourline.tables import DataFiles, damage_of, data_size, open_table
+from hourline.tables import open_table
 
 Files = Mapping[tuple[str, int], DataFiles]
 NO_FILES: Files = {}

@@ -7,11 +7,12 @@ been pruned since. What cannot be had so is left out; the snapshot says which vi
 from contextlib import suppress
 from itertools import chain
 
+from hourline.data_files import damage_of
 from hourline.declarations import Project
 from hourline.errors import TableError
 from hourline.layout import Layout
 from hourline.snapshot import Snapshot, snapshot_as_far_as_whole, take_snapshot, views_of
-from hourline.tables import damage_of, exists, open_table, readable_versions
+from hourline.tables import exists, open_table, readable_versions
 
 
 def degraded_snapshot(project: Project) -> tuple[Snapshot, set[str]]:

@@ -85,3 +85,8 @@ def did_you_mean(got: str, allowed: Iterable[str]) -> str:
     if near:
         return f" — did you mean '{folded[near[0]]}'?"
     return f" (there is: {', '.join(names)})" if names else ""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what a library's error says."""
+    return str(error).strip().partition("\n")[0]

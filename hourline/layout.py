@@ -191,3 +191,9 @@ class Layout:
 def sql_timestamp(moment: datetime) -> str:
     """An aware moment as text that Spark, DuckDB and delta-rs all read as the same UTC time."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def place_of(uri: str, kind: str) -> str:
+    """The path below the root of the tables of a table of this ``kind`` (``events``, ``final``…) that lies at ``uri``."""
+    end = f"{uri.rstrip('/')}/"
+    return end[end.rindex(f"/{kind}/") + 1 : -1]

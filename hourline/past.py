@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hourline.answer_token import AnswerToken
+from hourline.data_files import damage_of, is_whole
 from hourline.declarations import Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError, UsageError, did_you_mean
 from hourline.hours import parse_moment
@@ -33,7 +34,7 @@ from hourline.snapshot import (
     read_coverage,
     versions_beside,
 )
-from hourline.tables import damage_of, exists, is_whole, open_table
+from hourline.tables import exists, open_table
 
 
 def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:

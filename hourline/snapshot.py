@@ -15,14 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from hourline.data_files import DataFiles, local_files, name_of
 from hourline.declarations import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError
 from hourline.layout import COVERAGE_SCHEMA, DECLARATION, Layout
 from hourline.tables import (
-    DataFiles,
     exists,
-    local_files,
-    name_of,
     open_table,
     readable_versions,
     refuse_older,

@@ -4,28 +4,24 @@ delta-rs commits, in this process; a handle knows the version it stands on, and 
 committed since. That is what fences a writer that lost its lease without knowing it.
 """
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileInfo, FileSystem, FileType, LocalFileSystem, PyFileSystem, SubTreeFileSystem
+from pyarrow.fs import FileInfo, FileType, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline import failpoints
 from hourline.commit_log import TRANSACTIONS, WIDENED, incomplete_commit, newest_commit
-from hourline.errors import ConflictError, TableError
-from hourline.layout import sql_timestamp
+from hourline.data_files import BACKUP, damage_of, file_system, name_of
+from hourline.errors import ConflictError, TableError, first_line
+from hourline.layout import place_of, sql_timestamp
 
 # Files of this size are not compacted again: what is rewritten each time stays bounded.
 _FILE_BYTES = 32 * 1024 * 1024
@@ -51,10 +47,6 @@ PUBLISHED = {"delta.enableExpiredLogCleanup": "false"}
 NOTHING: Mapping[str, int] = MappingProxyType({})
 """No versions of other tables."""
 
-_BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
-
-_PIECE = 1024 * 1024
-
 _TRIED = 50
 """So many of its last versions are tried, where a damaged table is to be read as it was before."""
 
@@ -73,16 +65,7 @@ class Table(DeltaTable):
         try:
             return super().to_pyarrow_table(*arguments, **options)
         except (OSError, pa.ArrowInvalid) as error:
-            raise TableError(damage_of(self) or f"the table at {self.table_uri} cannot be read: {_first_line(error)}") from error
-
-
-@dataclass(frozen=True)
-class DataFiles:
-    """The data files of a table at one version."""
-
-    paths: list[str]
-    size: int
-    """In bytes, of all of them."""
+            raise TableError(damage_of(self) or f"the table at {self.table_uri} cannot be read: {first_line(error)}") from error
 
 
 def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
@@ -100,14 +83,14 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
     except TableNotFoundError:
         raise TableError(f"there is no table at {uri}; `hourline speed` creates it") from None
     except Exception as error:
-        raise TableError(f"the table at {uri} cannot be read{_at(version)}: {_first_line(error)}") from error
+        raise TableError(f"the table at {uri} cannot be read{_at(version)}: {first_line(error)}") from error
     if version is not None and table.version() != version:
         raise TableError(f"the table at {uri} was to be read{_at(version)}, but that version is incomplete; the last good one is {table.version()}")
     place = table.metadata().configuration.get(_PLACE)
     if place is not None and not uri.rstrip("/").endswith(f"/{place}"):
-        raise TableError(f"the table at {uri} is another one: it was made as '{place}', and has been copied or moved there; {_BACKUP}")
-    if damaged := incomplete_commit(_files(table), table.version()):
-        raise TableError(f"the table at {uri} is damaged: {damaged} is missing, empty or cut off; {_BACKUP}")
+        raise TableError(f"the table at {uri} is another one: it was made as '{place}', and has been copied or moved there; {BACKUP}")
+    if damaged := incomplete_commit(file_system(table), table.version()):
+        raise TableError(f"the table at {uri} is damaged: {damaged} is missing, empty or cut off; {BACKUP}")
     return table
 
 
@@ -116,7 +99,7 @@ def update(table: DeltaTable) -> None:
     try:
         table.update_incremental()
     except DeltaError as error:
-        raise TableError(f"the table at {table.table_uri} cannot be read: {_first_line(error)}") from error
+        raise TableError(f"the table at {table.table_uri} cannot be read: {first_line(error)}") from error
 
 
 def require_seen(table: DeltaTable, by: DeltaTable) -> None:
@@ -129,7 +112,7 @@ def refuse_older(uri: str, version: int, by: DeltaTable, name: str) -> None:
     seen = by.transaction_version(_SEEN + name)
     if seen is not None and version < seen:
         stands = f"stands at version {version}" if version >= 0 else "is gone"
-        raise TableError(f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} went by its version {seen}: commits are missing; {_BACKUP}")
+        raise TableError(f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} went by its version {seen}: commits are missing; {BACKUP}")
 
 
 def refuse_unmarked(table: DeltaTable) -> None:
@@ -148,12 +131,7 @@ def readable_versions(uri: str, storage_options: Mapping[str, str]) -> Iterator[
             yield open_table(uri, storage_options, version)
             found = True
     if not found:
-        raise TableError(f"the table at {uri} cannot be read at any of its last {_TRIED} versions; {_BACKUP}")
-
-
-def name_of(table: DeltaTable) -> str:
-    """The table's path below the root of the tables, such as ``events/clicks``."""
-    return _place(table.table_uri, str(table.metadata().name))
+        raise TableError(f"the table at {uri} cannot be read at any of its last {_TRIED} versions; {BACKUP}")
 
 
 def seen(tables: Iterable[DeltaTable]) -> dict[str, int]:
@@ -178,7 +156,7 @@ def open_or_create(
                 schema,
                 name=kind,
                 description=description,
-                configuration={**configuration, _PLACE: _place(uri, kind)},
+                configuration={**configuration, _PLACE: place_of(uri, kind)},
                 storage_options=dict(storage_options),
                 raise_if_key_not_exists=False,  # properties of our own
             )
@@ -269,59 +247,6 @@ def compactable(table: DeltaTable, by: str = "sequence") -> int:
     return sum(len(run) - 1 for run in _runs_of_small_files(table, by))
 
 
-def is_whole(table: DeltaTable) -> bool:
-    """Whether all data files are there, at their sizes, of the version that ``table`` stands on; a vacuum may have deleted some of an older one."""
-    return next(_wrong_files(table), None) is None
-
-
-def data_size(table: DeltaTable) -> int:
-    """The bytes of all data files of the version that ``table`` stands on."""
-    return sum(pa.table(table.get_add_actions())["size_bytes"].to_pylist())
-
-
-def damage_of(table: DeltaTable, decoding: bool = True) -> str | None:
-    """A sentence about the first data file found that cannot be read, of the version that ``table`` stands on; None: all of them can.
-
-    Without ``decoding``, they are only looked for, and their sizes compared.
-    """
-    for path, wrong in chain(_wrong_files(table), _undecodable_files(table) if decoding else ()):
-        return damaged(table, path, wrong)
-    return None
-
-
-def damaged(table: DeltaTable, path: str, wrong: str) -> str:
-    """The sentence about a damaged data file, and what mends it."""
-    return f"the table at {table.table_uri.rstrip('/')} is damaged: its file {path} {wrong}; {_remedy(name_of(table))}"
-
-
-def data_files(table: DeltaTable) -> list[str]:
-    """The paths, below the table, of the data files of the version that ``table`` stands on."""
-    paths: list[str] = pa.table(table.get_add_actions())["path"].to_pylist()
-    return paths
-
-
-def local_files(table: DeltaTable) -> DataFiles | None:
-    """The data files of the version that ``table`` stands on, for whoever reads them by themselves.
-
-    None: there is none, they are not on this machine, or lie in a folder whose name would be taken for a pattern.
-    """
-    uri = urlsplit(table.table_uri)
-    folder = unquote(uri.path).rstrip("/")
-    added = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
-    if uri.scheme != "file" or not added["path"] or set(folder) & set("*?["):
-        return None
-    return DataFiles([f"{folder}/{path}" for path in added["path"]], sum(added["size_bytes"]))
-
-
-def checksum(table: DeltaTable, path: str) -> str:
-    """BLAKE2b of 128 bits of a data file, as hexadecimal digits. Raises OSError when it cannot be read."""
-    digest = hashlib.blake2b(digest_size=16)
-    with _files(table).open_input_stream(path) as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
 def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
     """Delete files that no version of the last ``kept_hours`` needs, nor one of ``kept_versions``; also what was written so long ago and never
     committed (a writer that wakes up fails at this commit). Raises ConflictError as ``append`` does, TableError when a kept version is not there.
@@ -342,7 +267,7 @@ def vacuumable(table: DeltaTable, kept_hours: int, kept_versions: Collection[int
     with _readable(table):
         listed = table.vacuum(kept_hours, enforce_retention_duration=False, full=True, keep_versions=sorted(kept_versions) or None)
     # Those of former times are among them, for as long as the log speaks of them.
-    files = _files(table).get_file_info(listed)
+    files = file_system(table).get_file_info(listed)
     return [file for file in files if file.type == FileType.File]
 
 
@@ -364,54 +289,6 @@ def _runs_of_small_files(table: DeltaTable, by: str) -> list[list[tuple[Any, Any
     return [run for run in runs if len(run) > 1]
 
 
-def _files(table: DeltaTable) -> FileSystem:
-    """The files of the table, by paths below it. Those on this machine are read tens of times faster without delta-rs."""
-    uri = urlsplit(table.table_uri)
-    if uri.scheme == "file":
-        return SubTreeFileSystem(unquote(uri.path), LocalFileSystem())
-    return PyFileSystem(DeltaStorageHandler.from_table(table._table))
-
-
-def _wrong_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
-    """The data files that are missing or have another size than they were written with, and which it is."""
-    added = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
-    there = _files(table).get_file_info(added["path"])
-    for path, size, file in zip(*added.values(), there, strict=True):
-        if file.type != FileType.File:
-            yield path, "is missing"
-        elif file.size != size:
-            yield path, f"has {file.size:,} bytes instead of {size:,}"
-
-
-def undecodable(table: DeltaTable, path: str) -> str | None:
-    """What is wrong with a data file that cannot be decoded; None: it can."""
-    try:
-        with _files(table).open_input_file(path) as file:
-            for _ in pq.ParquetFile(file).iter_batches():
-                pass
-    except (OSError, pa.ArrowInvalid) as error:
-        return f"cannot be decoded ({_first_line(error)})"
-    return None
-
-
-def _undecodable_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
-    return ((path, wrong) for path in data_files(table) if (wrong := undecodable(table, path)))
-
-
-def _remedy(name: str) -> str:
-    """What mends a damaged data file of the table ``name``."""
-    kind, _, rest = name.partition("/")
-    metric = rest.partition("/")[0]
-    if kind in ("final", "provisional"):
-        return f"`hourline reset {metric}` and `hourline recompute` compute the metric anew from the archived events"
-    return _BACKUP
-
-
-def _place(uri: str, kind: str) -> str:
-    end = f"{uri.rstrip('/')}/"
-    return end[end.rindex(f"/{kind}/") + 1 : -1]
-
-
 def _seen(versions: Mapping[str, int]) -> list[Transaction]:
     return [Transaction(_SEEN + name, version) for name, version in versions.items()]
 
@@ -423,7 +300,7 @@ def _readable(table: DeltaTable) -> Iterator[None]:
     except CommitFailedError:
         raise
     except DeltaError as error:
-        raise TableError(f"the old files of the table at {table.table_uri} cannot be told: {_first_line(error)}") from error
+        raise TableError(f"the old files of the table at {table.table_uri} cannot be told: {first_line(error)}") from error
 
 
 @contextmanager
@@ -455,7 +332,3 @@ def _commit(metadata: Mapping[str, Any], transactions: Sequence[Transaction] = (
 
 def _at(version: int | None) -> str:
     return "" if version is None else f" at version {version}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
