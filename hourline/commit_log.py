@@ -25,7 +25,7 @@ def incomplete_commit(files: FileSystem, version: int) -> str | None:
     """
     number = _last_checkpoint(files, version) + 1
     while number <= version:
-        name = f"{_LOG}/{number:020}.json"
+        name = commit_file(number)
         try:
             with files.open_input_stream(name) as commit:
                 if not _is_whole(commit.read()):
@@ -37,6 +37,11 @@ def incomplete_commit(files: FileSystem, version: int) -> str | None:
                 return name
         number += 1
     return None
+
+
+def commit_file(version: int) -> str:
+    """The path, below the table, of the file of one commit."""
+    return f"{_LOG}/{version:020}.json"
 
 
 def newest_commit(files: FileSystem) -> int:

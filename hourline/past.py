@@ -22,6 +22,7 @@ from hourline.declarations import Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError, UsageError, did_you_mean
 from hourline.hours import parse_moment
 from hourline.layout import DECLARATION, Layout
+from hourline.open_tables import OpenTables
 from hourline.snapshot import (
     SPEED_WRITER,
     MetricTables,
@@ -72,7 +73,8 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
             if final is None:
                 raise _gone(project, token.publication)
             read.append(final)
-    beside = versions_beside(project, opened, open_coverage(project))
+    with OpenTables(project.settings.storage_options) as newest:
+        beside = versions_beside(project, opened, open_coverage(project, newest), newest)
     files = files_of([*opened.values(), *read])
     return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication, beside, files=files)
 

@@ -19,9 +19,9 @@ from hourline.data_files import DataFiles, local_files, name_of
 from hourline.declarations import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
 from hourline.errors import TableError
 from hourline.layout import COVERAGE_SCHEMA, DECLARATION, Layout
+from hourline.open_tables import OpenTables
 from hourline.tables import (
     exists,
-    open_table,
     readable_versions,
     refuse_older,
     refuse_unmarked,
@@ -132,14 +132,13 @@ def _cut_beyond(snapshot: Snapshot) -> str:
 
 def read_coverage(project: Project, version: int | None = None) -> tuple[int, pa.Table]:
     """Coverage's version, the newest or a given one, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was ever published."""
-    table = None if version == -1 else open_coverage(project, version)
-    return _covered(table)
+    with OpenTables(project.settings.storage_options) as opened:
+        return _covered(None if version == -1 else open_coverage(project, opened, version))
 
 
-def open_coverage(project: Project, version: int | None = None) -> DeltaTable | None:
+def open_coverage(project: Project, opened: OpenTables, version: int | None = None) -> DeltaTable | None:
     """The table coverage, at its newest version or a given one; None before the first publication. Raises TableError."""
-    layout = Layout.of(project)
-    return open_table(layout.coverage, layout.storage_options, version) if exists(layout.coverage, layout.storage_options) else None
+    return opened.find(Layout.of(project).coverage, version)
 
 
 def _covered(table: DeltaTable | None) -> tuple[int, pa.Table]:
@@ -207,20 +206,25 @@ def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: di
 
 def _take(project: Project, publication: int | None = None, lost: dict[str, str] | None = None) -> tuple[Snapshot, bool]:
     """The newest versions, and whether a metric was reset while they were looked up."""
-    opened = {source.name: table for source in project.sources.values() if (table := _open_progress(project, source, lost))}
-    progress = {name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0) for name, table in opened.items()}
-    resets = {name: table.transaction_version(METRIC_RESET) for name, table in opened.items()}
-    written = {name: last_row(table).get("metrics") or [] for name, table in opened.items()}
+    with OpenTables(project.settings.storage_options) as opened:
+        return _looked_up(project, opened, publication, lost)
+
+
+def _looked_up(project: Project, opened: OpenTables, publication: int | None, lost: dict[str, str] | None) -> tuple[Snapshot, bool]:
+    progresses = {source.name: table for source in project.sources.values() if (table := _open_progress(project, source, opened, lost))}
+    progress = {name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0) for name, table in progresses.items()}
+    resets = {name: table.transaction_version(METRIC_RESET) for name, table in progresses.items()}
+    written = {name: last_row(table).get("metrics") or [] for name, table in progresses.items()}
     found: list[list[MetricTables]] = []
     provisional: list[tuple[Metric, DeltaTable]] = []
     for metric in project.metrics.values():
-        if metric.source in opened:
+        if metric.source in progresses:
             born = {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name}
             with _losing(lost, *views_of(metric)):
-                tables = _with_tables(project, metric, born, progress[metric.source].sequence, opened[metric.source])
+                tables = _with_tables(project, metric, born, progress[metric.source].sequence, progresses[metric.source], opened)
                 found.append([of for of, _ in tables])
                 provisional += [(metric, table) for _, table in tables]
-    covering = open_coverage(project, publication)
+    covering = open_coverage(project, opened, publication)
     number, coverage = _covered(covering)
     for metric, table in provisional:
         with _losing(lost, *views_of(metric)):
@@ -228,27 +232,26 @@ def _take(project: Project, publication: int | None = None, lost: dict[str, str]
             if publication is not None:
                 refuse_unmarked(table)
     metrics = as_covered(found, coverage)
-    final = verify_published(project, metrics, coverage, lost)
-    files = files_of([*opened.values(), *(table for _, table in provisional), *([covering] if covering else []), *final])
+    final = verify_published(project, metrics, coverage, opened, lost)
+    files = files_of([*progresses.values(), *(table for _, table in provisional), *([covering] if covering else []), *final])
     metrics = [tables for tables in metrics if tables.metric.name not in (lost or {})]
-    beside = versions_beside(project, opened, covering, lost)
-    for name, table in opened.items():
+    beside = versions_beside(project, progresses, covering, opened, lost)
+    for name, table in progresses.items():
         with _losing(lost, f"progress/{name}"):
             update(table)
-    overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in opened.items())
+    overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in progresses.items())
     return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken
 
 
-def _open_progress(project: Project, source: Source, lost: dict[str, str] | None) -> DeltaTable | None:
+def _open_progress(project: Project, source: Source, opened: OpenTables, lost: dict[str, str] | None) -> DeltaTable | None:
     """None: no speed layer has started with this source. Where damage is put up with, the newest version that can be read."""
     layout = Layout.of(project)
     uri = layout.progress(source)
-    if exists(uri, layout.storage_options):
-        with _losing(lost, f"progress/{source.name}"):
-            return open_table(uri, layout.storage_options)
-        return next(readable_versions(uri, layout.storage_options))
-    refuse_without_progress(layout, source)
-    return None
+    with _losing(lost, f"progress/{source.name}"):
+        if (table := opened.find(uri)) is None:
+            refuse_without_progress(layout, source)
+        return table
+    return next(readable_versions(uri, layout.storage_options))
 
 
 def refuse_without_progress(layout: Layout, source: Source) -> None:
@@ -261,7 +264,7 @@ def refuse_without_progress(layout: Layout, source: Source) -> None:
 
 
 def versions_beside(
-    project: Project, progress: Mapping[str, DeltaTable], coverage: DeltaTable | None, lost: dict[str, str] | None = None
+    project: Project, progress: Mapping[str, DeltaTable], coverage: DeltaTable | None, opened: OpenTables, lost: dict[str, str] | None = None
 ) -> dict[str, int]:
     """By name, the newest versions of events, rejected, drift and quality. Raises TableError when one is damaged, or lacks a commit that
     ``progress`` (by source) or ``coverage`` went by; or leaves it out, and notes in ``lost`` which views do without it.
@@ -277,10 +280,10 @@ def versions_beside(
     found: dict[str, int] = {}
     for uri, by, views in wanted:
         with _losing(lost, *views):
-            if by is coverage and not exists(uri, layout.storage_options):
+            table = opened.find(uri) if by is coverage else opened.open(uri)
+            if table is None:
                 refuse_older(uri, -1, by, uri.rpartition("/")[2])
                 continue  # all of its publications are older than the table
-            table = open_table(uri, layout.storage_options)
             require_seen(table, by)
             found[name_of(table)] = table.version()
     return found
@@ -291,7 +294,9 @@ def files_of(tables: Iterable[DeltaTable]) -> dict[tuple[str, int], DataFiles]:
     return {(name_of(table), table.version()): files for table in tables if (files := local_files(table))}
 
 
-def verify_published(project: Project, metrics: Iterable[MetricTables], coverage: pa.Table, lost: dict[str, str] | None = None) -> list[DeltaTable]:
+def verify_published(
+    project: Project, metrics: Iterable[MetricTables], coverage: pa.Table, opened: OpenTables, lost: dict[str, str] | None = None
+) -> list[DeltaTable]:
     """The tables final at the versions that ``coverage`` names. Raises TableError when one of them, or of staged, is not there, or damaged; or notes
     the views in ``lost``.
     """
@@ -300,10 +305,10 @@ def verify_published(project: Project, metrics: Iterable[MetricTables], coverage
     for tables in metrics:
         with _losing(lost, *views_of(tables.metric)):
             if tables.final is not None:
-                found.append(open_table(layout.final(tables.source, tables.metric), layout.storage_options, tables.final))
+                found.append(opened.open(layout.final(tables.source, tables.metric), tables.final))
         with _losing(lost, f"{tables.metric.name}_staged"):
             for version in tables.staged_versions(coverage):
-                open_table(layout.staged(tables.source, tables.metric), layout.storage_options, version)
+                opened.open(layout.staged(tables.source, tables.metric), version)
     return found
 
 
@@ -325,7 +330,7 @@ def _losing(lost: dict[str, str] | None, *views: str) -> Iterator[None]:
 
 
 def _with_tables(
-    project: Project, metric: Metric, written: Mapping[str, int], sequence: int, progress: DeltaTable
+    project: Project, metric: Metric, written: Mapping[str, int], sequence: int, progress: DeltaTable, opened: OpenTables
 ) -> list[tuple[MetricTables, DeltaTable]]:
     """The declarations of a metric that have tables, the older before the newer; with the provisional table of each.
 
@@ -336,9 +341,9 @@ def _with_tables(
     current = declaration_hash(source, metric)
     for declaration in [*written, *({current} - written.keys())]:
         uri = layout.provisional_of(metric.name, declaration)
-        if declaration not in written and not exists(uri, layout.storage_options):
+        table = opened.open(uri) if declaration in written else opened.find(uri)
+        if table is None:
             continue  # declared, but the speed layer has not started since
-        table = open_table(uri, layout.storage_options)
         require_seen(table, progress)
         declared = (source, metric) if declaration == current else from_stored(table.metadata().configuration[DECLARATION], source)
         found.append((MetricTables(*declared, table.version(), written.get(declaration, sequence + 1)), table))

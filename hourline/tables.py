@@ -86,12 +86,17 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
         raise TableError(f"the table at {uri} cannot be read{_at(version)}: {first_line(error)}") from error
     if version is not None and table.version() != version:
         raise TableError(f"the table at {uri} was to be read{_at(version)}, but that version is incomplete; the last good one is {table.version()}")
+    refuse_damaged(table, uri)
+    return table
+
+
+def refuse_damaged(table: DeltaTable, uri: str) -> None:
+    """Raise TableError when the log of ``table``, opened at ``uri``, is damaged, or it is another table, copied to that place."""
     place = table.metadata().configuration.get(_PLACE)
     if place is not None and not uri.rstrip("/").endswith(f"/{place}"):
         raise TableError(f"the table at {uri} is another one: it was made as '{place}', and has been copied or moved there; {BACKUP}")
     if damaged := incomplete_commit(file_system(table), table.version()):
         raise TableError(f"the table at {uri} is damaged: {damaged} is missing, empty or cut off; {BACKUP}")
-    return table
 
 
 def update(table: DeltaTable) -> None:

@@ -23,6 +23,7 @@ from hourline.sketches import install_sketch_functions
 from hourline.snapshot import Snapshot, take_snapshot
 from serving_layer.basis import HourState, refuse_forgotten, refuse_weak, states_of
 from serving_layer.mistakes import explain
+from serving_layer.newest import database_of
 from serving_layer.views import views_sql
 
 
@@ -179,12 +180,17 @@ class Connection:
         else:
             self.snapshot, damage = degraded_snapshot(self.project) if self._degraded else (take_snapshot(self.project), set())
             self.damage = sorted(damage)
-        self._duckdb = open_duckdb()
+        self._duckdb = self._attached() if self._as_of is not None else database_of(self.project, self.snapshot, self._attached)
+
+    def _attached(self) -> duckdb.DuckDBPyConnection:
+        """A new database with the tables of the snapshot, and the views on them."""
+        database = open_duckdb()
         with naming_damage(self.project, self.snapshot):
-            attach(self._duckdb, self.project, self.snapshot, self.taken)
-            install_sketch_functions(self._duckdb)
-            for statement in views_sql(self._duckdb, self.project, self.snapshot):
-                self._duckdb.execute(statement)
+            attach(database, self.project, self.snapshot, self.taken)
+            install_sketch_functions(database)
+            for statement in views_sql(database, self.project, self.snapshot):
+                database.execute(statement)
+        return database
 
 
 def connect(

@@ -100,8 +100,11 @@ MUTANTS = [
         "coverage is read last",
         "hourline/snapshot.py",
         (
-            ("    covering = open_coverage(project, publication)\n", ""),
-            ("    opened = {source.name: table", "    covering = open_coverage(project, publication)\n    opened = {source.name: table"),
+            ("    covering = open_coverage(project, opened, publication)\n", ""),
+            (
+                "    progresses = {source.name: table",
+                "    covering = open_coverage(project, opened, publication)\n    progresses = {source.name: table",
+            ),
         ),
         "tests/test_snapshot.py",
     ),

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree, rmtree
 from typing import Any
 
 import pytest
 from bare_tables import SOURCE, BareTables, expected
 
 import serving_layer
-from hourline import snapshot
+from hourline.open_tables import OpenTables
 from hourline.tables import open_table
 from speed_layer.upkeep import keep_up
 
@@ -27,33 +28,40 @@ MEANWHILE: dict[str, list[Step]] = {
 }
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
-def test_a_read_is_exact_whatever_is_committed_between_its_steps(meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_is_exact_whatever_is_committed_between_its_steps(
+    meanwhile: str, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interrupted = 0
-    while disturbed_at(interrupted, MEANWHILE[meanwhile], tmp_path / str(interrupted), monkeypatch):
+    while disturbed_at(interrupted, MEANWHILE[meanwhile], again, tmp_path / str(interrupted), monkeypatch):
         interrupted += 1
     assert interrupted == 10, "progress, provisional of two metrics, coverage, final of both, events, rejected, drift and quality are opened"
 
 
-def disturbed_at(place: int, steps: list[Step], folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Read, with ``steps`` done at the ``place``-th opening of a table; False when the read has opened fewer."""
+def disturbed_at(place: int, steps: list[Step], again: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Read (``again``: after another read), with ``steps`` done at the ``place``-th opening of a table; False when the read has opened fewer."""
     tables = BareTables(folder, hours=[0, 1, 1, 2, 3, 0, 2, 2, 1, 3, 3, 0, 1, 2, 2, 3, 1, 0, 2, 3])
     tables.start()
     tables.micro_batch(5)
     tables.publish(0, 1)
     tables.micro_batch(5)
+    if again:
+        serving_layer.connect(tables.project).close()
+        tables.micro_batch(1)
     opened = 0
+    reused = OpenTables._reused
 
-    def opening(*arguments: Any, **options: Any) -> Any:
+    def opening(*arguments: Any) -> Any:
         nonlocal opened
         opened += 1
         if opened == place + 1:
             for step in steps:
                 step(tables)
-        return open_table(*arguments, **options)
+        return reused(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "open_table", opening)
+        patch.setattr(OpenTables, "_reused", opening)
         connection = serving_layer.connect(tables.project)
     with connection:
         sequence = connection.snapshot.progress["clicks"].sequence
@@ -61,3 +69,15 @@ def disturbed_at(place: int, steps: list[Step], folder: Path, monkeypatch: pytes
         finished = max(read["last"] + 1 for batch in progress["offsets"].to_pylist() for read in batch)
         assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected("totals", tables.hours[:finished])
     return opened > place
+
+
+def test_tables_that_were_put_in_the_place_of_others_are_opened_anew(tmp_path: Path) -> None:
+    one, other = (BareTables(tmp_path / name, hours=hours) for name, hours in (("one", [0, 0, 1]), ("other", [1, 1, 1])))
+    for tables in (one, other):
+        tables.start()
+        tables.micro_batch(3)
+    for tables in (one, other):
+        with serving_layer.connect(one.project) as connection:
+            assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected("totals", tables.hours)
+        rmtree(one.project.tables)
+        copytree(other.project.tables, one.project.tables)
