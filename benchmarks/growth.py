@@ -1,68 +1,64 @@
-"""Whether a day's question, and opening a project, take longer when there is more history; and a hundred readers at once.
+"""Whether anything takes longer when there is more history: questions, opening, commits; and a hundred readers at once.
 
-    python -m benchmarks.growth [DAYS ...]
+    python -m benchmarks.growth [--full]
 
-Projects with a day, a month and a year (or so many DAYS) of three metrics are written: imported but for the last day, which came hour by hour; and
-of the hour under way 210 micro-batches, one a second. All are opened in turn and asked for their last whole day. In the longest, a hundred readers
-ask at once, each with a connection of its own, while another process commits a micro-batch each second. Every answer is compared with what was
-written. Times are of the wall, medians of the rounds.
+Projects with a day and a month (`--full`: and a year) of three metrics are written by the product's own commits, upkeep and maintenance: imported but
+for the last day, which came hour by hour; and of the hour under way 210 micro-batches, one a second. All are opened in turn and asked for their last
+whole day; then each commits a micro-batch and is opened again. Each longer one is compared with the day, in the same rounds. In the longest, a
+hundred readers ask at once, each with a connection of its own, while another process commits a micro-batch each second. Every answer is compared
+with what was written. Times are of the wall, in ms; a recompute's are in `recompute`.
 """
 
-import statistics
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 import serving_layer
+from benchmarks.figures import Figure, run, short
 from benchmarks.history import History, committing, hour, written
 from benchmarks.queries import seconds
 from hourline.layout import sql_timestamp
 from serving_layer import Connection
 
-ROUNDS = 9
+ROUNDS = 11
 HOURLY, SECONDS = 24, 210
 READERS, ASKED = 100, 3
+GOAL = 1.15
+OPENING, AGAIN, ASKING, COMMITTING = "opening after a commit", "opening again, nothing committed since", "a day's question", "a micro-batch's commits"
 
 
-def main(days: list[int]) -> None:
-    console = Console(width=120)
+def measure(full: bool) -> Iterator[Figure | str]:
     with tempfile.TemporaryDirectory() as folder:
-        histories = {count: written(Path(folder) / f"{count}", 24 * count - HOURLY, HOURLY, SECONDS) for count in sorted(days)}
-        table = Table("days", "opening ms", "× the shortest", "a day's question ms", "× the shortest")
-        for row in growth(histories):
-            table.add_row(*row)
-        console.print(table)
-        median, slow = together(histories[max(histories)])
-    console.print(f"{READERS} readers at once, each {ASKED} times, opening included the first: p50 {median:.0f} ms, p99 {slow:.0f} ms, no error")
+        days = [1, 30, 365] if full else [1, 30]
+        histories = {count: written(Path(folder) / f"{count}", 24 * count - HOURLY, HOURLY, SECONDS) for count in days}
+        yield from growth(histories)
+        for count, history in histories.items():
+            yield f"{count} days: {stored(Path(history.project.tables))}"
+        yield together(histories[max(histories)])
 
 
-def growth(histories: dict[int, History]) -> list[list[str]]:
-    opening: dict[int, list[float]] = {days: [] for days in histories}
-    asking: dict[int, list[float]] = {days: [] for days in histories}
+def growth(histories: dict[int, History]) -> Iterator[Figure]:
+    taken: dict[str, dict[int, list[float]]] = {what: {days: [] for days in histories} for what in (ASKING, OPENING, AGAIN, COMMITTING)}
     for _ in range(ROUNDS):
         for days, history in histories.items():
-            began = time.perf_counter()
-            with serving_layer.connect(history.project) as connection:
-                opening[days].append(time.perf_counter() - began)
-                check(history, connection)
-                asking[days].append(seconds(lambda connection=connection, history=history: check(history, connection)))  # type: ignore[misc]
-    rows = []
-    for days in histories:
-        row = [str(days)]
-        for taken in (opening, asking):
-            own, shortest = (statistics.median(taken[which]) * 1000 for which in (days, min(histories)))
-            row += [f"{own:.1f}", f"{own / shortest:.2f}"]
-        rows.append(row)
-    return rows
+            taken[COMMITTING][days].append(1000 * seconds(lambda history=history: history.micro_batch([history.next_hour - 1])))  # type: ignore[misc]
+            for what in (OPENING, AGAIN):
+                began = time.perf_counter()
+                with serving_layer.connect(history.project) as connection:
+                    taken[what][days].append(1000 * (time.perf_counter() - began))
+                    check(history, connection)
+                    asked = 1000 * seconds(lambda connection=connection, history=history: check(history, connection))  # type: ignore[misc]
+            taken[ASKING][days].append(asked)
+    first = min(histories)
+    for what, times in taken.items():
+        for days in sorted(histories.keys() - {first}):
+            yield Figure(what=f"{what}: {days} days to {first}", unit="ms", ours=times[days], peer=times[first], goal=GOAL)
 
 
-def together(history: History) -> tuple[float, float]:
-    """The median, and the time that one in a hundred exceeds, in ms, of what a reader waits for an answer."""
+def together(history: History) -> str:
+    """How long a reader waits for an answer."""
 
     def read(_: int) -> list[float]:
         taken = []
@@ -76,7 +72,16 @@ def together(history: History) -> tuple[float, float]:
 
     with committing(history.project.root, history.next_hour - 1), ThreadPoolExecutor(READERS) as pool:
         taken = sorted(one * 1000 for some in pool.map(read, range(READERS)) for one in some)
-    return statistics.median(taken), taken[len(taken) * 99 // 100]
+    half, slow = taken[len(taken) // 2], taken[len(taken) * 99 // 100]
+    return f"{READERS} readers at once, {ASKED} questions each, the first with opening: no error, p50 {short(half)} ms, p99 {short(slow)} ms"
+
+
+def stored(tables: Path) -> str:
+    """The files that lie there, old versions' included."""
+    files = [(file, file.stat().st_size) for file in tables.rglob("*") if file.is_file()]
+    logs = [size for file, size in files if "_delta_log" in file.parts]
+    data = [size for file, size in files if "_delta_log" not in file.parts]
+    return f"{len(data):,} data files ({sum(data) / 1e6:,.0f} MB), {len(logs):,} files of logs ({sum(logs) / 1e6:,.1f} MB)"
 
 
 def check(history: History, connection: Connection) -> None:
@@ -91,4 +96,4 @@ def check(history: History, connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    main([int(days) for days in sys.argv[1:]] or [1, 30, 365])
+    run("growth", measure)

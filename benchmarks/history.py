@@ -112,7 +112,8 @@ class History:
             self.micro_batch(range(number, min(number + 24, first + hours)), ORDERS)
             if (number - first) % 168 == 144:
                 self.publish()
-        self.publish()
+        if self._open_hours:
+            self.publish()
 
     def past(self, hours: int) -> None:
         """The next ``hours`` as they come: a micro-batch (late events in every tenth), and a publication when the hour is over."""

@@ -1,53 +1,50 @@
 """What merging costs when reading: merged views beside plain DuckDB over one sorted Parquet file with the same rows.
 
-    python -m benchmarks.queries [DAYS]
+    python -m benchmarks.queries [--full]
 
-A year (or DAYS) of three metrics, 20 groups each, is written: imported but for the last two days, and of the last hour 210 micro-batches, one a
-second. Each question is asked of both in turn, warm; first with nothing else going on, then while another process commits a micro-batch each second
-and the connection is refreshed before each round. The answers of both are compared before a time counts. Times are of the wall, medians of the
-rounds.
+A month (`--full`: a year) of three metrics, 20 groups each, is written by the product's own commits: imported but for the last two days, and of the
+last hour 210 micro-batches, one a second. Each question is asked of both in turn, warm; first with nothing else going on, then while another process
+commits a micro-batch each second and the connection is refreshed before each round (which is not timed: `growth` times it). The answers of both are
+compared before a time counts.
+
+The peer is as fast as DuckDB can be: one file, sorted by hour, in row groups of the size that the product's files have, no layers, no states. Times
+are of the wall, in ms.
 """
 
-import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 import serving_layer
+from benchmarks.figures import Figure, run
 from benchmarks.history import METRICS, History, committing, hour, written
 from hourline.database import connect as open_duckdb
 from hourline.layout import sql_timestamp
 from hourline.sketches import install_sketch_functions
 from serving_layer import Connection
 
-ROUNDS = 9
+ROUNDS = 15
 HOURLY, SECONDS = 48, 210
+IDLE, COMMITTING = 1.5, 2.0
+"""Goals of the ratio."""
 
 
-def main(days: int) -> None:
+def measure(full: bool) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        history = written(root / "project", 24 * days - HOURLY, HOURLY, SECONDS)
-        print_figures(compare(history, root))
-
-
-def compare(history: History, folder: Path) -> list[list[str]]:
-    """By question: name; median of plain DuckDB and of the merged views in ms, their ratio and its spread; the same while another process commits."""
-    plain = plain_views(history, folder)
-    asked = questions(history.next_hour - 1)
-    with serving_layer.connect(history.project) as merged:
-        rows = {name: [name, *timed(plain, merged, sql, lambda: None)] for name, sql in asked.items()}
-        with committing(history.project.root, history.next_hour - 1):
+        history = written(root / "project", 24 * (365 if full else 30) - HOURLY, HOURLY, SECONDS)
+        plain = plain_views(history, root)
+        asked = questions(history.next_hour - 1)
+        with serving_layer.connect(history.project) as merged:
             for name, sql in asked.items():
-                rows[name] += timed(plain, merged, sql, merged.refresh)
-    return list(rows.values())
+                yield timed(f"{name}, idle", IDLE, plain, merged, sql, lambda: None)
+            with committing(history.project.root, history.next_hour - 1):
+                for name, sql in asked.items():
+                    yield timed(f"{name}, while committing", COMMITTING, plain, merged, sql, merged.refresh)
 
 
 def plain_views(history: History, folder: Path) -> duckdb.DuckDBPyConnection:
@@ -80,17 +77,15 @@ def questions(end: int) -> dict[str, str]:
     }
 
 
-def timed(plain: duckdb.DuckDBPyConnection, merged: Connection, sql: str, between: Callable[[], None]) -> list[str]:
-    """Medians of plain and merged in ms, their ratio, and the interquartile range of the rounds' ratios."""
+def timed(what: str, goal: float, plain: duckdb.DuckDBPyConnection, merged: Connection, sql: str, between: Callable[[], None]) -> Figure:
     want = plain.sql(sql).fetchall()
-    taken = []
+    ours, peer = [], []
     for _ in range(ROUNDS):
         between()
         assert merged.sql(sql).fetchall() == want, f"the answers differ: {sql}"
-        taken.append((seconds(lambda: plain.sql(sql).fetchall()), seconds(lambda: merged.sql(sql).fetchall())))
-    one, other = (statistics.median(column) * 1000 for column in zip(*taken, strict=True))
-    low, _, high = statistics.quantiles(b / a for a, b in taken)
-    return [f"{one:.1f}", f"{other:.1f}", f"{other / one:.2f}", f"{low:.2f}–{high:.2f}"]
+        peer.append(seconds(lambda: plain.sql(sql).fetchall()) * 1000)
+        ours.append(seconds(lambda: merged.sql(sql).fetchall()) * 1000)
+    return Figure(what=what, unit="ms", ours=ours, peer=peer, goal=goal)
 
 
 def seconds(ask: Callable[[], object]) -> float:
@@ -99,15 +94,5 @@ def seconds(ask: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def print_figures(rows: list[list[str]]) -> None:
-    table = Table("question")
-    for when in ("idle", "committing"):
-        for column in ("plain ms", "merged ms", "ratio", "spread"):
-            table.add_column(f"{column}, {when}")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=150).print(table)
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 365)
+    run("queries", measure)

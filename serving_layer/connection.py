@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from datetime import datetime
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -20,10 +21,10 @@ from hourline.errors import TableError, UsageError
 from hourline.hours import Clock, wall_clock
 from hourline.past import forgotten, snapshot_at, token_of
 from hourline.sketches import install_sketch_functions
-from hourline.snapshot import Snapshot, take_snapshot
+from hourline.snapshot import Snapshot
 from serving_layer.basis import HourState, refuse_forgotten, refuse_weak, states_of
 from serving_layer.mistakes import explain
-from serving_layer.newest import database_of
+from serving_layer.newest import newest
 from serving_layer.views import views_sql
 
 
@@ -172,23 +173,27 @@ class Connection:
                 raise TableError(f"'{view}' cannot be answered: {damage}")
 
     def _open(self) -> None:
-        self.taken = self._clock()
         self.damage: list[str] = []
         """What a degraded connection does without, or has read as it was before: a sentence for each table."""
+        if self._as_of is None and not self._degraded:
+            opened = newest(self.project, self._clock, self._attached)
+            self.snapshot, self.taken, self._duckdb = opened.snapshot, opened.taken, opened.database
+            return
+        self.taken = self._clock()
         if self._as_of is not None:
-            self.snapshot: Snapshot = snapshot_at(self.project, token_of(self.project, self._as_of, self.taken))
+            self.snapshot = snapshot_at(self.project, token_of(self.project, self._as_of, self.taken))
         else:
-            self.snapshot, damage = degraded_snapshot(self.project) if self._degraded else (take_snapshot(self.project), set())
+            self.snapshot, damage = degraded_snapshot(self.project)
             self.damage = sorted(damage)
-        self._duckdb = self._attached() if self._as_of is not None else database_of(self.project, self.snapshot, self._attached)
+        self._duckdb = self._attached(self.snapshot, self.taken)
 
-    def _attached(self) -> duckdb.DuckDBPyConnection:
-        """A new database with the tables of the snapshot, and the views on them."""
+    def _attached(self, snapshot: Snapshot, taken: datetime) -> duckdb.DuckDBPyConnection:
+        """A new database with the tables of a snapshot, and the views on them."""
         database = open_duckdb()
-        with naming_damage(self.project, self.snapshot):
-            attach(database, self.project, self.snapshot, self.taken)
+        with naming_damage(self.project, snapshot):
+            attach(database, self.project, snapshot, taken)
             install_sketch_functions(database)
-            for statement in views_sql(database, self.project, self.snapshot):
+            for statement in views_sql(database, self.project, snapshot):
                 database.execute(statement)
         return database
 

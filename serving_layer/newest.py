@@ -1,32 +1,51 @@
-"""The database of the newest snapshot that this process has opened: whoever opens the same one next has its tables attached already.
+"""The newest snapshot, attached to a database that all who ask for it together share.
 
-It stays until another one is opened, also when nobody uses it: a reader who comes again before anything was committed waits for nothing else than
-the versions of the tables.
+A reader who has to wait for another one's opening takes what that one gets, unless it had begun before; and what was opened last stays for the next
+reader, also when nobody uses it: one who comes before anything else was committed waits for the versions of the tables alone.
 """
 
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import duckdb
 
 from hourline.declarations import Project
-from hourline.snapshot import Snapshot
+from hourline.hours import Clock
+from hourline.snapshot import Snapshot, take_snapshot
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A snapshot with its tables attached."""
+
+    snapshot: Snapshot
+    taken: datetime
+    """When, in UTC."""
+    database: duckdb.DuckDBPyConnection
+
 
 _lock = threading.Lock()
-_newest: tuple[Project, Snapshot, duckdb.DuckDBPyConnection] | None = None
+_last: tuple[Project, Clock, float, Opened] | None = None
+"""With when its opening began, by the monotonic clock."""
 
 
-def database_of(project: Project, snapshot: Snapshot, attached: Callable[[], duckdb.DuckDBPyConnection]) -> duckdb.DuckDBPyConnection:
-    """A connection of the caller's own to the database of ``snapshot``; ``attached`` makes that where it is not at hand.
-
-    Of those who open the same one together, one does.
-    """
-    global _newest  # noqa: PLW0603 (there is one, as with an lru_cache of size 1)
-    if any(source.clock == "wall" for source in project.sources.values()):
-        return attached()  # which hours are settled changes by itself
+def newest(project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]) -> Opened:
+    """The newest snapshot, with a connection of the caller's own; ``attached`` makes a database where it is not at hand. Raises TableError."""
+    global _last  # noqa: PLW0603 (there is one, as with an lru_cache of size 1)
+    asked = time.monotonic()
     with _lock:
-        if _newest is None or _newest[:2] != (project, snapshot):
-            _newest = project, snapshot, attached()
-        connection = _newest[2].cursor()
+        known = _last if _last and _last[:2] == (project, clock) else None
+        if known and known[2] > asked:
+            opened = known[3]
+        else:
+            began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
+            # By wall time, which hours are settled changes by itself.
+            same = known and known[3].snapshot == snapshot and not any(source.clock == "wall" for source in project.sources.values())
+            opened = Opened(snapshot, taken, known[3].database if known and same else attached(snapshot, taken))
+            _last = project, clock, began, opened
+        connection = opened.database.cursor()
     connection.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
-    return connection
+    return replace(opened, database=connection)

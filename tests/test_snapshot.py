@@ -1,6 +1,8 @@
 """A read that takes its time: whatever is committed between any two of its steps, the answer is exactly what had finished at its progress."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import copytree, rmtree
 from typing import Any
@@ -11,6 +13,7 @@ from bare_tables import SOURCE, BareTables, expected
 import serving_layer
 from hourline.open_tables import OpenTables
 from hourline.tables import open_table
+from serving_layer import newest
 from speed_layer.upkeep import keep_up
 
 Step = Callable[[BareTables], None]
@@ -81,3 +84,46 @@ def test_tables_that_were_put_in_the_place_of_others_are_opened_anew(tmp_path: P
             assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected("totals", tables.hours)
         rmtree(one.project.tables)
         copytree(other.project.tables, one.project.tables)
+
+
+def test_readers_who_wait_for_another_one_share_what_is_opened_after_they_have_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = BareTables(tmp_path, hours=[0] * 6)
+    tables.start()
+    tables.micro_batch(3)
+    attached, opened = serving_layer.Connection._attached, []
+    begun, go_on, waiting = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def attaching(*arguments: Any) -> Any:
+        opened.append(arguments)
+        begun.set()
+        go_on.wait()
+        return attached(*arguments)
+
+    class Lock:
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            waiting.release()
+            self._lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            self._lock.release()
+
+    def asked() -> int:
+        with serving_layer.connect(tables.project) as connection:
+            return int(connection.sql("SELECT sum(n) FROM totals").fetchall()[0][0])
+
+    monkeypatch.setattr(serving_layer.Connection, "_attached", attaching)
+    monkeypatch.setattr(newest, "_lock", Lock())
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(asked)
+        begun.wait()
+        tables.micro_batch(3)
+        others = [pool.submit(asked) for _ in range(4)]
+        for _ in range(5):
+            waiting.acquire()
+        go_on.set()
+        assert first.result() == 3
+        assert [other.result() for other in others] == [6] * 4
+    assert len(opened) == 2
