@@ -165,8 +165,9 @@ def consumer_loop(folder: Path, bootstrap: str, topic: str, commit_seconds: floa
 
 
 def observe(subject: Subject, rate: int, warm_up: int, seconds: int, sent: list[int]) -> Freshness:
-    """Send at ``rate`` for so many seconds, and before that for ``warm_up``, until all is visible. ``sent`` are the times at which events were due before (ms); those that
-    are sent now are added.
+    """Send at ``rate`` for so many seconds, and before that for ``warm_up``, until all is visible.
+
+    ``sent`` are the times at which events were due before (ms); those that are sent now are added.
     """
     begin = int((time.time() + 1) * 1000)
     new = [begin + number * 1000 // rate for number in range(rate * (warm_up + seconds))]
