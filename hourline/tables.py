@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileInfo, FileType, LocalFileSystem, PyFileSystem, SubTreeFileSystem
@@ -43,6 +43,9 @@ through what a checkpoint knows of files that compaction has replaced; the log d
 PUBLISHED = {"delta.enableExpiredLogCleanup": "false"}
 """For tables read at a version that coverage pins: by itself, Delta's log cleanup would make an older version unreadable in time."""
 
+
+_LOG_KEPT = PostCommitHookProperties(cleanup_expired_logs=False)
+"""For frequent commits: in a long log, looking for what has expired takes longer than the commit itself. Those of upkeep look."""
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 """No versions of other tables."""
@@ -201,7 +204,7 @@ def append(
     """
     transactions = [*(Transaction(writer, sequence) for writer in writers), *_seen(seen)]
     with _step("append", table):
-        write_deltalake(table, rows, mode="append", commit_properties=_commit(metadata, transactions))
+        write_deltalake(table, rows, mode="append", commit_properties=_commit(metadata, transactions), post_commithook_properties=_LOG_KEPT)
 
 
 def overwrite(

@@ -1,0 +1,58 @@
+"""The peer of the freshness benchmark: the least that archives events and counts them by hour. One process, confluent-kafka, Arrow, delta-rs.
+
+    python -m benchmarks.consumer_loop BOOTSTRAP TOPIC FOLDER COMMIT_SECONDS
+
+Neither checks its records nor survives a crash: events and tiles are two commits, and it begins at the topic's first record.
+"""
+
+import io
+import sys
+import time
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Consumer, TopicPartition
+from deltalake import DeltaTable, write_deltalake
+from pyarrow import json
+
+from hourline.layout import TIMESTAMP
+from hourline.tables import STREAMED
+from speed_layer.upkeep import MICRO_BATCHES
+
+ORDERS = pa.schema({"shop": pa.string(), "customer": pa.int64(), "amount": pa.int64(), "at": pa.int64()})
+TILES = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "orders": pa.int64(), "takings": pa.int64(), "commit": pa.int64(), "finished": TIMESTAMP})
+
+
+def main(bootstrap: str, topic: str, folder: Path, commit_seconds: float) -> None:
+    options = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, "fetch.wait.max.ms": 50}
+    consumer = Consumer(options)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    events = DeltaTable.create(str(folder / "events"), ORDERS, configuration=STREAMED)
+    tiles = DeltaTable.create(str(folder / "tiles"), TILES, configuration=STREAMED)
+    due = time.monotonic()
+    for number in count(1):
+        due = max(due + commit_seconds, time.monotonic())
+        messages = consumer.consume(100_000, due - time.monotonic())
+        if messages:
+            rows = json.read_json(io.BytesIO(b"\n".join(message.value() or b"" for message in messages)), parse_options=json.ParseOptions(ORDERS))
+            write_deltalake(events, rows, mode="append")
+            write_deltalake(tiles, tiles_of(rows, number), mode="append")
+        if number % MICRO_BATCHES == 0:
+            for table in (events, tiles):
+                table.optimize.compact()
+
+
+def tiles_of(rows: pa.Table, commit: int) -> pa.Table:
+    """Orders and takings by hour and shop, and when they were about to be committed."""
+    hours = pc.floor_temporal(rows["at"].cast(pa.timestamp("ms", "UTC")), unit="hour").cast(TIMESTAMP)
+    sums = rows.append_column("hour", hours).group_by(["hour", "shop"]).aggregate([("amount", "count"), ("amount", "sum")])
+    named = sums.rename_columns({"amount_count": "orders", "amount_sum": "takings"})
+    named = named.append_column("commit", pa.repeat(commit, len(named))).append_column("finished", pa.repeat(datetime.now(UTC), len(named)))
+    return named.select(TILES.names).cast(TILES)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), float(sys.argv[4]))

@@ -1,0 +1,153 @@
+"""How long a micro-batch takes: beside the same query without a sink, and after hours of commits.
+
+    python -m benchmarks.micro_batches [--full]
+
+*To the same query with no sink*: in one Spark session, the same preloaded topic is drained with the same number of records a micro-batch, in turn by
+the speed layer (three metrics, archive, five Delta tables) and by a bare query: the same parse, its rows persisted and written to Spark's `noop`
+sink, then the same three aggregations into `noop`, side by side as the speed layer runs them. A micro-batch's time is from the end of one to the end
+of the next, so that all that Spark does in between is in it; the first of each run are left out, and Java has compiled during the part that follows
+here, which runs first.
+
+*Last hundred to first hundred*: one run of many small micro-batches on the real stream, its first ones left out while Java compiles. Four hours at
+one a second would be 14,400: far more than can be waited for. Commits alone, without Spark, are told beside it: the tables of
+`benchmarks/history.py`, written by the product's own commits and upkeep, over four hours of event time that are published as they end. Log and old
+files are kept for two hours, so in this compressed time nothing is old enough to be cleaned away. These are CPU milliseconds, so that nothing else
+counts. A commit costs more with each file that the table has, until upkeep merges them; so both hundreds lie at the same place between two times of
+upkeep.
+
+*Highest to the median*: micro-batches with upkeep (every 200th: sums up, prunes, compacts, vacuums before the next one begins) are told apart. Wall
+time on a machine that does other things as well has a long tail, of which the 99th percentile says more than the highest.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+import serving_layer
+from benchmarks.figures import Figure, run
+from benchmarks.history import SHOPS, History
+from benchmarks.orders import fill, make_project, turnover, turnover_of
+from hourline.declarations import Project
+from hourline.tiling import event_time_type, resolve
+from infra.broker import Broker
+from infra.topics import ensure_topic
+from speed_layer.door import admit
+from speed_layer.kafka_stream import read_topic
+from speed_layer.run import run as run_speed
+from speed_layer.run import speed_session
+from speed_layer.upkeep import MICRO_BATCHES
+
+TOPIC = "orders"
+RECORDS, FEW_RECORDS = 4_000, 200
+"""In a micro-batch: where it is compared with a bare query, and where there are many of them."""
+FIRST = 1_700_000_000_000
+SETTLING, HUNDRED = 5, 100
+
+
+def measure(full: bool) -> Iterator[Figure | str]:
+    """As the module says."""
+    rounds, micro_batches, warm_up, commits = (3, 1_201, 300, 3_600) if full else (2, 357, 55, 400)  # whole cycles of upkeep from hundred to hundred
+    times = [FIRST + number for number in range(micro_batches * FEW_RECORDS)]
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:
+        ensure_topic(broker.bootstrap, TOPIC, 1, {})
+        fill(broker.bootstrap, TOPIC, times)
+        project = make_project(Path(folder) / "many", broker.bootstrap, TOPIC, most=FEW_RECORDS)
+        with speed_session(project) as spark:
+            many = drained(spark, project, broker.bootstrap, times)[warm_up:]
+            ours, bare = [], []
+            for number in range(rounds):
+                project = make_project(Path(folder) / f"ours{number}", broker.bootstrap, TOPIC, most=RECORDS)
+                ours.append(statistics.median(drained(spark, project, broker.bootstrap, times)[SETTLING:]))
+                bare.append(statistics.median(drained_bare(spark, project, broker.bootstrap, Path(folder) / f"bare{number}")[SETTLING:]))
+    yield Figure(what=f"micro-batch of {RECORDS:,} events, 3 metrics, to a no-op sink", unit="ms", ours=ours, peer=bare, goal=1.6)
+    yield from figures("micro-batch on the stream", "ms", many, warm_up + 1)
+    with tempfile.TemporaryDirectory() as folder:
+        alone = committed(Path(folder), commits)[HUNDRED:]
+    yield next(figures("commits of a micro-batch alone", "CPU ms", alone, HUNDRED + 2))  # beside them upkeep says nothing of a micro-batch's time
+    yield f"Upkeep of the tables of commits alone: at most {max(alone) / 1000:.1f} CPU s."
+    yield f"{warm_up + len(many) + 1:,} micro-batches of {FEW_RECORDS} events on the stream; {HUNDRED + len(alone):,} micro-batches of commits alone."
+
+
+def figures(what: str, unit: str, taken: list[float], first: int) -> Iterator[Figure]:
+    """What is told of one run: ``taken`` are milliseconds, of which every one whose number is a multiple of MICRO_BATCHES has upkeep in it; the first
+    one's number is ``first``.
+    """
+    plain = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES]
+    with_upkeep = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES == 0]
+    middle = statistics.median(plain)
+    begin, end = [statistics.median(plain[:HUNDRED])], [statistics.median(plain[-HUNDRED:])]
+    yield Figure(what=f"{what}: last hundred to first hundred", unit=unit, ours=end, peer=begin, goal=1.1)
+    yield Figure(what=f"{what}: highest to the median", unit=unit, ours=[max(plain)], peer=[middle], goal=1.5)
+    yield Figure(what=f"{what}: 99th percentile to the median", unit=unit, ours=[statistics.quantiles(plain, n=100)[-1]], peer=[middle])
+    yield Figure(what=f"{what}: with upkeep, highest to the median", unit=unit, ours=[max(with_upkeep)], peer=[middle], goal=3)
+
+
+def drained(spark: SparkSession, project: Project, bootstrap: str, times: list[int]) -> list[float]:
+    """Drain the topic by the speed layer: milliseconds from the end of each micro-batch (before its upkeep) to the end of the next."""
+    ends: list[float] = []
+    run_speed(spark, project, bootstrap, drain=True, on_finished=lambda finished: ends.append(time.perf_counter()))
+    with serving_layer.connect(project) as connection:
+        assert turnover_of(connection.database, "turnover") == turnover(times), "the counts are not those of what was sent"
+    return _between(ends)
+
+
+def drained_bare(spark: SparkSession, project: Project, bootstrap: str, checkpoint: Path) -> list[float]:
+    """The same by the bare query."""
+    source = project.sources["orders"]
+    tilings = [resolve(spark, source, metric) for metric in project.metrics_of(source.name)]
+    ends: list[float] = []
+    accepted = 0
+
+    def micro_batch(judged: DataFrame, number: int) -> None:
+        nonlocal accepted
+        judged = judged.persist()
+        discard(judged)
+        events = judged.where("outcome = 'accepted'")
+        with ThreadPoolExecutor(len(tilings)) as pool:
+            list(pool.map(discard, [tiling.tiles(events) for tiling in tilings]))
+        if number == 0:
+            accepted = events.count()
+        judged.unpersist()
+        ends.append(time.perf_counter())
+
+    stream = read_topic(spark, source, bootstrap, {}, {0: 0}, project.settings.speed.max_records_per_batch)
+    writer = admit(stream, source, event_time_type(spark, source)).writeStream.foreachBatch(micro_batch)
+    writer.option("checkpointLocation", checkpoint.as_uri()).trigger(availableNow=True).start().awaitTermination()
+    assert accepted == project.settings.speed.max_records_per_batch, f"the bare query has accepted {accepted} records of its first micro-batch"
+    return _between(ends)
+
+
+def discard(rows: DataFrame) -> None:
+    """Compute all rows, and keep none."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def committed(folder: Path, commits: int) -> list[float]:
+    """CPU milliseconds of each of so many micro-batches' commits, with the upkeep that follows, over four hours that are published as they end."""
+    history = History(folder)
+    taken = []
+    for number in range(commits):
+        began = time.process_time()
+        history.micro_batch([number * 4 // commits])
+        taken.append((time.process_time() - began) * 1000)
+        if (number + 1) % (commits // 4) == 0:
+            history.publish()
+    with serving_layer.connect(history.project) as connection:
+        counted = connection.sql("SELECT sum(orders)::BIGINT, sum(takings)::BIGINT FROM turnover").fetchone()
+    takings = sum(sums.takings for shops in history.truth.values() for sums in shops)
+    assert counted == (commits * len(SHOPS), takings), f"counted {counted}, expected {commits * len(SHOPS)} orders that took {takings}"
+    return taken
+
+
+def _between(ends: list[float]) -> list[float]:
+    return [(later - earlier) * 1000 for earlier, later in pairwise(ends)]
+
+
+if __name__ == "__main__":
+    run("micro_batches", measure)
