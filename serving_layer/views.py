@@ -7,7 +7,7 @@ import duckdb
 from hourline.declarations import Metric, Project
 from hourline.hour_states import WEAKEST_FIRST
 from hourline.measures import needs_functions, quoted
-from hourline.merged import LAYERS, finished_sql, merged_states_sql, stored_types, values_sql
+from hourline.merged import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
 from hourline.snapshot import MetricTables, Snapshot
 
 _DRIFT = """
@@ -37,10 +37,12 @@ def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot:
             statements.append(f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}")
         if metric.measures:
             sequence = snapshot.progress[metric.source].sequence
-            statements.append(f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, sequence)}")
+            made, revised = revised_rows(connection, tables)
+            statements += made
+            statements.append(f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, sequence, revised)}")
             statements.append(f"CREATE VIEW {quoted(name)} AS {finished_sql(metric, f'{name}_states')}")
             for layer in LAYERS:
-                of_layer = merged_states_sql(tables, stored, sequence, [layer])
+                of_layer = merged_states_sql(tables, stored, sequence, revised, [layer])
                 statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
     for name, known in snapshot.progress.items():
         for view in (f"events_{name}", f"rejected_{name}"):
