@@ -24,7 +24,7 @@ from hourline.declarations import EventTime, Field, Measure, Metric, Project, Se
 from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline.tiling import Tiling
 from speed_layer.ledger import open_ledger
-from speed_layer.upkeep import MICRO_BATCHES, keep_up
+from speed_layer.upkeep import after_micro_batch
 
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 SHOPS = [f"shop {number:02}" for number in range(20)]
@@ -168,8 +168,7 @@ class History:
                 known.add(more)
         self._open_hours |= tiles.keys()
         self.sequence += 1
-        if self.sequence % MICRO_BATCHES == 0:
-            keep_up(self.project, self.ledger)
+        after_micro_batch(self.project, self.ledger, self.sequence)
 
     def publish(self) -> None:
         """Every hour that has changed, with an audit's findings and the drift."""

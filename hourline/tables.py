@@ -7,11 +7,12 @@ committed since. That is what fences a writer that lost its lease without knowin
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
@@ -19,7 +20,7 @@ from pyarrow.fs import FileInfo, FileType, LocalFileSystem, PyFileSystem, SubTre
 
 from hourline import failpoints
 from hourline.commit_log import TRANSACTIONS, WIDENED, incomplete_commit, newest_commit
-from hourline.data_files import BACKUP, damage_of, file_system, name_of
+from hourline.data_files import BACKUP, damage_of, file_system, name_of, read_rows
 from hourline.errors import ConflictError, TableError, first_line
 from hourline.layout import place_of, sql_timestamp
 
@@ -235,24 +236,29 @@ def drop_unpublished(kept: DeltaTable, coverage: DeltaTable) -> None:
         delete(kept, f"publication >= {publication}", {"unpublished": publication})
 
 
-def compact(table: DeltaTable, by: str = "sequence") -> None:
-    """Merge small files of neighbouring values of the column ``by`` into larger ones; rows stay as they are. Raises ConflictError as ``append`` does.
+def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -> None:
+    """Merge files smaller than ``below`` bytes of neighbouring values of the column ``by`` into larger ones; rows stay as they are. Raises TableError
+    when they cannot be read, ConflictError as ``append`` does.
 
     Not by delta-rs' own OPTIMIZE: it commits whatever version it stands on, and after another's it doubles the rows.
     """
-    for run in _runs_of_small_files(table, by):
-        lowest, highest = run[0][0], max(last for _, last in run)
-        rows = table.to_pyarrow_table(filters=[(by, ">=", lowest), (by, "<=", highest)]).sort_by(by)
+    files = _ranges(table, by)
+    for run in _runs_of_small_files(files, below):
+        lowest, highest = run[0].first, max(file.last for file in run)
+        rows = read_rows(table, [file.path for file in files if file.first <= highest and file.last >= lowest])
+        rows = rows.filter((pc.field(by) >= lowest) & (pc.field(by) <= highest)).sort_by(by)
         first, last = (f"'{sql_timestamp(end)}'" if isinstance(end, datetime) else end for end in (lowest, highest))
+        # Where that is the whole table, delta-rs need not look for the rows that are replaced.
+        whole = all(lowest <= file.first and file.last <= highest for file in files)
         with _step("compact", table):
-            predicate = f"{by} >= {first} AND {by} <= {last}"
+            predicate = None if whole else f"{by} >= {first} AND {by} <= {last}"
             properties = _commit({"compacted": f"{first} to {last}"})
             write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=properties, writer_properties=_grouped())
 
 
 def compactable(table: DeltaTable, by: str = "sequence") -> int:
     """By how many files there would be less after ``compact``."""
-    return sum(len(run) - 1 for run in _runs_of_small_files(table, by))
+    return sum(len(run) - 1 for run in _runs_of_small_files(_ranges(table, by), _FILE_BYTES))
 
 
 def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
@@ -285,13 +291,27 @@ def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> Non
         table.restore(version, commit_properties=_commit(metadata))
 
 
-def _runs_of_small_files(table: DeltaTable, by: str) -> list[list[tuple[Any, Any]]]:
-    """First and last value of ``by`` in each file of each run of two or more small files, between large ones."""
-    files = pa.table(table.get_add_actions(flatten=True)).select(["size_bytes", f"min.{by}", f"max.{by}"])
-    runs: list[list[tuple[Any, Any]]] = [[]]
-    for size, first, last in sorted(zip(*files.to_pydict().values(), strict=True), key=itemgetter(1)):
-        if size < _FILE_BYTES:
-            runs[-1].append((first, last))
+class _Range(NamedTuple):
+    """A data file, and the first and last value of a column in it."""
+
+    path: str
+    size: int
+    first: Any
+    last: Any
+
+
+def _ranges(table: DeltaTable, by: str) -> list[_Range]:
+    """In order."""
+    files = pa.table(table.get_add_actions(flatten=True)).select(["path", "size_bytes", f"min.{by}", f"max.{by}"])
+    return sorted(map(_Range._make, zip(*files.to_pydict().values(), strict=True)), key=attrgetter("first"))
+
+
+def _runs_of_small_files(files: list[_Range], below: int) -> list[list[_Range]]:
+    """Each run of two or more small files, between large ones."""
+    runs: list[list[_Range]] = [[]]
+    for file in files:
+        if file.size < below:
+            runs[-1].append(file)
         else:
             runs.append([])
     return [run for run in runs if len(run) > 1]

@@ -44,6 +44,11 @@ class Ledger:
     born: dict[str, int]
     """By tiling, the sequence from which on its provisional rows are whole."""
 
+    @property
+    def tables(self) -> list[DeltaTable]:
+        """All of them."""
+        return [self.events, self.rejected, self.progress, *self.provisional.values()]
+
     def metrics_row(self) -> list[dict[str, object]]:
         """What progress says of the metrics: which ones a micro-batch wrote, and from which sequence on they are whole."""
         return [{"metric": t.metric.name, "declaration": t.declaration, "born": self.born[t.name]} for t in self.tilings]

@@ -20,7 +20,7 @@ from speed_layer.door import KEY, VALUE
 from speed_layer.known_ids import KnownIds
 from speed_layer.ledger import Ledger
 from speed_layer.rereading import Rereading, drop_judged_anew
-from speed_layer.upkeep import MICRO_BATCHES, keep_up
+from speed_layer.upkeep import after_micro_batch
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ class MicroBatch:
 
     def _keep_up(self) -> None:
         self.finished += 1
-        if self.finished % MICRO_BATCHES == 0:
-            keep_up(self.project, self.ledger)
+        after_micro_batch(self.project, self.ledger, self.finished)
 
     def _process(self, judged: DataFrame, sequence: int) -> None:
         started = self.wall()

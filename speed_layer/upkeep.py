@@ -26,6 +26,19 @@ if TYPE_CHECKING:
 MICRO_BATCHES = 200
 """So many micro-batches lie between two times of upkeep."""
 
+_MERGED = 20
+"""So many lie between two times at which the smallest files are merged: a commit, and a read, take longer with each file that a table has."""
+_SMALL_BYTES = 1024 * 1024
+
+
+def after_micro_batch(project: Project, ledger: "Ledger", finished: int) -> None:
+    """What is due after so many micro-batches. Raises ConflictError as ``keep_up`` does."""
+    if finished % MICRO_BATCHES == 0:
+        keep_up(project, ledger)
+    elif finished % _MERGED == 0:
+        for table in ledger.tables:
+            tables.compact(table, below=_SMALL_BYTES)
+
 
 def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock) -> None:
     """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises ConflictError when another
@@ -38,7 +51,7 @@ def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HO
     for name, table in ledger.provisional.items():
         prune(table, _of(coverage, name), publication)
     sum_up(ledger.progress, clock() - _asked_again(project, kept_hours), _cuts(coverage, ledger.source))
-    for table in (ledger.events, ledger.rejected, ledger.progress, *ledger.provisional.values()):
+    for table in ledger.tables:
         tables.compact(table)
         tables.vacuum(table, kept_hours)
 

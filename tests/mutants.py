@@ -190,7 +190,7 @@ MUTANTS = [
     Mutant(
         "compaction keeps every row once",
         "hourline/tables.py",
-        (('predicate = f"{by} >= {first} AND', 'predicate = f"{by} > {first} AND'),),
+        (("(pc.field(by) >= lowest)", "(pc.field(by) > lowest)"),),
         "tests/test_upkeep.py -k pruned",
     ),
     Mutant(
