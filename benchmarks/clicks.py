@@ -65,9 +65,14 @@ class Clicks:
         began = time.monotonic()
         with (self.project.root / "up.log").open("ab") as log:
             process = subprocess.Popen(hourline(self.project.root, "up"), stdout=log, stderr=log)
-        self.wait(process)
-        taken = time.monotonic() - began
-        assert process.wait() == 0
+        try:
+            self.wait(process)
+            taken = time.monotonic() - began
+            assert process.wait() == 0
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # then it ends what it has started
+            process.wait()
+            raise
         return taken
 
     def wait(self, process: subprocess.Popen[bytes] | None = None) -> None:

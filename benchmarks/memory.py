@@ -2,7 +2,7 @@
 
     python -m benchmarks.memory [--full]
 
-Memory is the proportional share (PSS) of a process and all that it has started, several times a second, in MiB; settings are the defaults, so Spark's
+Memory is the proportional share (PSS) of a process and all that it has started, several times a second; settings are the defaults, so Spark's
 heap is at most 1 GiB and Kafka's 512 MiB. The speed layer counts 300,000 clicks with ids into two measures, one of them a sketch; a recompute counts
 a day of a million events (full: 10 million) into a metric of 100 groups an hour; the server answers, to four clients at once, for a month of such
 hours, by the hour, by the day and by the cell. What was counted and answered is checked.
@@ -47,7 +47,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
     with tempfile.TemporaryDirectory() as folder:
         for measured in (of_speed, of_recompute, of_server):
             for (what, goal), values in measured(Path(folder), full).items():
-                yield Figure(what=what, unit="MiB", ours=values, peer=[], goal=goal)
+                yield Figure(what=what, unit="MB", ours=values, peer=[], goal=goal)
 
 
 Measured = dict[tuple[str, float], list[float]]
@@ -120,12 +120,12 @@ def started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 @contextmanager
 def most(pid: int) -> Iterator[list[float]]:
     """The memory of ``pid`` and what it has started, looked at time and again within the block."""
-    found = [sum(megabytes(pid).values())]
+    found = [total(pid)]
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(LOOKED_SECONDS):
-            found.append(sum(megabytes(pid).values()))
+            found.append(total(pid))
 
     looking = threading.Thread(target=look)
     looking.start()
@@ -134,6 +134,11 @@ def most(pid: int) -> Iterator[list[float]]:
     finally:
         ended.set()
         looking.join()
+
+
+def total(pid: int) -> float:
+    """In MB (of a million bytes)."""
+    return sum(megabytes(pid).values()) * 2**20 / 1e6
 
 
 def ask_until_it_answers(url: str) -> list[dict[str, int]]:
