@@ -1,0 +1,138 @@
+"""A project with an archive of millions of events, for benchmarks of the batch layer: written by the product's own commits, without Kafka and Spark.
+
+Its tables are those that the speed layer leaves: events in order of arrival, micro-batch by micro-batch, with their provisional tiles and progress;
+upkeep compacts them as often as it would. What every answer must be is added up by Arrow from what was generated, not from what was stored.
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batch_layer.drift import HourDrift
+from batch_layer.publish import Publication
+from hourline.declarations import Project, load_project
+from hourline.hours import HOUR
+from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline.tiling import Tiling
+from speed_layer.ledger import open_ledger
+from speed_layer.upkeep import MICRO_BATCHES, keep_up
+
+FIRST = datetime(2023, 3, 1, tzinfo=UTC)
+BATCH = 100_000
+"""So many records are in a full micro-batch."""
+SHOPS = pa.array([f"shop {number:02}" for number in range(100)])
+TOPIC_ID = "topic-id"
+FILES = {
+    "hourline.yaml": "name: archive\n",
+    "sources/sales.yaml": "topic: sales\nfields: {sale: long, shop: string, amount: int, customer: long, at: long}\n"
+    "event_time: {expression: at, encoding: epoch_seconds}\n",
+    "metrics/turnover.yaml": "source: sales\ndimensions: [shop]\nmeasures: {orders: count, takings: sum(amount), dearest: max(amount)}\n",
+}
+FIELDS = pa.schema({"sale": pa.int64(), "shop": pa.string(), "amount": pa.int32(), "customer": pa.int64(), "at": pa.int64()})
+TILES = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "orders": pa.int64(), "takings": pa.int64(), "dearest": pa.int32()})
+
+
+class Archive:
+    """The project in ``folder``; ``truth`` are the tiles of all its events that count, by hour and shop.
+
+    ``with_id``: each sale has an id and counts once, and one in 100 is repeated.
+    """
+
+    def __init__(self, folder: Path, *, with_id: bool = False) -> None:
+        for name, text in FILES.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text + ("id: sale\n" if with_id and name.startswith("sources/") else ""))
+        self.with_id = with_id
+        self.project: Project = load_project(folder)
+        source, metric = self.project.sources["sales"], self.project.metrics["turnover"]
+        self.tiling = Tiling(source, metric, dict.fromkeys(TILES.names[2:], ""), TILES)
+        self.ledger = open_ledger(Layout.of(self.project), source, FIELDS, [self.tiling], TOPIC_ID)
+        self.per_hour = 0
+        self._tiles: list[pa.Table] = []
+
+    def write(self, hours: int, events: int) -> None:
+        """Archive ``events`` in each of ``hours``, in order; a micro-batch has as many as it may, as in an import."""
+        self.per_hour, total = events, hours * events
+        for number, first in enumerate(range(0, total, BATCH), 1):
+            self._micro_batch(number, first, min(first + BATCH, total))
+            if number % MICRO_BATCHES == 0:
+                keep_up(self.project, self.ledger)
+        keep_up(self.project, self.ledger)
+
+    def publish(self, hours: int) -> None:
+        """Publish the first ``hours``, four weeks at once, with an audit's findings and the drift."""
+        truth, all_hours = self.truth, [FIRST + number * HOUR for number in range(hours)]
+        for first in range(0, hours, 672):
+            chosen = all_hours[first : first + 672]
+            publication = Publication(self.project, [self.tiling])
+            rows = truth.filter(pc.is_in(truth["hour"], pa.array(chosen, TIMESTAMP)))
+            staged = publication.stage(self.tiling, rows, chosen, self.cut)
+            staged.drift.extend(HourDrift(at, measure, 1.0, 1.0, 1.0) for at in chosen for measure in self.tiling.metric.measures)
+            of = {"audited": chosen[-1], "source": "sales", "metric": "turnover", "severity": "fail", "success": True}
+            found = [{**of, "hour": at, "expectation": f"expectation {which}"} for at in chosen for which in range(4)]
+            publication.publish([staged], pa.Table.from_pylist(found, QUALITY_SCHEMA), chosen[-1])
+
+    @property
+    def cut(self) -> int:
+        """The newest sequence."""
+        return len(self._tiles)
+
+    @property
+    def truth(self) -> pa.Table:
+        """What must be in final: hour, shop, and the states; sorted."""
+        sums = [("orders", "sum"), ("takings", "sum"), ("dearest", "max")]
+        merged = pa.concat_tables(self._tiles).group_by(["hour", "shop"]).aggregate(sums)
+        return merged.rename_columns(TILES.names).cast(TILES).sort_by([("hour", "ascending"), ("shop", "ascending")])
+
+    def _micro_batch(self, sequence: int, first: int, end: int) -> None:
+        ledger, count, random = self.ledger, end - first, np.random.default_rng(sequence)
+        numbers = np.arange(first, end)
+        seconds = numbers * 3600 // self.per_hour + int(FIRST.timestamp())
+        alike = {"topic_id": pa.scalar(TOPIC_ID), "topic": pa.scalar("sales"), "partition": pa.scalar(0, pa.int32())}
+        repeated = (numbers % self.per_hour % 100 == 7) & self.with_id
+        rows = pa.table(
+            {
+                **{name: pa.repeat(value, count) for name, value in alike.items()},
+                "offset": numbers,
+                "event_time": pa.array(seconds * 1_000_000).cast(TIMESTAMP),
+                "hour": pa.array(seconds // 3600 * 3_600_000_000).cast(TIMESTAMP),
+                "duplicate": repeated,
+                "sale": numbers - 5 * repeated,
+                "shop": SHOPS.take(pa.array(random.integers(0, len(SHOPS), count))),
+                "amount": pa.array(random.integers(1, 1000, count), pa.int32()),
+                "customer": random.integers(0, 1_000_000, count),
+                "at": seconds,
+            }
+        )
+        tiles = (
+            rows.filter(pc.invert(rows["duplicate"])).group_by(["hour", "shop"]).aggregate([([], "count_all"), ("amount", "sum"), ("amount", "max")])
+        )
+        tiles = tiles.rename_columns(TILES.names).cast(TILES)
+        self._tiles.append(tiles)
+        ledger.append(ledger.events, ledger.events_schema, rows, sequence)
+        ledger.append(ledger.provisional[self.tiling.name], ledger.provisional_schemas[self.tiling.name], tiles, sequence)
+        ledger.finish(pa.Table.from_pylist([self._progress(tiles, first, end, int(repeated.sum()))], _PROGRESS), sequence)
+
+    def _progress(self, tiles: pa.Table, first: int, end: int, duplicates: int) -> dict[str, object]:
+        counts = tiles.group_by("hour").aggregate([("orders", "sum")]).to_pylist()
+        newest = max(row["hour"] for row in counts)
+        return {
+            "topic_id": TOPIC_ID,
+            "topic": "sales",
+            "offsets": [{"partition": 0, "first": first, "last": end - 1}],
+            "records": end - first,
+            "accepted": end - first - duplicates,
+            "duplicates": duplicates,
+            **dict.fromkeys(["rejected", "tombstones"], 0),
+            "hours": [{"hour": row["hour"], "events": row["orders_sum"], "late": 0} for row in counts],
+            "metrics": self.ledger.metrics_row(),
+            "clock": newest + timedelta(minutes=59),
+            "started": newest,
+            "finished": newest,
+        }
+
+
+_PROGRESS = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])

@@ -1,0 +1,117 @@
+"""A project that is up with a Kafka of its own, for benchmarks of the whole stack: clicks with ids, all of one hour."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Producer
+
+import serving_layer
+from benchmarks.processes import hourline, megabytes
+from hourline.background import SPEED, stop
+from hourline.declarations import Project, load_project
+from hourline.errors import HourlineError
+from hourline.file_lock import is_alive
+from hourline.layout import Layout
+from hourline.lease import lease_holder
+from infra.ports import free_ports
+
+SOURCE = """\
+topic: clicks
+fields: {click: string, page: string, at: long}
+event_time: {expression: at, encoding: epoch_seconds}
+id: click
+"""
+METRIC = "source: clicks\ndimensions: [page]\nmeasures: {clicks: count, pages: distinct(page)}\n"
+AT = 1_700_000_000 // 3600 * 3600
+
+
+class Clicks:
+    """A project with a Kafka of its own, into whose topic ``clicks`` are sent as soon as it takes them; within the block it may be up."""
+
+    def __init__(self, folder: Path, clicks: int) -> None:
+        (port,) = free_ports(1)
+        for name, text in {
+            "hourline.yaml": f"name: clicks\nkafka: {{port: {port}}}\n",
+            "sources/clicks.yaml": SOURCE,
+            "metrics/visits.yaml": METRIC,
+        }.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        self.project: Project = load_project(folder)
+        waiting = {
+            "queue.buffering.max.messages": 1_000_000,
+            "topic.metadata.propagation.max.ms": 300_000,  # until then, a topic that is not there may yet be made
+            "topic.metadata.refresh.fast.interval.ms": 50,
+            "reconnect.backoff.max.ms": 100,
+        }
+        self._producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0, **waiting})
+        self._sent = 0
+        self.send(clicks)
+
+    def send(self, clicks: int) -> None:
+        """Send so many more, all of one hour; they wait here until Kafka is there."""
+        for number in range(self._sent, self._sent + clicks):
+            value = f'{{"click": "click {number}", "page": "page {number % 50}", "at": {AT + number % 3600}}}'
+            self._producer.produce("clicks", value.encode())
+        self._sent += clicks
+
+    def up(self) -> float:
+        """Start, and return how long it took until a query shows all that was sent."""
+        began = time.monotonic()
+        with (self.project.root / "up.log").open("ab") as log:
+            process = subprocess.Popen(hourline(self.project.root, "up"), stdout=log, stderr=log)
+        try:
+            self.wait(process)
+            taken = time.monotonic() - began
+            assert process.wait() == 0
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # then it ends what it has started
+            process.wait()
+            raise
+        return taken
+
+    def wait(self, process: subprocess.Popen[bytes] | None = None) -> None:
+        """Wait until a query shows all that was sent; ``process`` may start it meanwhile."""
+        began = time.monotonic()
+        commits, seen = Path(Layout.of(self.project).progress(self.project.sources["clicks"])) / "_delta_log", 0
+        while (counted := self._counted()) < self._sent:
+            assert process is None or process.poll() in (None, 0), (self.project.root / "up.log").read_text()[-2000:]
+            assert time.monotonic() < began + 300, f"{counted} of {self._sent} records are visible"
+            while (there := len(list(commits.glob("*.json")))) == seen and time.monotonic() < began + 300:
+                self._producer.poll(0.02)
+            seen = there
+        assert counted == self._sent, f"{counted} records count, {self._sent} were sent"
+
+    @property
+    def pid(self) -> int:
+        """Of the speed layer, which has started all others."""
+        pid = lease_holder(self.project.workspace, SPEED.name)
+        assert pid is not None, "it does not run"
+        return pid
+
+    def kill(self) -> None:
+        """Kill the speed layer with -9, and wait until its Kafka and its Java are gone, too."""
+        family = megabytes(self.pid)
+        os.kill(self.pid, signal.SIGKILL)
+        while any(is_alive(one) for one in family):
+            time.sleep(0.05)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._producer.purge()
+        stop(self.project, SPEED)
+
+    def _counted(self) -> int:
+        try:
+            with serving_layer.connect(self.project) as connection:
+                ((counted,),) = connection.sql("SELECT coalesce(sum(clicks), 0)::BIGINT FROM visits").fetchall()
+        except HourlineError:  # before there are tables
+            return 0
+        return int(counted)

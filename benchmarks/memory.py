@@ -1,0 +1,173 @@
+"""The memory that the stack takes: Kafka and the speed layer, a recompute, and the HTTP server; idle, and at the most while they work.
+
+    python -m benchmarks.memory [--full]
+
+Memory is the proportional share (PSS) of a process and all that it has started, several times a second; settings are the defaults, so Spark's
+heap is at most 1 GiB and Kafka's 512 MiB. The speed layer counts 300,000 clicks with ids into two measures, one of them a sketch; a recompute counts
+a day of a million events (full: 10 million) into a metric of 100 groups an hour; the server answers, to four clients at once, for a month of such
+hours, by the hour, by the day and by the cell. What was counted and answered is checked.
+"""
+
+import asyncio
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pyarrow.compute as pc
+
+import serving_layer
+from benchmarks.archive import FIRST, Archive
+from benchmarks.clicks import Clicks
+from benchmarks.figures import Figure, run
+from benchmarks.processes import hourline, megabytes
+from hourline.hours import HOUR, hour_text
+from infra.ports import free_ports
+
+ROUNDS = {False: 2, True: 5}
+CLICKS = 300_000
+DAY = {False: 1_000_000, True: 10_000_000}
+MONTH, HOUR_EVENTS = 30 * 24, 500
+IDLE_SECONDS, ASKED_SECONDS, CLIENTS = 5.0, 8.0, 4
+LOOKED_SECONDS = 0.25
+
+QUESTIONS = [
+    "/api/v1/metrics/turnover/hours/2023-03-02T00?where=shop:shop 07",
+    "/api/v1/metrics/turnover?from=2023-03-02&to=2023-03-03&dimension=",
+    "/api/v1/metrics/turnover?grain=day&dimension=shop",
+    "/api/v1/metrics/turnover?limit=100000&format=json",
+]
+
+
+def measure(full: bool) -> Iterator[Figure | str]:
+    with tempfile.TemporaryDirectory() as folder:
+        for measured in (of_speed, of_recompute, of_server):
+            for (what, goal), values in measured(Path(folder), full).items():
+                yield Figure(what=what, unit="MB", ours=values, peer=[], goal=goal)
+
+
+Measured = dict[tuple[str, float], list[float]]
+"""By what it is and its goal, one value for each round."""
+
+
+def of_speed(folder: Path, full: bool) -> Measured:
+    """Kafka and the speed layer."""
+    idle, under_load = [], []
+    with Clicks(folder / "clicks", 1) as clicks:
+        clicks.up()
+        for _ in range(ROUNDS[full]):
+            with most(clicks.pid) as at_rest:
+                time.sleep(IDLE_SECONDS)
+            with most(clicks.pid) as loaded:
+                clicks.send(CLICKS)
+                clicks.wait()
+            idle.append(max(at_rest))
+            under_load.append(max(loaded))
+    return {("Kafka and the speed layer, idle", 2500): idle, (f"the same while it counts {CLICKS:,} events", 2500): under_load}
+
+
+def of_recompute(folder: Path, full: bool) -> Measured:
+    """`hourline recompute` of a day."""
+    archive = Archive(folder / "day")
+    archive.write(24, DAY[full] // 24)
+    values = []
+    for _ in range(ROUNDS[full]):
+        command = hourline(archive.project.root, "recompute", "--from", hour_text(FIRST), "--to", hour_text(FIRST + 24 * HOUR), "--unsettled")
+        with started(command) as process, most(process.pid) as looked:
+            assert process.wait() == 0
+        values.append(max(looked))
+        with serving_layer.connect(archive.project) as connection:
+            ((takings,),) = connection.sql("SELECT sum(takings)::BIGINT FROM turnover_final").fetchall()
+        assert takings == pc.sum(archive.truth["takings"]).as_py(), "the recomputed day is wrong"
+    return {(f"a recompute of a day of {DAY[full]:,} events", 2500): values}
+
+
+def of_server(folder: Path, full: bool) -> Measured:
+    """`hourline serve`."""
+    archive = Archive(folder / "month")
+    archive.write(MONTH, HOUR_EVENTS)
+    archive.publish(MONTH)
+    idle, asked = [], []
+    for _ in range(ROUNDS[full]):
+        (port,) = free_ports(1)
+        with started(hourline(archive.project.root, "serve", "--port", str(port))) as server:
+            url = f"http://127.0.0.1:{port}"
+            orders = sum(row["orders"] for row in ask_until_it_answers(f"{url}{QUESTIONS[3]}"))
+            assert orders == MONTH * HOUR_EVENTS, f"{orders} orders answered"
+            with most(server.pid) as at_rest:
+                time.sleep(IDLE_SECONDS)
+            with most(server.pid) as looked:
+                asyncio.run(ask_for_a_while(url))
+        idle.append(max(at_rest))
+        asked.append(max(looked))
+    return {("the HTTP server, idle", 500): idle, (f"the same while {CLIENTS} clients ask", 500): asked}
+
+
+@contextmanager
+def started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """``command`` runs within the block, and no longer."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def most(pid: int) -> Iterator[list[float]]:
+    """The memory of ``pid`` and what it has started, looked at time and again within the block."""
+    found = [total(pid)]
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOKED_SECONDS):
+            found.append(total(pid))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        looking.join()
+
+
+def total(pid: int) -> float:
+    """In MB (of a million bytes)."""
+    return sum(megabytes(pid).values()) * 2**20 / 1e6
+
+
+def ask_until_it_answers(url: str) -> list[dict[str, int]]:
+    """The rows of an answer; within a minute the server is to be there."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            answer = httpx.get(url, timeout=60).raise_for_status()
+        except httpx.ConnectError:
+            assert time.monotonic() < deadline, "the server does not answer"
+            time.sleep(0.1)
+        else:
+            rows: list[dict[str, int]] = answer.json()["rows"]
+            return rows
+
+
+async def ask_for_a_while(url: str) -> None:
+    """Each client one question after the other."""
+    deadline = time.monotonic() + ASKED_SECONDS
+
+    async def client(first: int) -> None:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as asking:
+            number = first
+            while time.monotonic() < deadline:
+                (await asking.get(QUESTIONS[number % len(QUESTIONS)])).raise_for_status()
+                number += 1
+
+    await asyncio.gather(*(client(number) for number in range(CLIENTS)))
+
+
+if __name__ == "__main__":
+    run("memory", measure)

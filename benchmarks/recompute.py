@@ -1,0 +1,195 @@
+"""What a recompute costs beside a script: the batch layer, with its audit and publication, and plain DuckDB with delta-rs.
+
+    python -m benchmarks.recompute [--full]
+
+A day of events (2 million, full: 8 million; 50 would take longer than a benchmark is to take) is recomputed into one metric: count, sum and maximum
+by one of 100 shops. Ours is the product's own job in one warm Spark session: it takes a cut, counts the events of all hours, stages, audits with
+Great Expectations, computes the drift, writes its reports and publishes; the notes say what its parts take. The peer is a script of a few lines in
+one process: DuckDB reads the data files of the same Delta table (quicker than by its Delta extension), takes the same hours up to the same cut,
+groups, and delta-rs replaces these hours in a table with the same columns; it neither audits nor keeps what was published before. Both do it once
+unmeasured, then by turns. Of one day the events have no id, so that neither looks for duplicates; of another they have, one in 100 is repeated, and
+both count the first of each id and hour. Events per second are of the wall, and of the CPU of Python and Java together.
+
+Then one hour of 500 events, in the middle of an archive of a year, of which all is published, beside the same in an archive of a day. Every result
+is compared with what Arrow has added up from the generated events, before a time counts.
+"""
+
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from batch_layer import job
+from batch_layer.audit.auditing import Audit
+from batch_layer.plan import plan_range
+from batch_layer.publish import Publication
+from benchmarks.archive import FIRST, TILES, Archive
+from benchmarks.figures import Figure, run
+from benchmarks.processes import Cost, cpu_seconds
+from hourline.hours import HOUR, HourRange, wall_clock
+from hourline.layout import Layout, sql_timestamp
+from hourline.snapshot import pinned_version
+from hourline.tables import open_table
+from infra.spark import spark_session
+
+DAY = {False: 2_000_000, True: 8_000_000}
+ROUNDS = {False: 2, True: 3}
+HOUR_EVENTS = 500
+YEAR = 365 * 24
+
+Spent = defaultdict[str, float]
+"""By part of a job, seconds."""
+
+PARTS: list[tuple[str, object, str]] = [
+    ("aggregation", job, "tiles_of"),
+    ("staging", Publication, "stage"),
+    ("audit", Audit, "of"),
+    ("drift", job, "seen_changes"),
+    ("reports", job, "write_pages"),
+    ("reports", job, "renew_overview"),
+    ("publication", Publication, "publish"),
+]
+
+
+def measure(full: bool) -> Iterator[Figure | str]:
+    with tempfile.TemporaryDirectory() as folder:
+        days = [written(Path(folder) / f"day-{with_id}", 24, DAY[full] // 24, with_id=with_id) for with_id in (False, True)]
+        spark = spark_session(days[0].project, "batch")
+        try:
+            for day in days:
+                yield from a_day(spark, day, ROUNDS[full])
+            yield from one_hour(spark, Path(folder), ROUNDS[full] + 2)
+        finally:
+            spark.stop()
+
+
+def a_day(spark: SparkSession, day: Archive, rounds: int) -> Iterator[Figure | str]:
+    """All hours of ``day``, beside the peer."""
+    spent: Spent = defaultdict(float)
+    ours, peer = [], []
+    for number in range(rounds + 1):
+        if number == 1:  # the first is not measured
+            spent.clear()
+        ours.append(recompute(spark, day, 0, 24, spent))
+        peer.append(by_script(day))
+    kind = "with ids" if day.with_id else "without ids"
+    events, ours, peer = 24 * day.per_hour, ours[1:], peer[1:]
+    for unit, of, goal in (("events/s", attrgetter("wall"), 0.7), ("events/CPU s", attrgetter("cpu"), None)):
+        values = [[events / of(cost) for cost in costs] for costs in (ours, peer)]
+        what = f"a day of {events:,} events {kind} recomputed, warm, to DuckDB and delta-rs"
+        yield Figure(what=what, unit=unit, ours=values[0], peer=values[1], goal=goal, at_least=True)
+    whole = sum(cost.wall for cost in ours)
+    spent["the rest"] = whole - sum(spent.values())
+    parts = ", ".join(f"{part} {seconds / whole:.0%}" for part, seconds in spent.items())
+    yield f"Of the {whole / rounds:.1f} s of ours, {kind}: {parts}"
+
+
+def one_hour(spark: SparkSession, folder: Path, rounds: int) -> Iterator[Figure | str]:
+    """An hour in the middle of a year, beside one in the middle of a day."""
+    archives = {hours: written(folder / f"of-{hours}", hours, HOUR_EVENTS) for hours in (YEAR, 24)}
+    for hours, archive in archives.items():
+        archive.publish(hours)
+    taken: dict[int, list[float]] = {YEAR: [], 24: []}
+    for number in range(rounds + 2):
+        for hours, archive in archives.items():
+            cost = recompute(spark, archive, hours // 2, 1, defaultdict(float))
+            if number >= 2:
+                taken[hours].append(cost.wall)
+    what = f"one hour of {HOUR_EVENTS} events recomputed, warm: in a year of {YEAR * HOUR_EVENTS:,} events, to in a day"
+    yield Figure(what=what, unit="s", ours=taken[YEAR], peer=taken[24], goal=1.2)
+
+
+def written(folder: Path, hours: int, events: int, *, with_id: bool = False) -> Archive:
+    archive = Archive(folder, with_id=with_id)
+    archive.write(hours, events)
+    return archive
+
+
+def recompute(spark: SparkSession, archive: Archive, first: int, hours: int, spent: Spent) -> Cost:
+    """One job of the product; adds to ``spent`` what its parts take. Raises AssertionError when what it publishes is wrong."""
+    chosen = HourRange(FIRST + first * HOUR, FIRST + (first + hours) * HOUR)
+    with measured() as cost, timed(spent):
+        done = job.run_job(spark, archive.project, plan_range(archive.project, chosen), wall_clock)
+    assert not done.blocked, done.blocked
+    layout, tiling = Layout.of(archive.project), archive.tiling
+    covered = open_table(layout.coverage, {}).to_pyarrow_table()
+    version = pinned_version(covered, tiling.metric, tiling.declaration)
+    check(open_table(layout.final(tiling.source, tiling.metric), {}, version), archive, chosen)
+    return cost[0]
+
+
+def by_script(archive: Archive) -> Cost:
+    """The same as ours for all hours, without audit and the rest. Raises AssertionError when the result is wrong."""
+    uri = archive.project.root / "script"
+    if not uri.exists():
+        DeltaTable.create(uri, TILES)
+    chosen = HourRange(FIRST, FIRST + 24 * HOUR)
+    first, end = (f"'{sql_timestamp(moment)}'" for moment in (chosen.start, chosen.end))
+    within = f"hour >= {first} AND hour < {end}"
+    with measured() as cost:
+        events = DeltaTable(Layout.of(archive.project).events(archive.tiling.source))
+        with duckdb.connect() as connection:
+            counting = f"FROM read_parquet($files) WHERE {within} AND sequence <= $cut"
+            if archive.with_id:  # of the ways to say it, DuckDB's quickest
+                first = 'row_number() OVER (PARTITION BY hour, sale ORDER BY sequence, partition, "offset") = 1'
+                counting = f"FROM (SELECT hour, shop, amount {counting} QUALIFY {first})"
+            rows = connection.execute(
+                f"SELECT hour, shop, count(*) AS orders, sum(amount)::BIGINT AS takings, max(amount) AS dearest {counting} GROUP BY ALL ORDER BY ALL",
+                {"files": events.file_uris(), "cut": archive.cut},
+            ).to_arrow_table()
+        write_deltalake(uri, rows.cast(TILES), mode="overwrite", predicate=within)
+    check(DeltaTable(uri), archive, chosen)
+    return cost[0]
+
+
+def check(table: DeltaTable, archive: Archive, chosen: HourRange) -> None:
+    """Raises AssertionError unless ``table`` holds what is true of the hours."""
+    hours = pa.array(list(chosen), TILES.field("hour").type)
+    got, true = (rows.filter(pc.is_in(rows["hour"], hours)).select(TILES.names).cast(TILES) for rows in (table.to_pyarrow_table(), archive.truth))
+    assert got.sort_by([("hour", "ascending"), ("shop", "ascending")]).equals(true), f"the result at {table.table_uri} is wrong"
+
+
+@contextmanager
+def measured() -> Iterator[list[Cost]]:
+    """What this process and its Java take within the block."""
+    cost: list[Cost] = []
+    before, began = sum(cpu_seconds(os.getpid()).values()), time.monotonic()
+    yield cost
+    wall = time.monotonic() - began
+    cost.append(Cost(sum(cpu_seconds(os.getpid()).values()) - before, wall))
+
+
+@contextmanager
+def timed(spent: Spent) -> Iterator[None]:
+    """Adds to ``spent``, in seconds, what the parts of a job take within the block."""
+    with ExitStack() as patched:
+        for part, owner, name in PARTS:
+            patched.enter_context(patch.object(owner, name, _timed(getattr(owner, name), part, spent)))
+        yield
+
+
+def _timed(original: Callable[..., Any], part: str, spent: Spent) -> Callable[..., Any]:
+    def measured(*arguments: Any) -> Any:
+        began = time.monotonic()
+        try:
+            return original(*arguments)
+        finally:
+            spent[part] += time.monotonic() - began
+
+    return measured
+
+
+if __name__ == "__main__":
+    run("recompute", measure)

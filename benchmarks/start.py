@@ -1,0 +1,92 @@
+"""How long starts take: `hourline up` to the first visible row, a restart after kill -9, and one hour recomputed, beside a bare Spark session.
+
+    python -m benchmarks.start [--full]
+
+The peer is a process of its own that does nothing but build the same Spark session, with the same jars and settings, and count the rows of a Delta
+table of half a million events. Ours does that too, and starts what it needs besides:
+
+- `hourline up` on a new project, its own Kafka included, until a query shows a record that is sent as soon as Kafka takes it.
+- The speed layer and its Kafka are killed with -9, with an hour of state: 200,000 events (full: 500,000) with ids, all of one hour, which it must
+  know again. `hourline up`, until a query shows a record that was sent meanwhile.
+- `hourline recompute` of one hour of 20,000 events, out of a day of them, until it has ended.
+
+Times are of the wall, from the start of a process; all by turns. A query is asked when the speed layer has committed something, so that asking takes
+nothing from what is measured. The answers are checked before a time counts.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import serving_layer
+from benchmarks.archive import FIRST, TILES, Archive
+from benchmarks.clicks import Clicks
+from benchmarks.figures import Figure, run
+from benchmarks.processes import cost_of, hourline
+from hourline.hours import HOUR, hour_text
+from hourline.layout import Layout
+
+ROUNDS = {False: 2, True: 5}
+STATE = {False: 200_000, True: 500_000}
+HOUR_EVENTS = 20_000
+
+BARE = """
+import sys
+from pathlib import Path
+from hourline.declarations import load_project
+from infra.spark import spark_session
+spark = spark_session(load_project(Path(sys.argv[1])), "bare")
+assert spark.read.format("delta").load(sys.argv[2]).count() == int(sys.argv[3])
+spark.stop()
+"""
+
+
+def measure(full: bool) -> Iterator[Figure | str]:
+    seconds: dict[str, list[float]] = {"bare": [], "up": [], "restart": [], "recompute": []}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        archive = Archive(folder / "archive")
+        archive.write(24, HOUR_EVENTS)
+        with Clicks(folder / "state", STATE[full]) as state:
+            state.up()
+            for number in range(ROUNDS[full]):
+                state.kill()  # nothing else is to run now
+                seconds["bare"].append(bare(archive))
+                seconds["recompute"].append(recompute(archive, number))
+                with Clicks(folder / f"new{number}", 1) as new:
+                    seconds["up"].append(new.up())
+                state.send(1)
+                seconds["restart"].append(state.up())
+    goals = {
+        "up": ("`hourline up` of a new project to its first visible row", 1.3),
+        "restart": (f"restart after kill -9, with {STATE[full]:,} ids of one hour, to the next visible row", 1.3),
+        "recompute": (f"`hourline recompute` of one hour of {HOUR_EVENTS:,} events", 1.5),
+    }
+    for which, (what, goal) in goals.items():
+        yield Figure(what=f"{what}, to a bare Spark session with one query", unit="s", ours=seconds[which], peer=seconds["bare"], goal=goal)
+
+
+def bare(archive: Archive) -> float:
+    """The peer."""
+    events = Layout.of(archive.project).events(archive.tiling.source)
+    return cost_of([sys.executable, "-c", BARE, str(archive.project.root), events, str(24 * HOUR_EVENTS)]).wall
+
+
+def recompute(archive: Archive, number: int) -> float:
+    """Recompute an hour that was not recomputed before."""
+    begin = FIRST + number * HOUR
+    between = ["--from", hour_text(begin), "--to", hour_text(begin + HOUR)]
+    wall = cost_of(hourline(archive.project.root, "recompute", *between)).wall
+    true = archive.truth.filter(pc.equal(archive.truth["hour"], pa.scalar(begin, TILES.field("hour").type)))
+    with serving_layer.connect(archive.project) as connection:
+        got = connection.sql(f"SELECT shop, orders, takings, dearest FROM turnover_final WHERE hour = '{begin}' ORDER BY shop").fetchall()
+    assert got == [tuple(row.values())[1:] for row in true.to_pylist()], "the recomputed hour is wrong"
+    return wall
+
+
+if __name__ == "__main__":
+    run("start", measure)
