@@ -20,6 +20,9 @@ from hourline.sketches import install_sketch_functions
 from hourline.snapshot import Snapshot
 from hourline.tiling import resolve
 
+_SORTED_AGAIN = 2
+"""For so many metrics, events are sooner read again, and sorted to tell duplicates, than held in memory with all their columns."""
+
 
 @dataclass(frozen=True)
 class Recomputed:
@@ -57,15 +60,18 @@ def run_job(spark: SparkSession, project: Project, job: list[Wanted], clock: Clo
         for source in [project.sources[name] for name in sorted({item.source for item in job})]:
             cut = snapshot.progress[source.name].sequence
             events = ArchivedEvents(spark, project, source, sorted({item.hour for item in job if item.source == source.name}), cut)
-            marked = events.marked().persist()
+            marked = events.marked()
+            of_source = [tiling for tiling in tilings if tiling.source is source]
+            if source.expectations or (source.id and len(of_source) > _SORTED_AGAIN):
+                marked = marked.persist()
             try:
                 counted = counting(marked)
                 staged = []
-                for tiling in [tiling for tiling in tilings if tiling.source is source]:
+                for tiling in of_source:
                     hours = sorted(item.hour for item in job if item.metric == tiling.metric.name)
                     staged.append(publication.stage(tiling, tiles_of(tiling, counted, hours), hours, cut))
                 found = Audit(database, source).of(marked, [_to_audit(item, snapshot) for item in staged])
-                counted_events += counted.count()
+                counted_events += found.events
             finally:
                 marked.unpersist()
             judged = []

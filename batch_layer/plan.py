@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import pyarrow.compute as pc
+
 from hourline.database import open_database
 from hourline.declarations import Project, declaration_hash, expectations_hash
-from hourline.hours import Clock, HourRange, wall_clock
+from hourline.hours import HOUR, Clock, HourRange, wall_clock
+from hourline.layout import sql_timestamp
 from hourline.snapshot import take_snapshot
 
 ASKED_FOR = "asked for"
@@ -37,12 +40,12 @@ class Wanted:
 
 def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
     """The hours to recompute (of ``metrics``, or all), by hour and metric. ``clock`` settles the hours of sources that go by wall time."""
-    return [wanted for wanted in _hours(project, metrics, clock) if wanted.settled and wanted.reason != ASKED_FOR]
+    return [wanted for wanted in _hours(project, metrics, clock, None) if wanted.settled and wanted.reason != ASKED_FOR]
 
 
 def plan_range(project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[Wanted]:
     """All hours of the range in which a source has events, whether they want recomputing or not."""
-    return [wanted for wanted in _hours(project, metrics, clock) if wanted.hour in hours]
+    return _hours(project, metrics, clock, hours)
 
 
 def not_taken_up(project: Project) -> list[str]:
@@ -63,15 +66,21 @@ def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | 
 
 def done_meanwhile(project: Project, planned: list[Wanted], clock: Clock = wall_clock) -> list[Wanted]:
     """Those of ``planned`` that somebody else has published, or blocked, since they were planned, and that no late event has revised again."""
-    now = {(item.metric, item.hour): item for item in _hours(project, None, clock)}
+    hours = HourRange(min(item.hour for item in planned), max(item.hour for item in planned) + HOUR)
+    now = {(item.metric, item.hour): item for item in _hours(project, None, clock, hours)}
     pairs = [(item, now.get((item.metric, item.hour), item)) for item in planned]
     return [item for item, found in pairs if (found.version, found.staged) != (item.version, item.staged) and found.reason == ASKED_FOR]
 
 
-def _hours(project: Project, metrics: list[str] | None, clock: Clock) -> list[Wanted]:
+def _hours(project: Project, metrics: list[str] | None, clock: Clock, hours: HourRange | None) -> list[Wanted]:
     with open_database(project, clock) as (database, snapshot):
-        rows = database.execute("FROM hourline.metric_hours ORDER BY hour, metric").to_arrow_table().to_pylist()
-    covered = {(row["metric"], row["declaration"], row["hour"]): (row["version"], row["staged"]) for row in snapshot.coverage.to_pylist()}
+        coverage = snapshot.coverage.select(["metric", "declaration", "hour", "version", "staged"])
+        within = ""
+        if hours is not None:  # a range may be one hour of many years
+            within = f"WHERE hour >= '{sql_timestamp(hours.start)}' AND hour < '{sql_timestamp(hours.end)}'"
+            coverage = coverage.filter((pc.field("hour") >= hours.start) & (pc.field("hour") < hours.end))
+        rows = database.execute(f"FROM hourline.metric_hours {within} ORDER BY hour, metric").to_arrow_table().to_pylist()
+    covered = {(row["metric"], row["declaration"], row["hour"]): (row["version"], row["staged"]) for row in coverage.to_pylist()}
     declarations = {metric.name: declaration_hash(project.sources[metric.source], metric) for metric in project.metrics.values()}
     expectations = {m.name: expectations_hash(project.sources[m.source].expectations, m.expectations, m.history) for m in project.metrics.values()}
     return [

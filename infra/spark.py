@@ -34,6 +34,8 @@ _DEFAULTS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # The state of a Delta table's log is rebuilt in 50 tasks by default: seconds on one machine, for logs of a few hundred lines.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # What is held in memory is held for seconds: compressing it takes longer than all that is done with it.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 
 _ON_THIS_MACHINE = {

@@ -52,6 +52,8 @@ class Audited:
     """The same for Data Docs."""
     broken: set[str | None] = field(default_factory=set)
     """Where the audit itself failed."""
+    events: int = 0
+    """How many count; none, where they could not be counted."""
 
     def blocked(self, tiling: Tiling) -> dict[datetime, str]:
         """The hours of a metric that must not be published, each with the hash of the expectations it did not pass ("": the audit failed)."""
@@ -73,7 +75,7 @@ class Audit:
         return Validator()
 
     def of(self, marked: DataFrame, staged: Sequence[StagedHours]) -> Audited:
-        """Audit ``staged``; ``marked`` are the archived events of all their hours (see ``ArchivedEvents.marked``), held in memory."""
+        """Audit ``staged``; ``marked`` are the archived events of all their hours (see ``ArchivedEvents.marked``)."""
         failpoints.reached("before audit")
         self._hours = sorted({hour for item in staged for hour in item.hours})
         found: list[EventFacts] = []
@@ -98,6 +100,7 @@ class Audit:
         checks = declared_checks(source.expectations, dict(marked.dtypes))
         columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {"hour"})
         events = event_facts(marked, source, [item.tiling for item in staged], columns)
+        self._audited.events = sum(events.count(hour, "counted") for hour in events.rows)
         view = f"hourline.source_hours_{source.name}"
         in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
         validations = [_of_facts(self._validator, source_facts(source, events, in_progress, self._hours))]
