@@ -25,9 +25,13 @@ FIELDS = "shop string, at bigint, amount double, quantity int"
 def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
     project = load_project(folder)
     (source,) = project.sources.values()
+    most = project.settings.speed.max_records_per_batch
+    offsets = topic_offsets(bootstrap, source.topic, {})
+    left = sum(end - first for first, end in offsets.values())
     found: list[pa.Table] = []
 
     def sink(events: DataFrame, _batch: int) -> None:
+        nonlocal left
         sums = events.groupBy(F.expr("at div 3600000").alias("hour"), "shop").agg(
             F.count("*").alias("events"), F.sum("amount").alias("amount"), F.max("quantity").alias("most")
         )
@@ -35,10 +39,13 @@ def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
             found.append(sums.toArrow())
         else:
             sums.write.format("noop").mode("overwrite").save()
+        read = min(left, most)  # as many as it may, but for a few that dividing them among partitions leaves over
+        left -= read
+        print(f"{read:,} records")  # noqa: T201
 
     with tempfile.TemporaryDirectory() as checkpoint, speed_session(project) as spark:
-        start = starting_offsets(source, topic_offsets(bootstrap, source.topic, {}), {})
-        records = read_topic(spark, source, bootstrap, {}, start, project.settings.speed.max_records_per_batch)
+        start = starting_offsets(source, offsets, {})
+        records = read_topic(spark, source, bootstrap, {}, start, most)
         events = records.select(F.from_json(F.col("value").cast("string"), FIELDS).alias("event")).select("event.*")
         writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
         writer.trigger(availableNow=True).start().awaitTermination()
