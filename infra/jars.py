@@ -46,14 +46,14 @@ class Jar:
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.file_name}"
 
 
-def locked_jars(which: JarSet, lock: Path = LOCK) -> list[Jar]:
-    """The jars of one set, in the order of the lock."""
+def locked_jars(which: str, lock: Path = LOCK) -> list[Jar]:
+    """The jars of one set (of this project's own lock, a JarSet), in the order of the lock."""
     lines = (line.split() for line in lock.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#"))
     chosen = ((*coordinates.split(":"), sha256) for jar_set, coordinates, sha256 in lines if jar_set == which)
     return [Jar(group, artifact, version, sha256) for group, artifact, version, sha256 in chosen]
 
 
-def fetch_jars(which: JarSet, lock: Path = LOCK) -> list[Path]:
+def fetch_jars(which: str, lock: Path = LOCK) -> list[Path]:
     """The paths of one set of jars, each fetched if the cache does not hold it and verified in any case.
 
     Several processes may do this at once. Shows its progress on stderr when something has to be fetched.

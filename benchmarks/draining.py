@@ -1,0 +1,44 @@
+"""A process that drains a topic and says, at each commit, how many records it has read: what CPU each event took."""
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.processes import cpu_seconds
+
+_RECORDS = re.compile(r"([\d,]+) records")
+
+
+@dataclass(frozen=True)
+class Drained:
+    """What a drained topic took, by the CPU of the process and all that it starts."""
+
+    whole: float
+    """Events per CPU second, from the start of the process to its last commit."""
+    warm: float
+    """The same from the first commit at or after ``first`` events."""
+    started: float
+    """CPU seconds to that commit."""
+
+
+def drained(command: Sequence[str], events: int, first: int) -> Drained:
+    """Run ``command``, which drains so many events, to its end. Raises AssertionError when it fails, or has not told of all of them."""
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    commits: list[tuple[int, float]] = []
+    said, read = [], 0
+    with process:
+        try:
+            for line in process.stdout or ():
+                said.append(line)
+                if found := _RECORDS.search(line):
+                    read += int(found[1].replace(",", ""))
+                    commits.append((read, sum(cpu_seconds(process.pid).values())))
+        except BaseException:
+            process.terminate()
+            raise
+    assert process.returncode == 0, "".join(said)[-3000:]
+    assert read == events, f"{read:,} of {events:,} events were drained: {''.join(said)[-3000:]}"
+    at_first, at_last = next(commit for commit in commits if commit[0] >= first), commits[-1]
+    return Drained(events / at_last[1], (events - at_first[0]) / (at_last[1] - at_first[1]), at_first[1])

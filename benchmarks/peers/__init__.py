@@ -1,0 +1,1 @@
+"""What Hourline is measured beside, where that is a program of its own."""

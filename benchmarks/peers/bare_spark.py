@@ -1,0 +1,57 @@
+"""A bare Spark query beside the speed layer: it parses and aggregates a topic and keeps nothing. Same session, batches and way of reading Kafka.
+
+    python -m benchmarks.peers.bare_spark PROJECT BOOTSTRAP [ANSWERS]
+
+With ANSWERS, a Parquet file, the partial sums of each micro-batch are written there instead of into Spark's no-op sink.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline.declarations import load_project
+from infra.topics import topic_offsets
+from speed_layer.kafka_stream import read_topic, starting_offsets
+from speed_layer.run import speed_session
+
+FIELDS = "shop string, at bigint, amount double, quantity int"
+
+
+def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
+    project = load_project(folder)
+    (source,) = project.sources.values()
+    most = project.settings.speed.max_records_per_batch
+    offsets = topic_offsets(bootstrap, source.topic, {})
+    left = sum(end - first for first, end in offsets.values())
+    found: list[pa.Table] = []
+
+    def sink(events: DataFrame, _batch: int) -> None:
+        nonlocal left
+        sums = events.groupBy(F.expr("at div 3600000").alias("hour"), "shop").agg(
+            F.count("*").alias("events"), F.sum("amount").alias("amount"), F.max("quantity").alias("most")
+        )
+        if answers:
+            found.append(sums.toArrow())
+        else:
+            sums.write.format("noop").mode("overwrite").save()
+        read = min(left, most)  # as many as it may, but for a few that dividing them among partitions leaves over
+        left -= read
+        print(f"{read:,} records")  # noqa: T201
+
+    with tempfile.TemporaryDirectory() as checkpoint, speed_session(project) as spark:
+        start = starting_offsets(source, offsets, {})
+        records = read_topic(spark, source, bootstrap, {}, start, most)
+        events = records.select(F.from_json(F.col("value").cast("string"), FIELDS).alias("event")).select("event.*")
+        writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+    if answers:
+        pq.write_table(pa.concat_tables(found), answers)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]) if len(sys.argv) > 3 else None)
