@@ -21,8 +21,8 @@ def main() -> int:
         console.rule(name)
         if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]], check=False).returncode:
             failed.append(name)
-    page.write()
-    console.print(f"the page: {page.PAGE.name}, with {page.PLOT.name}")
+    page.write(BENCHMARKS)
+    console.print(f"the page: benchmarks/{page.PAGE}, with {page.PLOT}")
     if failed:
         console.print(f"failed: {', '.join(failed)}; their figures are those of an earlier run", style="red")
     return len(failed)

@@ -1,9 +1,7 @@
-"""FIGURES.md and figures.svg, made of the last figures of each benchmark.
-
-python -m benchmarks.page
-"""
+"""FIGURES.md and figures.svg, made of the last figures of each benchmark."""
 
 import importlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib as mpl
@@ -13,7 +11,7 @@ from benchmarks.figures import COLUMNS, LAST, Result
 mpl.use("svg")
 from matplotlib import pyplot as plt
 
-PAGE, PLOT = Path(__file__).with_name("FIGURES.md"), Path(__file__).with_name("figures.svg")
+PAGE, PLOT = "FIGURES.md", "figures.svg"
 
 _HEAD = """\
 # Figures
@@ -26,13 +24,11 @@ measures, and why it is fair, is told at its heading; what is slower than its go
 """
 
 
-def write() -> None:
-    """Write both files anew."""
-    from benchmarks.__main__ import BENCHMARKS
-
-    results = [Result.model_validate_json(file.read_text()) for name in BENCHMARKS if (file := LAST / f"{name}.json").exists()]
-    _plot(results)
-    parts = [_HEAD.format(plot=PLOT.name)]
+def write(names: Iterable[str], last: Path = LAST) -> None:
+    """Write both files anew, beside the folder ``last``, for those of the benchmarks ``names`` that have figures there."""
+    results = [Result.model_validate_json(file.read_text()) for name in names if (file := last / f"{name}.json").exists()]
+    _plot(results, last.with_name(PLOT))
+    parts = [_HEAD.format(plot=PLOT)]
     for result in results:
         told = (importlib.import_module(f"benchmarks.{result.name}").__doc__ or "").strip()
         parts.append(f"## {result.name}\n\n{told}\n")
@@ -41,14 +37,14 @@ def write() -> None:
             parts.append("\n".join(f"- {note}" for note in result.notes) + "\n")
         kind = "full" if result.full else "quick"
         parts.append(f"*{kind} run, {result.taken:%Y-%m-%d %H:%M} UTC, {result.seconds:,.0f} s, commit {result.commit}; {result.machine}*\n")
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+    last.with_name(PAGE).write_text("\n".join(parts), encoding="utf-8")
 
 
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _plot(results: list[Result]) -> None:
+def _plot(results: list[Result], file: Path) -> None:
     """How far each figure is from its goal, on a logarithmic axis: to the left of 1 it is reached."""
     shown = [(result.name, figure) for result in results for figure in result.figures if figure.goal]
     plt.rcParams["svg.hashsalt"] = "hourline"
@@ -62,9 +58,5 @@ def _plot(results: list[Result]) -> None:
     axes.set_xscale("log")
     axes.axvline(1, color="black")
     axes.set_xlabel("times the goal (left of 1: reached); lines: all rounds")
-    figure.savefig(PLOT, bbox_inches="tight", metadata={"Date": None})
+    figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
-
-
-if __name__ == "__main__":
-    write()
