@@ -81,7 +81,7 @@ class Freshness:
 
 def measure(full: bool) -> Iterator[Figure | str]:
     """As the module says."""
-    rounds, seconds = (3, 60) if full else (2, 10)
+    rounds, seconds = (2, 60) if full else (2, 10)
     ours: dict[int, list[Freshness]] = {rate: [] for rate in RATES}
     peers: dict[int, list[Freshness]] = {rate: [] for rate in RATES}
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:

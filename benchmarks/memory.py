@@ -28,7 +28,7 @@ from benchmarks.processes import hourline, megabytes
 from hourline.hours import HOUR, hour_text
 from infra.ports import free_ports
 
-ROUNDS = {False: 2, True: 5}
+ROUNDS = {False: 2, True: 3}
 CLICKS = 300_000
 DAY = {False: 1_000_000, True: 10_000_000}
 MONTH, HOUR_EVENTS = 30 * 24, 500

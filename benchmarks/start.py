@@ -30,7 +30,7 @@ from benchmarks.processes import cost_of, hourline
 from hourline.hours import HOUR, hour_text
 from hourline.layout import Layout
 
-ROUNDS = {False: 2, True: 5}
+ROUNDS = {False: 2, True: 3}
 STATE = {False: 200_000, True: 500_000}
 HOUR_EVENTS = 20_000
 
