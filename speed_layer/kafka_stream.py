@@ -35,7 +35,9 @@ def read_topic(spark: SparkSession, source: Source, bootstrap: str, options: dic
     for key, value in java_client_options(options).items():
         reader = reader.option(f"kafka.{key}", value)
     records = reader.load().select("key", "value", "topic", "partition", "offset")
-    return records.withColumn("arrived", F.current_timestamp())
+    # By itself, the time would be written into the Java code that Spark makes of all that reads it: new code, compiled anew, for each micro-batch.
+    # Of a function over arrays it makes none.
+    return records.withColumn("arrived", F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])
 
 
 def starting_offsets(source: Source, available: dict[int, tuple[int, int]], read: dict[int, int]) -> dict[int, int]:
