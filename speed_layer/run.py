@@ -34,8 +34,6 @@ from speed_layer.rereading import Rereading
 # A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it gives.
 _STREAMING = {
     "spark.sql.adaptive.enabled": "false",
-    # What a micro-batch caches is read once for each metric and thrown away: compressing it takes more than it gives.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "1",
