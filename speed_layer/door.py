@@ -32,16 +32,12 @@ def admit(records: DataFrame, source: Source, event_time_type: str) -> DataFrame
     event_time, hour (UTC) and the declared fields, null unless accepted. ``event_time_type`` is the Spark type of the event time's expression.
     """
     records = records.withColumnsRenamed({"key": KEY, "value": VALUE})
-    text = F.col(VALUE).cast("string")
-    valid = F.is_valid_utf8(text)
+    # By themselves: within from_json they would be interpreted, not compiled.
+    text = records.withColumn("_text", F.col(VALUE).cast("string")).withColumn("_valid", F.is_valid_utf8("_text"))
     # Spark's JSON reader stops after the first value and overlooks what follows it. Inside an array that ends with a mark of ours, it cannot.
     whole = f"r array<struct<{_json_fields(source)}>>, e int, _corrupt string"
-    parsed = records.select(
-        "*",
-        text.alias("_text"),
-        valid.alias("_valid"),
-        F.from_json(F.when(valid, F.concat(F.lit('{"r":['), text, F.lit('],"e":1}'))), whole, _JSON).alias("_parsed"),
-    )
+    marked = F.when(F.col("_valid"), F.concat(F.lit('{"r":['), F.col("_text"), F.lit('],"e":1}')))
+    parsed = text.withColumn("_parsed", F.from_json(marked, whole, _JSON))
     body = F.col("_parsed.r")[0]
     fields = [body[_key(source, name)].alias(name) for name in source.fields]
     judged = parsed.select("*", *fields).withColumn("_time", _event_time(source.event_time, event_time_type))
@@ -76,6 +72,9 @@ def _event_time(time: EventTime, found: str) -> Column:
             moment = F.when(F.trim(raw).rlike(ISO_WITH_OFFSET), F.trim(raw).try_cast("timestamp"))
         case "local":
             moment = F.when(F.trim(raw).rlike(ISO_LOCAL), F.trim(raw).try_cast("timestamp_ntz")).cast("timestamp")
+        case encoding if found in ("tinyint", "smallint", "int", "bigint"):
+            most, exactly = (250_000_000_000, F.timestamp_seconds) if encoding == "epoch_seconds" else (250_000_000_000_000, F.timestamp_millis)
+            moment = F.when((raw > -most) & (raw < most), exactly(raw))
         case _:
             # Decimal arithmetic: a double would lose microseconds, and a bigint wrap around.
             number = raw.try_cast("decimal(38,9)")
