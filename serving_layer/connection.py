@@ -141,7 +141,7 @@ class Connection:
         return twin
 
     def close(self) -> None:
-        """Release the tables."""
+        """Release it. What the newest snapshot is made of stays attached, for the next reader of this process."""
         self._duckdb.close()
 
     def __repr__(self) -> str:

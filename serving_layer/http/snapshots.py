@@ -10,8 +10,8 @@ from collections.abc import Callable
 from hourline.declarations import Project
 from hourline.hours import Clock, wall_clock
 from hourline.layout import Layout
+from hourline.open_tables import OpenTables
 from hourline.past import token_of
-from hourline.tables import exists, open_table
 from serving_layer.connection import Connection
 from serving_layer.http.changes import Step, changed_hours
 
@@ -165,8 +165,7 @@ class _Watched:
 
     def changed(self) -> bool:
         """Whether any of them has another version than when it was looked at last, or is another."""
-        # Opened anew each time: a handle that goes on from where it stands would not notice that the table is another.
-        tables = [open_table(uri, self._options) if exists(uri, self._options) else None for uri in self._uris]
-        found = [(str(table.metadata().id), table.version()) if table else None for table in tables]
+        with OpenTables(self._options) as opened:
+            found = [(str(table.metadata().id), table.version()) if (table := opened.find(uri)) else None for uri in self._uris]
         before, self._seen = self._seen, found
         return found != before
