@@ -76,10 +76,13 @@ def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
     for path in paths:
         try:
             with files.open_input_file(path) as file:
-                parts.append(pq.ParquetFile(file).read(use_threads=False))
+                rows = pq.ParquetFile(file).read(use_threads=False)
         except (OSError, pa.ArrowInvalid) as error:
             raise TableError(damaged(table, path, f"cannot be read ({first_line(error)})")) from error
-    return pa.concat_tables(parts, promote_options="permissive").cast(schema)
+        # Text comes as another Arrow type (string_view) out of files that delta-rs has written while it deleted rows.
+        columns = [rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type) for c in schema]
+        parts.append(pa.table(columns, schema=schema))
+    return pa.concat_tables(parts)
 
 
 def local_files(table: DeltaTable) -> DataFiles | None:

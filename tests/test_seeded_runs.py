@@ -15,7 +15,7 @@ from test_killed_speed_layer import leave_rows
 import serving_layer
 from batch_layer.plan import Wanted, plan_range
 from hourline.hours import HourRange
-from speed_layer import micro_batch
+from speed_layer import upkeep
 from speed_layer.upkeep import keep_up
 
 pytestmark = pytest.mark.stack
@@ -26,8 +26,9 @@ GARBAGE = [b"{", None, b'{"depot": null, "at": "2024-05-06T20:00:00Z"}', b"", b"
 @pytest.mark.parametrize("seed", range(8))
 def test_a_random_story_is_exact_after_each_step(seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rand = random.Random(seed)  # noqa: S311 (the same numbers each time)
-    monkeypatch.setattr(micro_batch, "MICRO_BATCHES", rand.choice([2, 5, 200]))
-    monkeypatch.setattr(micro_batch, "keep_up", partial(keep_up, kept_hours=0))
+    monkeypatch.setattr(upkeep, "MICRO_BATCHES", rand.choice([2, 5, 200]))
+    monkeypatch.setattr(upkeep, "_MERGED", rand.choice([2, 3, 20]))
+    monkeypatch.setattr(upkeep, "keep_up", partial(keep_up, kept_hours=0))
     project = parcels.make(tmp_path, kafka, topic=f"story_{seed}", records_per_batch=rand.choice([25, 60, 200]))
     send(project, rand)
     for step in ("drain", *rand.sample(list(STEPS), 2)):

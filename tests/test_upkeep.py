@@ -5,19 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import parcels
+import pyarrow as pa
 import pytest
 from bare_tables import BareTables
 from deltalake import DeltaTable
 
 import serving_layer
+from hourline import tables
 from hourline.layout import Layout
-from speed_layer import micro_batch
+from speed_layer import upkeep
 from speed_layer.upkeep import MICRO_BATCHES, keep_up
 
 
 @pytest.mark.stack
 def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(micro_batch, "MICRO_BATCHES", 4)
+    monkeypatch.setattr(upkeep, "MICRO_BATCHES", 4)
+    monkeypatch.setattr(upkeep, "_MERGED", 2)
     project = parcels.make(tmp_path, kafka, topic="upkeep", records_per_batch=30)
     project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=4))
     project.drain()
@@ -102,3 +105,24 @@ def test_what_came_after_a_cut_is_never_pruned(tmp_path: Path) -> None:
         tables.micro_batch(2)
         keep_up(tables.project, tables.ledger)  # both are there: rows up to the cut, and rows after it
         tables.check()
+
+
+def test_compaction_keeps_rows_of_files_that_were_written_in_different_ways(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [("sequence", pa.int64()), ("shop", pa.string()), ("read", pa.list_(pa.struct([("topic", pa.string()), ("last", pa.int64())])))]
+    )
+    wider = pa.schema([*schema, ("note", pa.string())])
+    uri = str(tmp_path / "events" / "sales")
+    table = tables.open_or_create(uri, {}, "events", schema, tables.STREAMED, "")
+    for sequence in range(1, 7):
+        rows = [{"sequence": sequence, "shop": shop, "read": [{"topic": shop, "last": sequence}]} for shop in ("north", "south", None)]
+        tables.append(table, pa.Table.from_pylist(rows, schema), {})
+    tables.delete(table, "sequence <= 4 AND shop = 'south'", {})  # delta-rs writes anew what is left of these files
+    table = tables.open_or_create(uri, {}, "events", wider, tables.STREAMED, "")
+    tables.append(table, pa.Table.from_pylist([{"sequence": 7, "shop": "east", "read": None, "note": "new"}], wider), {})
+    before = table.to_pyarrow_table().sort_by("sequence").to_pylist()
+    tables.compact(table)
+    assert len(table.file_uris()) == 1
+    after = tables.open_table(uri, {}).to_pyarrow_table()
+    assert sorted(after.to_pylist(), key=str) == sorted(before, key=str)
+    assert len(before) == 15
