@@ -74,7 +74,8 @@ class OpenTables:
         if table is None or _stamp(table) != stamp:
             return None
         try:
-            if version is None or (table.version() or 0) < version:
+            newer = version is None or (table.version() or 0) < version
+            if newer and file_system(table).get_file_info(commit_file(table.version() + 1)).type == FileType.File:
                 update(table)
             if version not in (None, table.version()):
                 return None

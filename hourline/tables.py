@@ -62,7 +62,17 @@ _SEEN = "hourline-seen "
 
 
 class Table(DeltaTable):
-    """A Delta table whose rows are read, or a TableError names the file that they cannot be read from."""
+    """A Delta table whose rows are read, or a TableError names the file that they cannot be read from; transactions are looked up once a version."""
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """As delta-rs says, which goes through the log each time."""
+        known: dict[tuple[int, str], int | None] = self.__dict__.setdefault("_transactions", {})
+        key = (self.version(), app_id)
+        if key not in known:
+            for old in [other for other in known if other[0] != key[0]]:
+                del known[old]
+            known[key] = super().transaction_version(app_id)
+        return known[key]
 
     def to_pyarrow_table(self, *arguments: Any, **options: Any) -> pa.Table:
         """As delta-rs reads it. Raises TableError."""
