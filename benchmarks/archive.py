@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
+from benchmarks.project_files import write_files
 from hourline.declarations import Project, load_project
 from hourline.hours import HOUR
 from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
@@ -42,11 +43,9 @@ class Archive:
     """
 
     def __init__(self, folder: Path, *, with_id: bool = False) -> None:
-        for name, text in FILES.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text + ("id: sale\n" if with_id and name.startswith("sources/") else ""))
+        ids = {name: f"{text}id: sale\n" for name, text in FILES.items() if with_id and name.startswith("sources/")}
         self.with_id = with_id
-        self.project: Project = load_project(folder)
+        self.project: Project = load_project(write_files(folder, {**FILES, **ids}))
         source, metric = self.project.sources["sales"], self.project.metrics["turnover"]
         self.tiling = Tiling(source, metric, dict.fromkeys(TILES.names[2:], ""), TILES)
         self.ledger = open_ledger(Layout.of(self.project), source, FIELDS, [self.tiling], TOPIC_ID)

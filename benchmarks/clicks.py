@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 import serving_layer
 from benchmarks.processes import hourline, megabytes
+from benchmarks.project_files import write_files
 from hourline.background import SPEED, stop
 from hourline.declarations import Project, load_project
 from hourline.errors import HourlineError
@@ -35,14 +36,9 @@ class Clicks:
 
     def __init__(self, folder: Path, clicks: int) -> None:
         (port,) = free_ports(1)
-        for name, text in {
-            "hourline.yaml": f"name: clicks\nkafka: {{port: {port}}}\n",
-            "sources/clicks.yaml": SOURCE,
-            "metrics/visits.yaml": METRIC,
-        }.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
-        self.project: Project = load_project(folder)
+        settings = f"name: clicks\nkafka: {{port: {port}}}\n"
+        files = {"hourline.yaml": settings, "sources/clicks.yaml": SOURCE, "metrics/visits.yaml": METRIC}
+        self.project: Project = load_project(write_files(folder, files))
         waiting = {
             "queue.buffering.max.messages": 1_000_000,
             "topic.metadata.propagation.max.ms": 300_000,  # until then, a topic that is not there may yet be made

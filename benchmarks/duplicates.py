@@ -21,6 +21,7 @@ from rich.table import Table
 
 import serving_layer
 from benchmarks.processes import cost_of, hourline
+from benchmarks.project_files import write_files
 from infra.broker import Broker
 from infra.topics import ensure_topic
 
@@ -90,14 +91,8 @@ def fill(bootstrap: str, events: int) -> int:
 
 def make(folder: Path, *, with_id: bool) -> Path:
     """A project that reads the topic."""
-    for name, text in {
-        "hourline.yaml": SETTINGS,
-        "sources/events.yaml": SOURCE + ("id: event\n" if with_id else ""),
-        "metrics/traffic.yaml": METRIC,
-    }.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
+    source = SOURCE + ("id: event\n" if with_id else "")
+    return write_files(folder, {"hourline.yaml": SETTINGS, "sources/events.yaml": source, "metrics/traffic.yaml": METRIC})
 
 
 def drain(project: Path, bootstrap: str) -> float:

@@ -8,7 +8,7 @@ reader opens the newest snapshot and asks the merged view for its count (it does
 shares two cores with all that it measures). With one partition, a count of n covers the first n events. The first seconds of each rate are left out
 as its warm-up. A minute for each rate and round (`--full`) stands for the hour: what changes over hours is measured in `micro_batches`.
 
-The peer is the least that does the same: a loop of confluent-kafka, Arrow and delta-rs (`benchmarks/consumer_loop.py`; Arrow reads JSON and groups
+The peer is the least that does the same: a loop of confluent-kafka, Arrow and delta-rs (`peers/consumer_loop.py`; Arrow reads JSON and groups
 without a detour by Polars) which appends events and tiles at the interval at which Hourline committed just before, with the same table properties and
 durability (neither forces files to disk) and as frequent compaction; `delta_scan` adds its tiles up. It has no door for bad records, no recovery and
 no exactly-once. Whatever its interval, it need not compute while events wait: half an interval is its least, one and a half that of micro-batches
@@ -143,7 +143,7 @@ def hourline(folder: Path, bootstrap: str, topic: str) -> Iterator[Subject]:
 def consumer_loop(folder: Path, bootstrap: str, topic: str, commit_seconds: float) -> Iterator[Subject]:
     """The peer, running."""
     ensure_topic(bootstrap, topic, 1, {})
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.consumer_loop", bootstrap, topic, str(folder), str(commit_seconds)])
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.peers.consumer_loop", bootstrap, topic, str(folder), str(commit_seconds)])
     connection, tiles, log = open_duckdb(), f"delta_scan('{folder}/tiles')", folder / "tiles" / "_delta_log"
     try:
         while not (log / _commit(0)).exists():

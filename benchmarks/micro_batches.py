@@ -13,7 +13,7 @@ one a second would be 14,400: far more than can be waited for. Commits alone, wi
 `benchmarks/history.py`, written by the product's own commits and upkeep, over four hours of event time that are published as they end. Log and old
 files are kept for two hours, so in this compressed time nothing is old enough to be cleaned away. These are CPU milliseconds, so that nothing else
 counts. A commit costs more with each file that the table has, until upkeep merges them; so both hundreds lie at the same place between two times of
-upkeep.
+upkeep. Every 20th merges the smallest files; these are told among the others.
 
 *Highest to the median*: micro-batches with upkeep (every 200th: sums up, prunes, compacts, vacuums before the next one begins) are told apart. Wall
 time on a machine that does other things as well has a long tail, of which the 99th percentile says more than the highest.

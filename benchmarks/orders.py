@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 from confluent_kafka import Producer
 
+from benchmarks.project_files import write_files
 from hourline.declarations import Project, load_project
 
 SHOPS, CUSTOMERS = 20, 500
@@ -33,10 +34,7 @@ def make_project(folder: Path, bootstrap: str, topic: str, metrics: Iterable[str
     """A project in ``folder`` with so many of METRICS, by hour and shop; at most ``most`` records a micro-batch."""
     files = {"hourline.yaml": _SETTINGS.format(bootstrap=bootstrap, most=most), "sources/orders.yaml": _SOURCE.format(topic=topic)}
     files |= {f"metrics/{name}.yaml": f"source: orders\ndimensions: {{shop: shop}}\nmeasures: {METRICS[name]}\n" for name in metrics}
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return load_project(folder)
+    return load_project(write_files(folder, files))
 
 
 def order(number: int, at: int) -> bytes:

@@ -18,12 +18,10 @@ import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -36,6 +34,7 @@ from batch_layer.audit.auditing import Audit
 from batch_layer.plan import plan_range
 from batch_layer.publish import Publication
 from benchmarks.archive import FIRST, TILES, Archive
+from benchmarks.audit import timed
 from benchmarks.figures import Figure, run
 from benchmarks.processes import Cost, cpu_seconds
 from hourline.hours import HOUR, HourRange, wall_clock
@@ -120,7 +119,10 @@ def written(folder: Path, hours: int, events: int, *, with_id: bool = False) -> 
 def recompute(spark: SparkSession, archive: Archive, first: int, hours: int, spent: Spent) -> Cost:
     """One job of the product; adds to ``spent`` what its parts take. Raises AssertionError when what it publishes is wrong."""
     chosen = HourRange(FIRST + first * HOUR, FIRST + (first + hours) * HOUR)
-    with measured() as cost, timed(spent):
+    with ExitStack() as parts:
+        for part, owner, name in PARTS:
+            parts.enter_context(timed(spent, part, owner, name))
+        cost = parts.enter_context(measured())
         done = job.run_job(spark, archive.project, plan_range(archive.project, chosen), wall_clock)
     assert not done.blocked, done.blocked
     layout, tiling = Layout.of(archive.project), archive.tiling
@@ -169,26 +171,6 @@ def measured() -> Iterator[list[Cost]]:
     yield cost
     wall = time.monotonic() - began
     cost.append(Cost(sum(cpu_seconds(os.getpid()).values()) - before, wall))
-
-
-@contextmanager
-def timed(spent: Spent) -> Iterator[None]:
-    """Adds to ``spent``, in seconds, what the parts of a job take within the block."""
-    with ExitStack() as patched:
-        for part, owner, name in PARTS:
-            patched.enter_context(patch.object(owner, name, _timed(getattr(owner, name), part, spent)))
-        yield
-
-
-def _timed(original: Callable[..., Any], part: str, spent: Spent) -> Callable[..., Any]:
-    def measured(*arguments: Any) -> Any:
-        began = time.monotonic()
-        try:
-            return original(*arguments)
-        finally:
-            spent[part] += time.monotonic() - began
-
-    return measured
 
 
 if __name__ == "__main__":

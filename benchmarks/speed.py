@@ -29,6 +29,7 @@ from benchmarks.figures import Figure, run
 from benchmarks.peers.streams import kafka_streams
 from benchmarks.preloaded import FIELDS, fill, orders
 from benchmarks.processes import hourline
+from benchmarks.project_files import write_files
 from infra.broker import Broker
 
 QUICK = (2, 300_000, 100_000)
@@ -152,16 +153,12 @@ class Topic:
 
     def _project(self, metrics: list[str]) -> Path:
         self._projects += 1
-        project = self._folder / f"project{self._projects}"
         files = {"hourline.yaml": SETTINGS.format(bootstrap=self._bootstrap), "sources/orders.yaml": SOURCE.format(topic=TOPIC, fields=FIELDS)}
         for metric in metrics:
             dimensions = "".join(f'  d{at}: "{expression}"\n' for at, expression in enumerate(DIMENSIONS[metric]))
             measures = "".join(f'  {name}: "{text}"\n' for name, text in MEASURES.items())
             files[f"metrics/{metric}.yaml"] = f"source: orders\ndimensions:\n{dimensions}measures:\n{measures}"
-        for name, text in files.items():
-            (project / name).parent.mkdir(parents=True, exist_ok=True)
-            (project / name).write_text(text)
-        return project
+        return write_files(self._folder / f"project{self._projects}", files)
 
 
 def true_rows(table: pa.Table, metric: str) -> Rows:

@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 
 import serving_layer
+from benchmarks.project_files import write_files
 from hourline.declarations import Project, load_project
 from hourline.hours import HOUR
 
@@ -40,10 +41,7 @@ expectations:
 
 def imported(folder: Path, events: int) -> tuple[Project, Path]:
     """The project in ``folder``, with ``events`` an hour imported and nothing recomputed, and the file that they came from."""
-    root = folder / "project"
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    root = write_files(folder / "project", FILES)
     file = folder / "trips.jsonl"
     _fill(file, events)
     command = [sys.executable, "-m", "hourline", "import", str(file), "--source", "trips", "--no-backfill", "--project", str(root)]

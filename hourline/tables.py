@@ -64,15 +64,18 @@ _SEEN = "hourline-seen "
 class Table(DeltaTable):
     """A Delta table whose rows are read, or a TableError names the file that they cannot be read from; transactions are looked up once a version."""
 
+    def __init__(self, uri: str, version: int | None, storage_options: Mapping[str, str]) -> None:
+        super().__init__(uri, version=version, storage_options=dict(storage_options))
+        self._looked_up: tuple[int, dict[str, int | None]] = (self.version(), {})
+
     def transaction_version(self, app_id: str) -> int | None:
         """As delta-rs says, which goes through the log each time."""
-        known: dict[tuple[int, str], int | None] = self.__dict__.setdefault("_transactions", {})
-        key = (self.version(), app_id)
-        if key not in known:
-            for old in [other for other in known if other[0] != key[0]]:
-                del known[old]
-            known[key] = super().transaction_version(app_id)
-        return known[key]
+        if self._looked_up[0] != self.version():
+            self._looked_up = (self.version(), {})
+        known = self._looked_up[1]
+        if app_id not in known:
+            known[app_id] = super().transaction_version(app_id)
+        return known[app_id]
 
     def to_pyarrow_table(self, *arguments: Any, **options: Any) -> pa.Table:
         """As delta-rs reads it. Raises TableError."""
@@ -93,7 +96,7 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
     Raises TableError when it, or that version, is not there, when its log is damaged, or when it is another table, copied to its place.
     """
     try:
-        table = Table(uri, version=version, storage_options=dict(storage_options))
+        table = Table(uri, version, storage_options)
     except TableNotFoundError:
         raise TableError(f"there is no table at {uri}; `hourline speed` creates it") from None
     except Exception as error:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 import duckdb
 
@@ -27,9 +28,17 @@ class Opened:
     database: duckdb.DuckDBPyConnection
 
 
+class _Last(NamedTuple):
+    """What was opened last, of which project, by which clock, and when that began (monotonic seconds)."""
+
+    project: Project
+    clock: Clock
+    began: float
+    opened: Opened
+
+
 _lock = threading.Lock()
-_last: tuple[Project, Clock, float, Opened] | None = None
-"""With when its opening began, by the monotonic clock."""
+_last: _Last | None = None
 
 
 def newest(project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]) -> Opened:
@@ -37,15 +46,15 @@ def newest(project: Project, clock: Clock, attached: Callable[[Snapshot, datetim
     global _last  # noqa: PLW0603 (there is one, as with an lru_cache of size 1)
     asked = time.monotonic()
     with _lock:
-        known = _last if _last and _last[:2] == (project, clock) else None
-        if known and known[2] > asked:
-            opened = known[3]
+        known = _last if _last and (_last.project, _last.clock) == (project, clock) else None
+        if known and known.began > asked:
+            opened = known.opened
         else:
             began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
             # By wall time, which hours are settled changes by itself.
-            same = known and known[3].snapshot == snapshot and not any(source.clock == "wall" for source in project.sources.values())
-            opened = Opened(snapshot, taken, known[3].database if known and same else attached(snapshot, taken))
-            _last = project, clock, began, opened
+            lasting = known and known.opened.snapshot == snapshot and not any(source.clock == "wall" for source in project.sources.values())
+            opened = Opened(snapshot, taken, known.opened.database if known and lasting else attached(snapshot, taken))
+            _last = _Last(project, clock, began, opened)
         connection = opened.database.cursor()
     connection.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
     return replace(opened, database=connection)

@@ -26,18 +26,19 @@ if TYPE_CHECKING:
 MICRO_BATCHES = 200
 """So many micro-batches lie between two times of upkeep."""
 
-_MERGED = 20
+MERGED = 20
 """So many lie between two times at which the smallest files are merged: a commit, and a read, take longer with each file that a table has."""
-_SMALL_BYTES = 1024 * 1024
+SMALL_BYTES = 1024 * 1024
+"""Files below this size are merged then."""
 
 
 def after_micro_batch(project: Project, ledger: "Ledger", finished: int) -> None:
     """What is due after so many micro-batches. Raises ConflictError as ``keep_up`` does."""
     if finished % MICRO_BATCHES == 0:
         keep_up(project, ledger)
-    elif finished % _MERGED == 0:
+    elif finished % MERGED == 0:
         for table in ledger.tables:
-            tables.compact(table, below=_SMALL_BYTES)
+            tables.compact(table, below=SMALL_BYTES)
 
 
 def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock) -> None:

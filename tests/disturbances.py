@@ -20,7 +20,7 @@ _BATCH_PLACES = [place for place in _PLACES if place.split()[2] in ("coverage", 
 _SPEED_PLACES = [place for place in _PLACES if place not in _BATCH_PLACES]
 
 # Few processes live for the 200 micro-batches that lie between two times of upkeep.
-_OFTEN_TIDIED = ("-c", "from speed_layer import micro_batch; micro_batch.MICRO_BATCHES = 8; from hourline.cli import main; main()")
+_OFTEN_TIDIED = ("-c", "from speed_layer import upkeep; upkeep.MICRO_BATCHES = 8; upkeep.MERGED = 3; from hourline.cli import main; main()")
 
 Ending = Callable[[SpeedProcess, random.Random], SpeedProcess | None]
 """What is done to a speed layer, with the random choices of its loop; the one that runs then, if one does."""

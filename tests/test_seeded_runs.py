@@ -27,7 +27,7 @@ GARBAGE = [b"{", None, b'{"depot": null, "at": "2024-05-06T20:00:00Z"}', b"", b"
 def test_a_random_story_is_exact_after_each_step(seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rand = random.Random(seed)  # noqa: S311 (the same numbers each time)
     monkeypatch.setattr(upkeep, "MICRO_BATCHES", rand.choice([2, 5, 200]))
-    monkeypatch.setattr(upkeep, "_MERGED", rand.choice([2, 3, 20]))
+    monkeypatch.setattr(upkeep, "MERGED", rand.choice([2, 3, 20]))
     monkeypatch.setattr(upkeep, "keep_up", partial(keep_up, kept_hours=0))
     project = parcels.make(tmp_path, kafka, topic=f"story_{seed}", records_per_batch=rand.choice([25, 60, 200]))
     send(project, rand)

@@ -20,7 +20,7 @@ from speed_layer.upkeep import MICRO_BATCHES, keep_up
 @pytest.mark.stack
 def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "MICRO_BATCHES", 4)
-    monkeypatch.setattr(upkeep, "_MERGED", 2)
+    monkeypatch.setattr(upkeep, "MERGED", 2)
     project = parcels.make(tmp_path, kafka, topic="upkeep", records_per_batch=30)
     project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=4))
     project.drain()

@@ -1,6 +1,6 @@
 """The peer of the freshness benchmark: the least that archives events and counts them by hour. One process, confluent-kafka, Arrow, delta-rs.
 
-    python -m benchmarks.consumer_loop BOOTSTRAP TOPIC FOLDER COMMIT_SECONDS
+    python -m benchmarks.peers.consumer_loop BOOTSTRAP TOPIC FOLDER COMMIT_SECONDS
 
 Neither checks its records nor survives a crash: events and tiles are two commits, and it begins at the topic's first record.
 """
@@ -20,7 +20,7 @@ from pyarrow import json
 
 from hourline.layout import TIMESTAMP
 from hourline.tables import STREAMED
-from speed_layer.upkeep import MICRO_BATCHES
+from speed_layer.upkeep import MERGED, MICRO_BATCHES, SMALL_BYTES
 
 ORDERS = pa.schema({"shop": pa.string(), "customer": pa.int64(), "amount": pa.int64(), "at": pa.int64()})
 TILES = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "orders": pa.int64(), "takings": pa.int64(), "commit": pa.int64(), "finished": TIMESTAMP})
@@ -40,9 +40,9 @@ def main(bootstrap: str, topic: str, folder: Path, commit_seconds: float) -> Non
             rows = json.read_json(io.BytesIO(b"\n".join(message.value() or b"" for message in messages)), parse_options=json.ParseOptions(ORDERS))
             write_deltalake(events, rows, mode="append")
             write_deltalake(tiles, tiles_of(rows, number), mode="append")
-        if number % MICRO_BATCHES == 0:
+        if number % MERGED == 0:
             for table in (events, tiles):
-                table.optimize.compact()
+                table.optimize.compact(target_size=None if number % MICRO_BATCHES == 0 else SMALL_BYTES)
 
 
 def tiles_of(rows: pa.Table, commit: int) -> pa.Table:
