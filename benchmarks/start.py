@@ -2,8 +2,8 @@
 
     python -m benchmarks.start [--full]
 
-The peer is a process of its own that does nothing but build the same Spark session, with the same jars and settings, and count the rows of a Delta
-table of half a million events. Ours does that too, and starts what it needs besides:
+The peer is a process of its own that does nothing but build the same Spark session, with the same jars and settings but for the classes that
+set-up has prepared, and count the rows of a Delta table of half a million events. Ours does that too, and starts what it needs besides:
 
 - `hourline up` on a new project, its own Kafka included, until a query shows a record that is sent as soon as Kafka takes it.
 - The speed layer and its Kafka are killed with -9, with an hour of state: 200,000 events (full: 500,000) with ids, all of one hour, which it must
@@ -39,7 +39,7 @@ import sys
 from pathlib import Path
 from hourline.declarations import load_project
 from infra.spark import spark_session
-spark = spark_session(load_project(Path(sys.argv[1])), "bare")
+spark = spark_session(load_project(Path(sys.argv[1])), "bare", {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"})
 assert spark.read.format("delta").load(sys.argv[2]).count() == int(sys.argv[3])
 spark.stop()
 """

@@ -22,6 +22,7 @@ from uuid import uuid4
 from hourline.errors import BrokerError, SetupError
 from hourline.file_lock import holder, is_alive, locked
 from infra.broker_properties import broker_properties
+from infra.class_archives import sharing_options
 from infra.jars import fetch_jars
 from infra.java import find_java
 from infra.kafka_admin import admin
@@ -48,8 +49,8 @@ class Broker:
 
     def __enter__(self) -> Self:
         java, jars = find_java(), fetch_jars("broker")
-        class_path = os.pathsep.join(map(str, jars))
-        self._java = [str(java), "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}", "-cp", class_path]
+        logging = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"
+        self._java = [str(java), "-XX:+UseSerialGC", logging, *sharing_options("broker"), "-cp", os.pathsep.join(map(str, jars))]
         with ExitStack() as stack:
             doing = f"already runs a broker on {self._workspace}; wait if it is a replay, stop it with 'hourline down', or use another --workspace"
             self._lock = stack.enter_context(locked(_lock_file(self._workspace), doing))

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up the checkout this file lies in: uv if it is missing, .venv from uv.lock, the jars from infra/jars.lock. Run by the Makefile.
+# Sets up the checkout this file lies in: uv if it is missing, .venv from uv.lock, the jars from infra/jars.lock, and
+# the classes that Java shares between starts. Run by the Makefile.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -56,3 +57,4 @@ printf 'installing the Python packages of uv.lock\n' >&2
 UV_PROJECT_ENVIRONMENT=.venv "$uv" sync --quiet --frozen --all-extras --python "$python"
 .venv/bin/python -m infra.java
 .venv/bin/python -m infra.jars
+.venv/bin/python -m infra.class_training

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from hourline.declarations import Project
 from hourline.errors import SetupError
+from infra.class_archives import sharing_options
 from infra.jars import fetch_jars
 from infra.java import find_java
 
@@ -40,6 +42,8 @@ _DEFAULTS = {
 
 _ON_THIS_MACHINE = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    # Of so few partitions there is nothing to adapt; to plan each stage anew takes longer than it gives.
+    "spark.sql.adaptive.enabled": "false",
     # Whatever the machine's name resolves to, no other one needs to reach the driver.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -61,19 +65,26 @@ def spark_session(project: Project, name: str, extra: dict[str, str] | None = No
     logging.getLogger().addFilter(_no_trace_of_py4j)
     # Workers would otherwise run whatever python3 is first on the path.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    jars = ",".join(str(jar) for jar in fetch_jars("spark"))
+    jars = fetch_jars("spark")
+    local = settings.master.startswith("local")
     logs = project.workspace / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     log4j = logs / "log4j2-spark.properties"
     log4j.write_text(_LOG4J)
     builder = SparkSession.builder.appName(f"hourline-{name}").master(settings.master)
-    java = f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:+UseSerialGC{' -XX:TieredStopAtLevel=1' if brief else ''}"
+    java = [
+        f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        "-XX:+UseSerialGC",
+        *(["-XX:TieredStopAtLevel=1"] if brief else []),
+        *sharing_options("spark"),
+    ]
     config = {
         **_DEFAULTS,
-        **(_ON_THIS_MACHINE if settings.master.startswith("local") else {}),
-        "spark.jars": jars,
+        # On the class path from the start, as only classes from there are shared (see class_archives.py).
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        **(_ON_THIS_MACHINE if local else {"spark.jars": ",".join(map(str, jars))}),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": java,
+        "spark.driver.extraJavaOptions": shlex.join(java),
         "spark.local.dir": str(project.workspace / "spark"),
         "spark.sql.warehouse.dir": str(project.workspace / "spark" / "warehouse"),
         **(extra or {}),

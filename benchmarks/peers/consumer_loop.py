@@ -34,8 +34,9 @@ def main(bootstrap: str, topic: str, folder: Path, commit_seconds: float) -> Non
     tiles = DeltaTable.create(str(folder / "tiles"), TILES, configuration=STREAMED)
     due = time.monotonic()
     for number in count(1):
-        due = max(due + commit_seconds, time.monotonic())
-        messages = consumer.consume(100_000, due - time.monotonic())
+        now = time.monotonic()
+        due = max(due + commit_seconds, now)
+        messages = consumer.consume(100_000, due - now)
         if messages:
             rows = json.read_json(io.BytesIO(b"\n".join(message.value() or b"" for message in messages)), parse_options=json.ParseOptions(ORDERS))
             write_deltalake(events, rows, mode="append")

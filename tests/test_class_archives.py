@@ -1,0 +1,41 @@
+"""Java shares classes between its starts where set-up has prepared them, and does without what is not whole."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hourline.errors import SetupError
+from infra.class_archives import class_archive, sharing_options
+from infra.class_training import keep
+from infra.jars import fetch_jars
+from infra.java import find_java
+
+CLASS_PATH = os.pathsep.join(map(str, fetch_jars("broker")))
+
+
+def test_what_set_up_has_prepared_fits_the_java_and_the_jars_at_hand() -> None:
+    options = ["-Xshare:on", *sharing_options("broker"), "-cp", CLASS_PATH, "-version"]
+    done = subprocess.run([find_java(), *options], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_without_an_archive_java_is_told_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert sharing_options("spark") == []
+
+
+def test_an_archive_that_is_not_whole_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written = class_archive("broker").read_bytes()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    part = class_archive("broker").with_suffix(".part")
+    part.parent.mkdir()
+    part.write_bytes(written[: len(written) // 2])
+    with pytest.raises(SetupError, match="Java wrote no sound archive for broker"):
+        keep("broker", CLASS_PATH)
+    assert list(part.parent.glob("*.jsa")) == list(part.parent.glob("*.part")) == []
+    part.write_bytes(written)
+    keep("broker", CLASS_PATH)
+    assert sharing_options("broker")[0] == f"-XX:SharedArchiveFile={class_archive('broker')}"
