@@ -42,8 +42,6 @@ _DEFAULTS = {
 
 _ON_THIS_MACHINE = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
-    # Of so few partitions there is nothing to adapt; to plan each stage anew takes longer than it gives.
-    "spark.sql.adaptive.enabled": "false",
     # Whatever the machine's name resolves to, no other one needs to reach the driver.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
