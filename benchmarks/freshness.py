@@ -6,7 +6,7 @@ A process sends orders at 2,000 and at 20,000 a second, each stamped with the ti
 a broker or a reader that falls behind counts as latency. `hourline speed` runs on them with one metric. As soon as progress has a new commit, the
 reader opens the newest snapshot and asks the merged view for its count (it does not ask in between, where the answer could not be another one, as it
 shares two cores with all that it measures). With one partition, a count of n covers the first n events. The first seconds of each rate are left out
-as its warm-up. A minute for each rate and round (`--full`) stands for the hour: what changes over hours is measured in `micro_batches`.
+as its warm-up. 40 seconds for each rate and round (`--full`) stand for the hour: what changes over hours is measured in `micro_batches`.
 
 The peer is the least that does the same: a loop of confluent-kafka, Arrow and delta-rs (`peers/consumer_loop.py`; Arrow reads JSON and groups
 without a detour by Polars) which appends events and tiles at the interval at which Hourline committed just before, with the same table properties and
@@ -81,7 +81,7 @@ class Freshness:
 
 def measure(full: bool) -> Iterator[Figure | str]:
     """As the module says."""
-    rounds, seconds = (2, 60) if full else (2, 10)
+    rounds, seconds = (2, 40) if full else (2, 10)
     ours: dict[int, list[Freshness]] = {rate: [] for rate in RATES}
     peers: dict[int, list[Freshness]] = {rate: [] for rate in RATES}
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:

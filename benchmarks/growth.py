@@ -9,16 +9,20 @@ hundred readers ask at once, each with a connection of its own, while another pr
 with what was written. Times are of the wall, in ms; a recompute's are in `recompute`.
 """
 
+import multiprocessing
+import os
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import serving_layer
 from benchmarks.figures import Figure, run, short
 from benchmarks.history import History, committing, hour, written
+from benchmarks.processes import megabytes
 from benchmarks.queries import seconds
+from hourline.declarations import Project
 from hourline.layout import sql_timestamp
 from serving_layer import Connection
 
@@ -35,7 +39,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
         histories = {count: written(Path(folder) / f"{count}", 24 * count - HOURLY, HOURLY, SECONDS) for count in days}
         yield from growth(histories)
         for count, history in histories.items():
-            yield f"{count} days: {stored(Path(history.project.tables))}"
+            yield f"{count} days: {stored(Path(history.project.tables))}; {held(history)}"
         yield together(histories[max(histories)])
 
 
@@ -82,6 +86,26 @@ def stored(tables: Path) -> str:
     logs = [size for file, size in files if "_delta_log" in file.parts]
     data = [size for file, size in files if "_delta_log" not in file.parts]
     return f"{len(data):,} data files ({sum(data) / 1e6:,.0f} MB), {len(logs):,} files of logs ({sum(logs) / 1e6:,.1f} MB)"
+
+
+def held(history: History) -> str:
+    """The memory of a process that has opened the project and asked, and of one that has committed."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
+        reading = pool.submit(_reading, history.project).result()
+        writing = pool.submit(_writing, history.project.root, history.next_hour - 1).result()
+    return f"a reader holds {short(reading)} MB, a process that commits {short(writing)} MB"
+
+
+def _reading(project: Project) -> float:
+    with serving_layer.connect(project) as connection:
+        connection.sql("SELECT hour, sum(orders) FROM turnover GROUP BY hour").fetchall()
+        return megabytes(os.getpid())[os.getpid()]
+
+
+def _writing(root: Path, now: int) -> float:
+    history = History(root)
+    history.micro_batch([now])
+    return megabytes(os.getpid())[os.getpid()]
 
 
 def check(history: History, connection: Connection) -> None:

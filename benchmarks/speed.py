@@ -33,7 +33,7 @@ from benchmarks.project_files import write_files
 from infra.broker import Broker
 
 QUICK = (2, 300_000, 100_000)
-FULL = (3, 1_200_000, 300_000)
+FULL = (3, 900_000, 300_000)
 """Rounds, the events of the topic, and how many of them belong to the start-up."""
 
 TOPIC = "orders"
