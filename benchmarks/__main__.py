@@ -11,17 +11,14 @@ from rich.console import Console
 
 from benchmarks import page
 
-BENCHMARKS = ["speed", "freshness", "micro_batches", "recompute", "queries", "growth", "start", "memory"]
-
 
 def main() -> int:
     console = Console()
     failed = []
-    for name in BENCHMARKS:
+    for name in page.BENCHMARKS:
         console.rule(name)
         if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]], check=False).returncode:
             failed.append(name)
-    page.write(BENCHMARKS)
     console.print(f"the page: benchmarks/{page.PAGE}, with {page.PLOT}")
     if failed:
         console.print(f"failed: {', '.join(failed)}; their figures are those of an earlier run", style="red")

@@ -51,10 +51,17 @@ class Clicks:
 
     def send(self, clicks: int) -> None:
         """Send so many more, all of one hour; they wait here until Kafka is there."""
-        for number in range(self._sent, self._sent + clicks):
+        self._produce(range(self._sent, self._sent + clicks))
+        self._sent += clicks
+
+    def repeat(self, clicks: int) -> None:
+        """Send so many once more that were sent first: none of them is to count again."""
+        self._produce(range(clicks))
+
+    def _produce(self, numbers: range) -> None:
+        for number in numbers:
             value = f'{{"click": "click {number}", "page": "page {number % 50}", "at": {AT + number % 3600}}}'
             self._producer.produce("clicks", value.encode())
-        self._sent += clicks
 
     def up(self) -> float:
         """Start, and return how long it took until a query shows all that was sent."""
@@ -80,6 +87,8 @@ class Clicks:
             assert time.monotonic() < began + 300, f"{counted} of {self._sent} records are visible"
             while (there := len(list(commits.glob("*.json")))) == seen and time.monotonic() < began + 300:
                 self._producer.poll(0.02)
+                if process is not None and process.poll():
+                    break
             seen = there
         assert counted == self._sent, f"{counted} records count, {self._sent} were sent"
 
@@ -94,7 +103,9 @@ class Clicks:
         """Kill the speed layer with -9, and wait until its Kafka and its Java are gone, too."""
         family = megabytes(self.pid)
         os.kill(self.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 60
         while any(is_alive(one) for one in family):
+            assert time.monotonic() < deadline, f"of {sorted(family)} some live on"
             time.sleep(0.05)
 
     def __enter__(self) -> Self:

@@ -34,11 +34,12 @@ def drained(command: Sequence[str], events: int, first: int) -> Drained:
                 said.append(line)
                 if found := _RECORDS.search(line):
                     read += int(found[1].replace(",", ""))
-                    commits.append((read, sum(cpu_seconds(process.pid).values())))
+                    commits.append((read, sum(cpu_seconds(process.pid, with_ended=True).values())))
         except BaseException:
             process.terminate()
             raise
     assert process.returncode == 0, "".join(said)[-3000:]
     assert read == events, f"{read:,} of {events:,} events were drained: {''.join(said)[-3000:]}"
     at_first, at_last = next(commit for commit in commits if commit[0] >= first), commits[-1]
+    assert at_first < at_last, f"one commit brought all events after the first {first:,}: too few to tell what one takes"
     return Drained(events / at_last[1], (events - at_first[0]) / (at_last[1] - at_first[1]), at_first[1])

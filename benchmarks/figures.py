@@ -1,7 +1,7 @@
-"""What a benchmark gives: figures, each of them two things that were measured in turn, in one run. Printed, and kept for the page.
+"""What a benchmark gives: figures, most of them of two things that were measured in turn, in one run. Printed, and kept for the page.
 
 A benchmark is a module here with a function ``measure(full)``; ``python -m benchmarks.<name> [--full]`` runs it alone. Its figures replace those of
-its last run in ``benchmarks/last/``, of which ``python -m benchmarks`` makes the page.
+its last run in ``benchmarks/last/``, of which the page is made.
 """
 
 import os
@@ -61,7 +61,7 @@ class Figure(BaseModel):
         return [self.what, self.unit, short(statistics.median(self.ours)), peer, short(self.value), f"{short(low)}–{short(high)}", goal, met]
 
 
-COLUMNS = ["what", "of", "ours", "peer", "ratio", "spread", "goal", "reached"]
+COLUMNS = ["what", "of", "measured", "beside", "value", "spread", "goal", "reached"]
 
 
 class Result(BaseModel):
@@ -91,6 +91,9 @@ def run(name: str, measure: Callable[[bool], Iterable[Figure | str]]) -> None:
     LAST.mkdir(exist_ok=True)
     (LAST / f"{name}.json").write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
     show(result)
+    from benchmarks import page  # here, so that no process that is measured holds matplotlib
+
+    page.write()
 
 
 def show(result: Result) -> None:

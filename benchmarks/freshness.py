@@ -11,8 +11,9 @@ as its warm-up. 40 seconds for each rate and round (`--full`) stand for the hour
 The peer is the least that does the same: a loop of confluent-kafka, Arrow and delta-rs (`peers/consumer_loop.py`; Arrow reads JSON and groups
 without a detour by Polars) which appends events and tiles at the interval at which Hourline committed just before, with the same table properties and
 durability (neither forces files to disk) and as frequent compaction; `delta_scan` adds its tiles up. It has no door for bad records, no recovery and
-no exactly-once. Whatever its interval, it need not compute while events wait: half an interval is its least, one and a half that of micro-batches
-which follow each other. Both must have counted each hour and shop rightly in the end, by plain Python over all events sent.
+no exactly-once. Until its commit it only collects, so that an event waits half an interval for it; of Hourline's, an event waits for the rest of the
+micro-batch under way, half of one, and then for its own, a whole one. Both must have counted each hour and shop rightly in the end, by plain Python
+over all events sent.
 """
 
 import multiprocessing

@@ -1,7 +1,7 @@
 """A project with a long past, for benchmarks of reading: written by the product's own commits, without Kafka and Spark.
 
-Of each past hour there is one micro-batch and one publication; of the hour under way, a micro-batch a second. Some bring late events. Upkeep and
-maintenance run as often as they do in a project that lives: every 200 micro-batches, and once a day.
+What is imported has a micro-batch for each day and a publication for each week; of the hours after that there is one of each, some of them with late
+events; of the hour under way, a micro-batch a second. Upkeep and maintenance run as often as they do in a project that lives.
 """
 
 import multiprocessing
@@ -167,8 +167,8 @@ class History:
             for known, more in zip(self.truth.setdefault(at, [Sums() for _ in SHOPS]), shops, strict=True):
                 known.add(more)
         self._open_hours |= tiles.keys()
-        self.sequence += 1
         after_micro_batch(self.project, self.ledger, self.sequence)
+        self.sequence += 1
 
     def publish(self) -> None:
         """Every hour that has changed, with an audit's findings and the drift."""

@@ -5,7 +5,7 @@
 Memory is the proportional share (PSS) of a process and all that it has started, several times a second; settings are the defaults, so Spark's
 heap is at most 1 GiB and Kafka's 512 MiB. The speed layer counts 300,000 clicks with ids into two measures, one of them a sketch; a recompute counts
 a day of a million events (full: 10 million) into a metric of 100 groups an hour; the server answers, to four clients at once, for a month of such
-hours, by the hour, by the day and by the cell. What was counted and answered is checked.
+hours, by the hour, by the day and by the cell. What was counted is checked, and so is the server's answer for all hours.
 """
 
 import asyncio
@@ -137,8 +137,8 @@ def most(pid: int) -> Iterator[list[float]]:
 
 
 def total(pid: int) -> float:
-    """In MB (of a million bytes)."""
-    return sum(megabytes(pid).values()) * 2**20 / 1e6
+    """In MB."""
+    return sum(megabytes(pid).values())
 
 
 def ask_until_it_answers(url: str) -> list[dict[str, int]]:

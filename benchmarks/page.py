@@ -1,7 +1,6 @@
-"""FIGURES.md and figures.svg, made of the last figures of each benchmark."""
+"""FIGURES.md and figures.svg, made of the last figures of each benchmark; ``python -m benchmarks.page`` makes them anew."""
 
 import importlib
-from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,22 +10,24 @@ from benchmarks.figures import COLUMNS, LAST, Result
 mpl.use("svg")
 from matplotlib import pyplot as plt
 
+BENCHMARKS = ["speed", "freshness", "micro_batches", "recompute", "queries", "growth", "start", "memory"]
 PAGE, PLOT = "FIGURES.md", "figures.svg"
 
 _HEAD = """\
 # Figures
 
-Made by `make bench` (minutes) and `make bench-full` (within an hour); do not edit. Each line is a ratio of two things that were measured in turn, in
-one run on one machine; the absolute values are there to see the order of magnitude. Answers were checked before a time counted. What each benchmark
-measures, and why it is fair, is told at its heading; what is slower than its goal, and why, in [README.md](README.md).
+Made by `make bench` (minutes) and `make bench-full` (within an hour); do not edit. A value is the ratio of the medians of what was measured and of
+what stands beside it, both in one run on one machine; where nothing stands beside it, it is the median itself. The spread is that of the rounds.
+Answers were checked before a time counted. What each benchmark measures, and why it is fair, is told at its heading; what misses its goal, and why,
+in [README.md](README.md).
 
 ![the ratios beside their goals]({plot})
 """
 
 
-def write(names: Iterable[str], last: Path = LAST) -> None:
-    """Write both files anew, beside the folder ``last``, for those of the benchmarks ``names`` that have figures there."""
-    results = [Result.model_validate_json(file.read_text()) for name in names if (file := last / f"{name}.json").exists()]
+def write(last: Path = LAST) -> None:
+    """Write both files anew, beside the folder ``last``, for those of the benchmarks that have figures there."""
+    results = [Result.model_validate_json(file.read_text()) for name in BENCHMARKS if (file := last / f"{name}.json").exists()]
     _plot(results, last.with_name(PLOT))
     parts = [_HEAD.format(plot=PLOT)]
     for result in results:
@@ -60,3 +61,7 @@ def _plot(results: list[Result], file: Path) -> None:
     axes.set_xlabel("times the goal (left of 1: reached); lines: all rounds")
     figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
+
+
+if __name__ == "__main__":
+    write()

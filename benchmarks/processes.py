@@ -50,19 +50,19 @@ def cost_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cos
     return Cost(sum(seconds.values()), wall)
 
 
-def cpu_seconds(ancestor: int) -> dict[int, float]:
-    """By process id, what ``ancestor`` and its descendants have used so far."""
+def cpu_seconds(ancestor: int, *, with_ended: bool = False) -> dict[int, float]:
+    """By process id, what ``ancestor`` and its descendants have used so far; ``with_ended``: and those of their children that have ended."""
     parents, used = {}, {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             fields = file.read_text().rpartition(")")[2].split()
             parents[int(file.parent.name)] = int(fields[1])
-            used[int(file.parent.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
+            used[int(file.parent.name)] = sum(int(ticks) for ticks in fields[11 : 15 if with_ended else 13]) / _TICKS
     return {pid: used[pid] for pid in _family(ancestor, parents) & used.keys()}
 
 
 def megabytes(ancestor: int) -> dict[int, float]:
-    """By process id, the proportional share of memory (PSS) of ``ancestor`` and its descendants."""
+    """By process id, the proportional share of memory (PSS) of ``ancestor`` and its descendants, in MB (of a million bytes)."""
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -71,7 +71,7 @@ def megabytes(ancestor: int) -> dict[int, float]:
     for pid in _family(ancestor, parents):
         with suppress(OSError):
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-            found[pid] = next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+            found[pid] = next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
     return found
 
 

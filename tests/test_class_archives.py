@@ -4,16 +4,22 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from hourline.errors import SetupError
 from infra.class_archives import class_archive, sharing_options
 from infra.class_training import keep
-from infra.jars import fetch_jars
+from infra.jars import JarSet, fetch_jars
 from infra.java import find_java
 
 CLASS_PATH = os.pathsep.join(map(str, fetch_jars("broker")))
+
+
+@pytest.mark.parametrize("which", get_args(JarSet))
+def test_set_up_has_prepared_classes(which: JarSet) -> None:
+    assert class_archive(which).exists(), "the last step of set-up has failed; `python -m infra.class_training` says why"
 
 
 def test_what_set_up_has_prepared_fits_the_java_and_the_jars_at_hand() -> None:

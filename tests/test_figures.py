@@ -1,14 +1,14 @@
 """What benchmarks say of themselves: ratios, and the page that is made of them. No figure is asserted."""
 
 import importlib
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS
-from benchmarks.figures import Figure, Result
-from benchmarks.page import PAGE, PLOT, write
+from benchmarks.figures import LAST, Figure, Result
+from benchmarks.page import BENCHMARKS, PAGE, PLOT, write
 
 
 def test_a_figure_is_the_ratio_of_medians_with_the_lowest_and_the_highest_of_the_rounds() -> None:
@@ -39,9 +39,15 @@ def test_the_page_has_every_figure_and_where_it_was_taken(tmp_path: Path) -> Non
     taken = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
     result = Result(name="queries", full=True, taken=taken, commit="c0ffee", machine="a machine", seconds=61, figures=figures, notes=["beside it"])
     (last / "queries.json").write_text(result.model_dump_json())
-    write(BENCHMARKS, last)
+    write(last)
     page = (tmp_path / PAGE).read_text()
     row = "| a question | ms | 3 | 2 | 1.5 | 1.5–1.5 | ≤ 1 | no |"
     for said in (row, "| memory |", "- beside it", "full run, 2026-01-02 03:04 UTC", "c0ffee; a machine"):
         assert said in page
     assert "queries: a question" in (tmp_path / PLOT).read_text()
+
+
+def test_the_page_is_that_of_the_last_figures(tmp_path: Path) -> None:
+    shutil.copytree(LAST, tmp_path / "last")
+    write(tmp_path / "last")
+    assert (tmp_path / PAGE).read_text() == LAST.with_name(PAGE).read_text(), "run `python -m benchmarks.page`"
