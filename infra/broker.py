@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -36,14 +37,15 @@ _LOG_CONFIGURATION = Path(__file__).with_name("broker_log4j2.properties")
 class Broker:
     """A context manager: the broker answers at ``bootstrap`` from entering to leaving, or until this process is gone.
 
-    ``port`` is the port to listen on; without it a free one is chosen. Entering raises SetupError (no Java, jars or port; Kafka does not
-    start) and ConflictError (a broker runs on this workspace).
+    ``port`` is the port to listen on; without it a free one is chosen. ``java_options`` are for Kafka's Java. Entering raises SetupError (no Java, no
+    jars, no port; Kafka does not start) and ConflictError (a broker runs on this workspace).
     """
 
     bootstrap: str
 
-    def __init__(self, workspace: Path, port: int | None = None) -> None:
+    def __init__(self, workspace: Path, port: int | None = None, java_options: Sequence[str] = ()) -> None:
         self._workspace = workspace.absolute()
+        self._java_options = java_options
         self._port = port
         self._log = self._workspace / "logs" / "broker.log"
 
@@ -60,7 +62,7 @@ class Broker:
             port = self._port if self._port is not None else free
             self._configure(port, controller)
             log_start = self._log_size()
-            self._process = stack.enter_context(self._run("kafka.Kafka", "server.properties", heap="512m"))
+            self._process = stack.enter_context(self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options))
             self._wait_until_it_answers(port, log_start)
             self.bootstrap = f"{LOOPBACK}:{port}"
             stack.callback(_facts_file(self._workspace).unlink, missing_ok=True)
@@ -88,10 +90,10 @@ class Broker:
                 if formatting.wait() != 0:
                     raise self._did_not_start(log_start)
 
-    def _run(self, main_class: str, *arguments: str, heap: str) -> Supervised:
+    def _run(self, main_class: str, *arguments: str, heap: str, options: Sequence[str] = ()) -> Supervised:
         # The locale decides whether Java can name a folder with letters beyond ASCII.
         env = {**os.environ, "LC_ALL": "C.UTF-8"}
-        command = [*self._java, f"-Xmx{heap}", main_class, *arguments]
+        command = [*self._java, *options, f"-Xmx{heap}", main_class, *arguments]
         # With the lock kept open, a broker that outlives a killed parent by a moment still counts as running.
         return Supervised(command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock], grace=20.0)
 

@@ -6,11 +6,11 @@ do.
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
-import tempfile
+from contextlib import suppress
 from pathlib import Path
-from typing import get_args
 
 from confluent_kafka import Producer
 from deltalake import write_deltalake
@@ -21,7 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from rich.console import Console
 
 from hourline.declarations import EventTime, Field, Project, Settings, Source
-from hourline.errors import HourlineError, SetupError
+from hourline.errors import BrokerError, HourlineError, SetupError
+from hourline.file_lock import locked
 from infra.broker import Broker
 from infra.class_archives import class_archive
 from infra.jars import JarSet, fetch_jars
@@ -30,51 +31,58 @@ from infra.spark import spark_session
 from infra.topics import ensure_topic
 
 RECORDS = 100
+_ENDED_WITHIN_SECONDS = 120
 SOURCE = Source(name="training", topic="training", fields={"a": Field(type="int")}, event_time=EventTime(expression="a", encoding="epoch_seconds"))
 
 
 def main() -> int:
     console = Console(stderr=True)
+    folder = class_archive("spark").parent
     try:
-        with tempfile.TemporaryDirectory() as folder, console.status("preparing the classes of Kafka and Spark, for faster starts"):
-            train(Project(Path(folder), Settings.model_validate({"spark": {"master": "local[2]"}}), {SOURCE.name: SOURCE}, {}))
-    except (HourlineError, OSError, PySparkException, Py4JError) as error:
+        with locked(folder / "lock", "prepares these classes"), console.status("preparing the classes of Kafka and Spark, for faster starts"):
+            for old in (*folder.glob("*.jsa"), *folder.glob("*.part")):
+                old.unlink()
+            shutil.rmtree(folder / "training", ignore_errors=True)
+            train(Project(folder / "training", Settings.model_validate({"spark": {"master": "local[2]"}}), {SOURCE.name: SOURCE}, {}))
+            shutil.rmtree(folder / "training")  # what went wrong can be read in its logs
+    except (HourlineError, OSError, subprocess.SubprocessError, PySparkException, Py4JError) as error:
         console.print(f"the classes could not be prepared, so starts take longer: {error}", style="yellow", markup=False, soft_wrap=True)
     return 0
 
 
 def train(project: Project) -> None:
-    """Make both archives. Raises SetupError."""
-    for which in get_args(JarSet):
-        class_archive(which).parent.mkdir(exist_ok=True)
-        class_archive(which).unlink(missing_ok=True)  # or Java would use it, and add nothing to it
-    os.environ["JDK_JAVA_OPTIONS"] = kept_at_exit("broker")
-    with Broker(project.workspace) as broker:
-        del os.environ["JDK_JAVA_OPTIONS"]
+    """Make both archives; there are none yet, or Java would use them and add nothing to them. Raises SetupError."""
+    with Broker(project.workspace, java_options=kept_at_exit("broker")) as broker:
         send(broker.bootstrap)
-        spark = spark_session(project, "training", {"spark.driver.extraJavaOptions": kept_at_exit("spark")})
-        compute(spark, broker.bootstrap, project.workspace)
-        class_path = spark.sparkContext._jvm.System.getProperty("java.class.path")  # type: ignore[union-attr]
+        spark = spark_session(project, "training", {"spark.driver.extraJavaOptions": shlex.join(kept_at_exit("spark"))})
         java = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
-        spark.stop()
-        java.communicate()  # closes its input, at which it ends
+        try:
+            compute(spark, broker.bootstrap, project.workspace)
+            class_path = spark.sparkContext._jvm.System.getProperty("java.class.path")  # type: ignore[union-attr]
+        finally:
+            with suppress(Py4JError, OSError):  # it is gone already
+                spark.stop()
+            java.communicate(timeout=_ENDED_WITHIN_SECONDS)  # closes its input, at which it ends
     keep("spark", class_path)
     keep("broker", os.pathsep.join(map(str, fetch_jars("broker"))))
 
 
-def kept_at_exit(which: JarSet) -> str:
+def kept_at_exit(which: JarSet) -> list[str]:
     """The options of a Java that is to write what it has loaded when it ends; in the minute that it lives, its second compiler gives nothing."""
-    return shlex.join([f"-XX:ArchiveClassesAtExit={_written(which)}", "-XX:TieredStopAtLevel=1"])
+    return [f"-XX:ArchiveClassesAtExit={_written(which)}", "-XX:TieredStopAtLevel=1"]
 
 
 def keep(which: JarSet, class_path: str) -> None:
-    """Have what a Java wrote used from now on, if it is whole. Raises SetupError."""
+    """Have what a Java wrote used from now on, if it is whole: on a half one, Java would crash. Raises SetupError."""
     written = _written(which)
-    options = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:SharedArchiveFile={written}", "-cp", class_path, "-version"]
-    done = subprocess.run([find_java(), *options], capture_output=True, text=True, errors="replace", cwd=written.parent, check=False)
+    options = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:ErrorFile={os.devnull}", f"-XX:SharedArchiveFile={written}"]
+    command = [str(find_java()), *options, "-cp", class_path, "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_ENDED_WITHIN_SECONDS, check=False)
     if done.returncode != 0:
         written.unlink(missing_ok=True)
         raise SetupError(f"Java wrote no sound archive for {which}: {(done.stdout + done.stderr).strip()}")
+    with written.open("rb") as file:
+        os.fsync(file.fileno())
     written.replace(class_archive(which))
 
 
@@ -88,7 +96,8 @@ def send(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
         producer.produce(SOURCE.topic, f'{{"a": {number}, "b": "text"}}'.encode())
-    producer.flush()
+    if producer.flush(30):
+        raise BrokerError("Kafka did not take the records")
 
 
 def compute(spark: SparkSession, bootstrap: str, folder: Path) -> None:

@@ -21,10 +21,15 @@ def find_java() -> Path:
     Found and asked for its version once per process. Raises SetupError when there is none, it does not run, or it is older than Java 17.
     """
     java = _locate()
-    version = _version(java)
+    version = _feature(java, _version(java))
     if version < OLDEST:
         raise SetupError(f"{java} is Java {version}, but Hourline needs Java {OLDEST} or newer; {_WHAT_TO_DO}")
     return java
+
+
+def java_build() -> str:
+    """What that Java says it is: version, build and maker, but not the mode that its options put it into. Raises SetupError as ``find_java`` does."""
+    return "\n".join(line for line in _version(find_java()).splitlines() if " version " in line or "Runtime Environment" in line)
 
 
 def _locate() -> Path:
@@ -39,19 +44,31 @@ def _locate() -> Path:
     return Path(on_path)
 
 
-def _version(java: Path) -> int:
-    """The feature release: 8 for ``1.8.0_392``, 17 for ``17.0.15``."""
+@cache
+def _version(java: Path) -> str:
+    """What ``java -version`` prints."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"{java} does not run: {error}; {_WHAT_TO_DO}") from error
     output = answer.stderr + answer.stdout
+    if answer.returncode != 0:
+        raise _no_version(java, answer.returncode, output)
+    return output
+
+
+def _feature(java: Path, output: str) -> int:
+    """The feature release: 8 for ``1.8.0_392``, 17 for ``17.0.15``."""
     found = re.search(r'version "(?:1\.)?(\d+)', output)
-    if answer.returncode != 0 or found is None:
-        # On macOS a 'java' without any Java behind it answers in this way.
-        said = next((line.strip() for line in output.splitlines() if line.strip()), "nothing")
-        raise SetupError(f"'{java} -version' ended with status {answer.returncode} and said '{said}'; {_WHAT_TO_DO}")
+    if found is None:
+        raise _no_version(java, 0, output)
     return int(found[1])
+
+
+def _no_version(java: Path, status: int, output: str) -> SetupError:
+    """On macOS a 'java' without any Java behind it answers in this way."""
+    said = next((line.strip() for line in output.splitlines() if line.strip()), "nothing")
+    return SetupError(f"'{java} -version' ended with status {status} and said '{said}'; {_WHAT_TO_DO}")
 
 
 def main() -> int:

@@ -64,25 +64,20 @@ def spark_session(project: Project, name: str, extra: dict[str, str] | None = No
     # Workers would otherwise run whatever python3 is first on the path.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     jars = fetch_jars("spark")
-    local = settings.master.startswith("local")
+    local = settings.master.partition("[")[0] == "local"
     logs = project.workspace / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     log4j = logs / "log4j2-spark.properties"
     log4j.write_text(_LOG4J)
     builder = SparkSession.builder.appName(f"hourline-{name}").master(settings.master)
-    java = [
-        f"-Dlog4j2.configurationFile={log4j.as_uri()}",
-        "-XX:+UseSerialGC",
-        *(["-XX:TieredStopAtLevel=1"] if brief else []),
-        *sharing_options("spark"),
-    ]
     config = {
         **_DEFAULTS,
-        # On the class path from the start, as only classes from there are shared (see class_archives.py).
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        # On the class path from the start, as only classes from there are shared (see class_archives.py); behind what the settings put there.
+        "spark.driver.defaultExtraClassPath": os.pathsep.join(map(str, jars)),
         **(_ON_THIS_MACHINE if local else {"spark.jars": ",".join(map(str, jars))}),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": shlex.join(java),
+        "spark.driver.defaultJavaOptions": shlex.join([f"-Dlog4j2.configurationFile={log4j.as_uri()}", *sharing_options("spark")]),
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC{' -XX:TieredStopAtLevel=1' if brief else ''}",
         "spark.local.dir": str(project.workspace / "spark"),
         "spark.sql.warehouse.dir": str(project.workspace / "spark" / "warehouse"),
         **(extra or {}),

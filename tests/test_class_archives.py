@@ -4,15 +4,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 import pytest
+from pyspark.sql import SparkSession
 
+from hourline.declarations import EventTime, Field, Project, Settings, Source
 from hourline.errors import SetupError
 from infra.class_archives import class_archive, sharing_options
 from infra.class_training import keep
 from infra.jars import JarSet, fetch_jars
 from infra.java import find_java
+from infra.spark import spark_session
 
 CLASS_PATH = os.pathsep.join(map(str, fetch_jars("broker")))
 
@@ -45,3 +48,21 @@ def test_an_archive_that_is_not_whole_is_not_kept(monkeypatch: pytest.MonkeyPatc
     part.write_bytes(written)
     keep("broker", CLASS_PATH)
     assert sharing_options("broker")[0] == f"-XX:SharedArchiveFile={class_archive('broker')}"
+
+
+def test_what_else_java_is_told_holds_beside_it(tmp_path: Path) -> None:
+    log = tmp_path / "gc.log"
+    options = [f"-Xlog:gc*:file={log}", *sharing_options("broker"), "-cp", CLASS_PATH, "-version"]
+    subprocess.run([find_java(), *options], capture_output=True, check=True)
+    assert "Serial" in log.read_text() or "G1" in log.read_text()
+
+
+def test_settings_add_to_the_class_path_and_the_options_of_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: dict(builder._options))
+    given = {"spark.driver.extraClassPath": "/theirs.jar", "spark.driver.extraJavaOptions": "-Dtheirs=1"}
+    source = Source(name="rows", topic="rows", fields={"at": Field(type="string")}, event_time=EventTime(expression="at"))
+    project = Project(tmp_path, Settings.model_validate({"spark": {"config": given}}), {"rows": source}, {})
+    config = cast("dict[str, str]", spark_session(project, "test"))
+    assert given.items() <= config.items()
+    assert "delta-spark" in config["spark.driver.defaultExtraClassPath"]
+    assert "log4j2-spark" in config["spark.driver.defaultJavaOptions"]
