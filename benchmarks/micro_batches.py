@@ -6,7 +6,7 @@
 the speed layer (three metrics, archive, five Delta tables) and by a bare query: the same parse, its rows persisted and written to Spark's `noop`
 sink, then the same three aggregations into `noop`, side by side as the speed layer runs them. A micro-batch's time is from the end of one to the end
 of the next, so that all that Spark does in between is in it; the first of each run are left out, and Java has compiled during the part that follows
-here, which runs first.
+here, which runs first. As both drain, both wait for the files of Spark's checkpoint, which `hourline speed` does only when it drains.
 
 *Last hundred to first hundred*: one run of many small micro-batches on the real stream, its first ones left out while Java compiles. Four hours at
 one a second would be 14,400: far more than can be waited for. Commits alone, without Spark, are told beside it: the tables of

@@ -1,7 +1,7 @@
 """The door: each Kafka record is accepted, rejected with a reason, or a tombstone. Nothing is dropped, nothing throws.
 
 What is decided here depends on the record and on ``arrived`` alone. ``arrived`` is the time at which Spark planned the micro-batch, the same for all
-its records and written to its offset log, so that nothing here asks a clock.
+its records, so that nothing here asks a clock.
 """
 
 from pyspark.sql import Column, DataFrame

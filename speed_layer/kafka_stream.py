@@ -20,7 +20,7 @@ _PEM_FILES = {
 def read_topic(spark: SparkSession, source: Source, bootstrap: str, options: dict[str, str], start: dict[int, int], most: int) -> DataFrame:
     """The records of ``source``'s topic, committed ones only, from ``start`` on; at most ``most`` a micro-batch.
 
-    Columns: key, value, topic, partition, offset, and ``arrived``, when their micro-batch was planned (UTC), which Spark keeps in its offset log.
+    Columns: key, value, topic, partition, offset, and ``arrived``, when their micro-batch was planned (UTC).
     """
     reader = (
         spark.readStream.format("kafka")

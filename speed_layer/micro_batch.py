@@ -22,6 +22,9 @@ from speed_layer.ledger import Ledger
 from speed_layer.rereading import Rereading, drop_judged_anew
 from speed_layer.upkeep import after_micro_batch
 
+_FEW_RECORDS = 20_000
+"""So few are aggregated in one task sooner than in several, whose sums would have to be exchanged."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -105,6 +108,8 @@ class MicroBatch:
             fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
             left_out = pa.concat_tables([found.select(["partition", "offset"]) for found in (rows.filter(again), fresh.filter(fresh["duplicate"]))])
             accepted = _without(judged.where("outcome = 'accepted'"), left_out)
+            if rows.num_rows <= _FEW_RECORDS:
+                accepted = accepted.coalesce(1)
             # A declaration that is being replaced has its source's derived fields and condition with it.
             sources = {id(tiling.source): tiling.source for tiling in self.ledger.tilings}
             events = {key: counted(with_derived(accepted, source), source) for key, source in sources.items()}
