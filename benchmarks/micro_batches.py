@@ -52,7 +52,7 @@ SETTLING, HUNDRED = 5, 100
 
 def measure(full: bool) -> Iterator[Figure | str]:
     """As the module says."""
-    rounds, micro_batches, warm_up, commits = (3, 657, 155, 2_400) if full else (2, 357, 55, 400)  # whole cycles of upkeep from hundred to hundred
+    rounds, micro_batches, warm_up, commits = (3, 457, 155, 2_400) if full else (2, 357, 55, 400)  # whole cycles of upkeep from hundred to hundred
     times = [FIRST + number for number in range(micro_batches * FEW_RECORDS)]
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:
         ensure_topic(broker.bootstrap, TOPIC, 1, {})
