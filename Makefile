@@ -20,7 +20,7 @@ demo: $(SETUP)
 test: check
 	@$(MAKE) --no-print-directory --jobs 2 test-stack test-processes test-plain
 
-# Two of the three at a time. Tests run short-lived Java: its second compiler takes more from the other tests than it gives.
+# Two of them at a time. Tests run short-lived Java: its second compiler takes more from the other tests than it gives.
 test-stack test-processes test-plain: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
 
 # What holds a Spark session, one test after the other.
@@ -32,10 +32,11 @@ test-processes: $(SETUP)
 	@.venv/bin/python -m pytest -m "stack and beside" --durations 25 >.pytest-processes.log 2>&1 || { cat .pytest-processes.log; exit 1; }
 	@cat .pytest-processes.log
 
-# All else: no Spark, and no broker.
-test-plain: $(SETUP)
-	@.venv/bin/python -m pytest -m "not stack" --durations 25 >.pytest-plain.log 2>&1 || { cat .pytest-plain.log; exit 1; }
-	@cat .pytest-plain.log
+# All else: no Spark, and no broker. Two halves, of files by their names, so that no core is idle at the end.
+test-plain: test-plain-a-o test-plain-p-z
+test-plain-%: $(SETUP)
+	@.venv/bin/python -m pytest -m "not stack" --durations 25 tests/test_[$*]*.py >.pytest-plain-$*.log 2>&1 || { cat .pytest-plain-$*.log; exit 1; }
+	@cat .pytest-plain-$*.log
 
 soak: $(SETUP)
 	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py
@@ -56,7 +57,7 @@ bench-full: $(SETUP)
 	.venv/bin/python -m benchmarks --full
 
 clean:
-	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-processes.log .pytest-plain.log spark-warehouse metastore_db derby.log
+	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-*.log spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
 
 $(SETUP): uv.lock pyproject.toml infra/jars.lock infra/setup.sh

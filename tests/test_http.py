@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,12 @@ def test_openapi_names_what_may_go_wrong_and_how_to_show_a_token(client: httpx.C
         for operation in operations.values():
             assert operation["security"], path
             assert operation["responses"].keys() >= {"200", "400", "401", "403", "404", "429", "503", "504"}, path
+
+
+def test_the_first_requests_of_a_server_may_come_at_once(tables: BareTables) -> None:
+    with serving(tables.project) as client, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda path: client.get(f"/api/v1/{path}"), ["late", "drift", "status", "quality"] * 2))
+    assert [answer.status_code for answer in answers] == [200] * 8, [answer.text for answer in answers]
 
 
 def test_what_nobody_has_foreseen_shows_no_stack_trace(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:

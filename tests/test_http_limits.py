@@ -19,7 +19,7 @@ from serving_layer.http import heads, limits
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import Body
 from serving_layer.http.limits import BODY_BYTES, OPEN_PER_CLIENT, Limited, Turns
-from serving_layer.http.problems import TooManyError, install_problems
+from serving_layer.http.problems import TooManyError, install_problems, log
 from serving_layer.http.server import Server
 
 ONE, OTHER = "1" * 16, "2" * 16
@@ -250,17 +250,24 @@ def test_turns_that_are_given_up_are_free_again() -> None:
 
 def test_slow_clients_hold_up_nobody_and_are_given_up(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_STALLED_SECONDS", 0.0)  # whoever takes nothing at all for a moment
+    given_up = threading.Semaphore(0)
+    monkeypatch.setattr(log, "warning", lambda *_: given_up.release())
     size = 12_000_000
     monkeypatch.setattr("serving_layer.http.hour_routes._json", lambda _: Body(b"x" * size, "application/json"))
     with serving(tables.project, ENVIRON, timeout=LONG) as client:
         address = (client.base_url.host, client.base_url.port or 0)
         head = f"GET /api/v1/late HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ONE}\r\n\r\n".encode()
-        slow = [socket.create_connection(address) for _ in range(6)]
+        slow = [socket.socket() for _ in range(6)]
         try:
+            for one in slow:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)  # by itself, the system may take the whole answer for them
+                one.connect(address)
             for number, one in enumerate(slow):
                 one.sendall(head if number % 2 else head[:20])  # some are slow to ask, some to read
             for header in (AS_ONE, AS_OTHER):  # even itself, since a turn is for computing alone
                 assert client.get("/api/v1/metrics/visits", headers=header).status_code == 200
+            for _ in slow[1::2]:
+                assert given_up.acquire(timeout=60)
             slow[1].settimeout(60)
             got = 0
             while piece := slow[1].recv(1_000_000):  # what was on its way

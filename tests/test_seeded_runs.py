@@ -23,7 +23,7 @@ pytestmark = pytest.mark.stack
 GARBAGE = [b"{", None, b'{"depot": null, "at": "2024-05-06T20:00:00Z"}', b"", b"\xff", b'{"depot": "north", "at": "yesterday"}']
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_random_story_is_exact_after_each_step(seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rand = random.Random(seed)  # noqa: S311 (the same numbers each time)
     monkeypatch.setattr(upkeep, "MICRO_BATCHES", rand.choice([2, 5, 200]))

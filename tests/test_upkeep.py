@@ -41,7 +41,7 @@ def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Pa
 
 def test_files_and_log_entries_stop_growing(tmp_path: Path) -> None:
     """Time passes by making files older, which is what Delta's log cleanup goes by; a vacuum goes by the log's own times, so it keeps nothing."""
-    rounds = 5
+    rounds = 4
     tables = BareTables(tmp_path, [n // 300 for n in range(rounds * MICRO_BATCHES)])
     tables.start()
     most: dict[str, int] = {}

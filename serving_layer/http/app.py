@@ -68,6 +68,8 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         healthy = not snapshots.failing
         return Response(json_bytes({"status": "ok" if healthy else "failing"}), 200 if healthy else 503, media_type="application/json")
 
+    app.openapi()  # requests look parameters up in it: several at once, coming first, would each have begun to make it, and got half of it
+
     app.add_middleware(Limited)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Guard, tokens=tokens)  # the last one added is the first one asked
