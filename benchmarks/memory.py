@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -28,7 +29,7 @@ from benchmarks.processes import hourline, megabytes
 from hourline.hours import HOUR, hour_text
 from infra.ports import free_ports
 
-ROUNDS = {False: 2, True: 3}
+ROUNDS = 2
 CLICKS = 300_000
 DAY = {False: 1_000_000, True: 10_000_000}
 MONTH, HOUR_EVENTS = 30 * 24, 500
@@ -45,8 +46,8 @@ QUESTIONS = [
 
 def measure(full: bool) -> Iterator[Figure | str]:
     with tempfile.TemporaryDirectory() as folder:
-        for measured in (of_speed, of_recompute, of_server):
-            for (what, goal), values in measured(Path(folder), full).items():
+        for measured in (of_speed, partial(of_recompute, events=DAY[full]), of_server):
+            for (what, goal), values in measured(Path(folder)).items():
                 yield Figure(what=what, unit="MB", ours=values, peer=[], goal=goal)
 
 
@@ -54,12 +55,12 @@ Measured = dict[tuple[str, float], list[float]]
 """By what it is and its goal, one value for each round."""
 
 
-def of_speed(folder: Path, full: bool) -> Measured:
+def of_speed(folder: Path) -> Measured:
     """Kafka and the speed layer."""
     idle, under_load = [], []
     with Clicks(folder / "clicks", 1) as clicks:
         clicks.up()
-        for _ in range(ROUNDS[full]):
+        for _ in range(ROUNDS):
             with most(clicks.pid) as at_rest:
                 time.sleep(IDLE_SECONDS)
             with most(clicks.pid) as loaded:
@@ -70,12 +71,12 @@ def of_speed(folder: Path, full: bool) -> Measured:
     return {("Kafka and the speed layer, idle", 2500): idle, (f"the same while it counts {CLICKS:,} events", 2500): under_load}
 
 
-def of_recompute(folder: Path, full: bool) -> Measured:
+def of_recompute(folder: Path, events: int) -> Measured:
     """`hourline recompute` of a day."""
     archive = Archive(folder / "day")
-    archive.write(24, DAY[full] // 24)
+    archive.write(24, events // 24)
     values = []
-    for _ in range(ROUNDS[full]):
+    for _ in range(ROUNDS):
         command = hourline(archive.project.root, "recompute", "--from", hour_text(FIRST), "--to", hour_text(FIRST + 24 * HOUR), "--unsettled")
         with started(command) as process, most(process.pid) as looked:
             assert process.wait() == 0
@@ -83,16 +84,16 @@ def of_recompute(folder: Path, full: bool) -> Measured:
         with serving_layer.connect(archive.project) as connection:
             ((takings,),) = connection.sql("SELECT sum(takings)::BIGINT FROM turnover_final").fetchall()
         assert takings == pc.sum(archive.truth["takings"]).as_py(), "the recomputed day is wrong"
-    return {(f"a recompute of a day of {DAY[full]:,} events", 2500): values}
+    return {(f"a recompute of a day of {events:,} events", 2500): values}
 
 
-def of_server(folder: Path, full: bool) -> Measured:
+def of_server(folder: Path) -> Measured:
     """`hourline serve`."""
     archive = Archive(folder / "month")
     archive.write(MONTH, HOUR_EVENTS)
     archive.publish(MONTH)
     idle, asked = [], []
-    for _ in range(ROUNDS[full]):
+    for _ in range(ROUNDS):
         (port,) = free_ports(1)
         with started(hourline(archive.project.root, "serve", "--port", str(port))) as server:
             url = f"http://127.0.0.1:{port}"

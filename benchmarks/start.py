@@ -31,7 +31,7 @@ from benchmarks.processes import cost_of, hourline
 from hourline.hours import HOUR, hour_text
 from hourline.layout import Layout
 
-ROUNDS = {False: 2, True: 3}
+ROUNDS = 2
 STATE = {False: 200_000, True: 500_000}
 HOUR_EVENTS = 20_000
 
@@ -55,7 +55,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
         archive.write(24, HOUR_EVENTS)
         with Clicks(folder / "state", STATE[full]) as state:
             state.up()
-            for number in range(ROUNDS[full]):
+            for number in range(ROUNDS):
                 state.kill()  # nothing else is to run now
                 seconds["bare"].append(bare(archive))
                 seconds["brief"].append(bare(archive, "brief"))
