@@ -119,5 +119,11 @@ def machine() -> str:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False, cwd=LAST.parent)
-    return done.stdout.strip()
+    """Dirty if something has changed since, but for what the benchmarks before this one have written."""
+    written = [f":(top,exclude)benchmarks/{name}" for name in ("last", "FIGURES.md", "figures.svg")]
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":(top)", *written)
+    return _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, cwd=LAST.parent).stdout.strip()
