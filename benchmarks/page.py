@@ -19,7 +19,9 @@ _HEAD = """\
 Made by `make bench` (minutes) and `make bench-full` (within an hour); do not edit. A value is the ratio of the medians of what was measured and of
 what stands beside it, both in one run on one machine; where nothing stands beside it, it is the median itself. The spread is that of the rounds.
 Answers were checked before a time counted. What each benchmark measures, and why it is fair, is told at its heading; what misses its goal, and why,
-in [README.md](README.md).
+in [README.md](README.md). Where low and high are the same, there was one round.
+
+Of {goals} goals, {reached} are reached: {by_name}.
 
 ![the ratios beside their goals]({plot})
 """
@@ -29,7 +31,10 @@ def write(last: Path = LAST) -> None:
     """Write both files anew, beside the folder ``last``, for those of the benchmarks that have figures there."""
     results = [Result.model_validate_json(file.read_text()) for name in BENCHMARKS if (file := last / f"{name}.json").exists()]
     _plot(results, last.with_name(PLOT))
-    parts = [_HEAD.format(plot=PLOT)]
+    reached = {result.name: [bool(figure.reached) for figure in result.figures if figure.goal is not None] for result in results}
+    goals, met = (sum(map(count, reached.values())) for count in (len, sum))
+    by_name = ", ".join(f"{name} {sum(of)} of {len(of)}" for name, of in reached.items())
+    parts = [_HEAD.format(plot=PLOT, goals=goals, reached=met, by_name=by_name)]
     for result in results:
         told = (importlib.import_module(f"benchmarks.{result.name}").__doc__ or "").strip()
         parts.append(f"## {result.name}\n\n{told}\n")

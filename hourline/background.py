@@ -48,7 +48,7 @@ def start(project: Project, service: Service) -> str:
         pass  # somebody else holding it is told before a process is started in vain
     log = project.workspace / "logs" / f"{service.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    ready = project.workspace / "run" / f"{service.name}.ready"
+    ready = _ready_file(project, service)
     ready.unlink(missing_ok=True)
     command = [sys.executable, "-m", "hourline", *service.command, "--project", str(project.root), "--workspace", str(project.workspace)]
     with log.open("ab") as output:
@@ -79,8 +79,23 @@ def start(project: Project, service: Service) -> str:
 def announce(ready: Path, address: str) -> None:
     """Called by the background process once it is ready: leave its address where `start` waits for it."""
     partial = ready.with_suffix(".partial")
-    partial.write_text(json.dumps({"address": address}))
+    partial.write_text(json.dumps({"address": address, "pid": os.getpid()}))
     partial.rename(ready)
+
+
+def address_of(project: Project, service: Service) -> str | None:
+    """The address of a service that was started in the background, and is ready; None: it is not."""
+    try:
+        announced = json.loads(_ready_file(project, service).read_text())
+    except FileNotFoundError:
+        return None
+    # The file stays behind when the process has ended.
+    holder = lease_holder(project.workspace, service.name)
+    return str(announced["address"]) if holder and announced.get("pid") == holder else None
+
+
+def _ready_file(project: Project, service: Service) -> Path:
+    return project.workspace / "run" / f"{service.name}.ready"
 
 
 def stop(project: Project, service: Service) -> bool:

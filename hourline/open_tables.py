@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow.fs import FileType
 
 from hourline.commit_log import commit_file
 from hourline.data_files import file_system
 from hourline.errors import TableError
-from hourline.tables import exists, open_table, refuse_damaged, update
+from hourline.tables import Table, exists, open_table, refuse_damaged, update
 
 _MOST = 256
 
@@ -27,7 +26,7 @@ _Place = tuple[str, frozenset[tuple[str, str]]]
 _Stamp = tuple[int, int]
 """Of a file: when it was written, and its size."""
 
-_kept: OrderedDict[_Place, tuple[DeltaTable, _Stamp]] = OrderedDict()
+_kept: OrderedDict[_Place, tuple[Table, _Stamp]] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -36,13 +35,13 @@ class OpenTables:
 
     def __init__(self, storage_options: Mapping[str, str]) -> None:
         self._options = storage_options
-        self._opened: dict[_Place, DeltaTable] = {}
+        self._opened: dict[_Place, Table] = {}
 
-    def open(self, uri: str, version: int | None = None) -> DeltaTable:
+    def open(self, uri: str, version: int | None = None) -> Table:
         """The table at ``uri``, at ``version`` or its newest. Raises TableError as ``open_table`` does."""
         return self._noted(uri, self._reused(uri, version) or open_table(uri, self._options, version))
 
-    def find(self, uri: str, version: int | None = None) -> DeltaTable | None:
+    def find(self, uri: str, version: int | None = None) -> Table | None:
         """The same; None: there is none."""
         table = self._reused(uri, version)
         if table is None and not exists(uri, self._options):
@@ -64,11 +63,11 @@ class OpenTables:
     def _place(self, uri: str) -> _Place:
         return uri, frozenset(self._options.items())
 
-    def _noted(self, uri: str, table: DeltaTable) -> DeltaTable:
+    def _noted(self, uri: str, table: Table) -> Table:
         self._opened[self._place(uri)] = table
         return table
 
-    def _reused(self, uri: str, version: int | None) -> DeltaTable | None:
+    def _reused(self, uri: str, version: int | None) -> Table | None:
         with _lock:
             table, stamp = _kept.pop(self._place(uri), (None, None))
         if table is None or _stamp(table) != stamp:
@@ -86,7 +85,7 @@ class OpenTables:
         return table
 
 
-def _stamp(table: DeltaTable) -> _Stamp | None:
+def _stamp(table: Table) -> _Stamp | None:
     """Of the file of the commit that ``table`` stands on; None: the log no longer has it."""
     file = file_system(table).get_file_info(commit_file(table.version()))
     return (file.mtime_ns, file.size) if file.type == FileType.File else None

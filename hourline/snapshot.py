@@ -21,11 +21,13 @@ from hourline.errors import TableError
 from hourline.layout import COVERAGE_SCHEMA, DECLARATION, Layout
 from hourline.open_tables import OpenTables
 from hourline.tables import (
+    Table,
     exists,
     readable_versions,
     refuse_older,
     refuse_unmarked,
     require_seen,
+    rows_of,
     update,
 )
 
@@ -136,15 +138,15 @@ def read_coverage(project: Project, version: int | None = None) -> tuple[int, pa
         return _covered(None if version == -1 else open_coverage(project, opened, version))
 
 
-def open_coverage(project: Project, opened: OpenTables, version: int | None = None) -> DeltaTable | None:
+def open_coverage(project: Project, opened: OpenTables, version: int | None = None) -> Table | None:
     """The table coverage, at its newest version or a given one; None before the first publication. Raises TableError."""
     return opened.find(Layout.of(project).coverage, version)
 
 
-def _covered(table: DeltaTable | None) -> tuple[int, pa.Table]:
+def _covered(table: Table | None) -> tuple[int, pa.Table]:
     if table is None:
         return -1, COVERAGE_SCHEMA.empty_table()
-    rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), table.to_pyarrow_table()], promote_options="default")  # an older one has fewer columns
+    rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), table.all_rows()], promote_options="default")  # an older one has fewer columns
     return table.version(), rows.cast(COVERAGE_SCHEMA)
 
 
@@ -187,7 +189,7 @@ def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[
 def last_row(progress: DeltaTable) -> Mapping[str, Any]:
     """The row of the last finished micro-batch; empty before the first."""
     sequence = progress.transaction_version(SPEED_WRITER)
-    rows = progress.to_pyarrow_table(filters=[("sequence", "=", sequence)]).to_pylist() if sequence else []
+    rows = rows_of(progress, "sequence", sequence).to_pylist() if sequence else []
     return rows[0] if rows else {}
 
 

@@ -62,11 +62,12 @@ _SEEN = "hourline-seen "
 
 
 class Table(DeltaTable):
-    """A Delta table whose rows are read, or a TableError names the file that they cannot be read from; transactions are looked up once a version."""
+    """A Delta table whose rows are read, or a TableError names the file that they cannot be read from; what a version holds is looked up once."""
 
     def __init__(self, uri: str, version: int | None, storage_options: Mapping[str, str]) -> None:
         super().__init__(uri, version=version, storage_options=dict(storage_options))
         self._looked_up: tuple[int, dict[str, int | None]] = (self.version(), {})
+        self._rows: tuple[int, pa.Table] | None = None
 
     def transaction_version(self, app_id: str) -> int | None:
         """As delta-rs says, which goes through the log each time."""
@@ -76,6 +77,12 @@ class Table(DeltaTable):
         if app_id not in known:
             known[app_id] = super().transaction_version(app_id)
         return known[app_id]
+
+    def all_rows(self) -> pa.Table:
+        """All rows, held until there is another version: of a table that is small, seldom changes, and is read each time. Raises TableError."""
+        if self._rows is None or self._rows[0] != self.version():
+            self._rows = (self.version(), self.to_pyarrow_table())
+        return self._rows[1]
 
     def to_pyarrow_table(self, *arguments: Any, **options: Any) -> pa.Table:
         """As delta-rs reads it. Raises TableError."""
@@ -90,7 +97,7 @@ def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
     return bool(DeltaTable.is_deltatable(uri, dict(storage_options)))
 
 
-def open_table(uri: str, storage_options: Mapping[str, str], version: int | None = None) -> DeltaTable:
+def open_table(uri: str, storage_options: Mapping[str, str], version: int | None = None) -> Table:
     """The table at ``uri``, at ``version`` or its newest.
 
     Raises TableError when it, or that version, is not there, when its log is damaged, or when it is another table, copied to its place.
@@ -296,6 +303,12 @@ def vacuumable(table: DeltaTable, kept_hours: int, kept_versions: Collection[int
     # Those of former times are among them, for as long as the log speaks of them.
     files = file_system(table).get_file_info(listed)
     return [file for file in files if file.type == FileType.File]
+
+
+def rows_of(table: DeltaTable, column: str, value: Any) -> pa.Table:
+    """The rows with this value of a column, read from the files that may have it. Raises TableError."""
+    rows = read_rows(table, [file.path for file in _ranges(table, column) if file.first <= value <= file.last])
+    return rows.filter(pc.equal(rows[column], value))
 
 
 def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> None:

@@ -37,14 +37,16 @@ _LOG_CONFIGURATION = Path(__file__).with_name("broker_log4j2.properties")
 class Broker:
     """A context manager: the broker answers at ``bootstrap`` from entering to leaving, or until this process is gone.
 
-    ``port`` is the port to listen on; without it a free one is chosen. ``java_options`` are for Kafka's Java. Entering raises SetupError (no Java, no
-    jars, no port; Kafka does not start) and ConflictError (a broker runs on this workspace).
+    ``port`` is the port to listen on; without it a free one is chosen. ``java_options`` are for Kafka's Java. Who has other
+    things to start enters without ``waiting``, and calls ``wait`` later. Entering raises SetupError (no Java, no jars, no port; Kafka does not start)
+    and ConflictError (a broker runs on this workspace).
     """
 
     bootstrap: str
 
-    def __init__(self, workspace: Path, port: int | None = None, java_options: Sequence[str] = ()) -> None:
+    def __init__(self, workspace: Path, port: int | None = None, java_options: Sequence[str] = (), *, waiting: bool = True) -> None:
         self._workspace = workspace.absolute()
+        self._waiting = waiting
         self._java_options = java_options
         self._port = port
         self._log = self._workspace / "logs" / "broker.log"
@@ -61,17 +63,27 @@ class Broker:
             free, controller = free_ports(2)
             port = self._port if self._port is not None else free
             self._configure(port, controller)
-            log_start = self._log_size()
+            self._log_start = self._log_size()
             self._process = stack.enter_context(self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options))
-            self._wait_until_it_answers(port, log_start)
             self.bootstrap = f"{LOOPBACK}:{port}"
+            _facts_file(self._workspace).unlink(missing_ok=True)  # of one that was killed
             stack.callback(_facts_file(self._workspace).unlink, missing_ok=True)
-            self._announce()
+            if self._waiting:
+                self.wait()
             self._started = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._started.close()
+
+    def wait(self) -> None:
+        """Return when the broker answers. Raises SetupError when it does not start."""
+        deadline = time.monotonic() + _UP_WITHIN_SECONDS
+        while not _answers(self.bootstrap):
+            if not self._process.alive() or time.monotonic() > deadline:
+                raise self._did_not_start(self._log_start)
+            time.sleep(0.05)
+        self._announce()
 
     def alive(self) -> bool:
         """Whether the broker still runs; its log says why when it does not."""
@@ -96,14 +108,6 @@ class Broker:
         command = [*self._java, *options, f"-Xmx{heap}", main_class, *arguments]
         # With the lock kept open, a broker that outlives a killed parent by a moment still counts as running.
         return Supervised(command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock], grace=20.0)
-
-    def _wait_until_it_answers(self, port: int, log_start: int) -> None:
-        deadline = time.monotonic() + _UP_WITHIN_SECONDS
-        while self._process.alive() and time.monotonic() < deadline:
-            if _answers(port):
-                return
-            time.sleep(0.05)
-        raise self._did_not_start(log_start)
 
     def _announce(self) -> None:
         facts = _facts_file(self._workspace)
@@ -143,9 +147,10 @@ def _facts_file(workspace: Path) -> Path:
     return workspace / "run" / "broker.json"
 
 
-def _answers(port: int) -> bool:
+def _answers(bootstrap: str) -> bool:
+    host, port = bootstrap.split(":")
     with suppress(OSError):
-        socket.create_connection((LOOPBACK, port), timeout=1).close()  # at once; the client would wait between its attempts
-        with suppress(BrokerError), admin(f"{LOOPBACK}:{port}", {}, "list its nodes") as client:
+        socket.create_connection((host, int(port)), timeout=1).close()  # at once; the client would wait between its attempts
+        with suppress(BrokerError), admin(bootstrap, {}, "list its nodes") as client:
             return bool(client.list_topics(timeout=2).brokers)
     return False

@@ -12,19 +12,22 @@ from infra.kafka_admin import TIMEOUT_SECONDS, admin
 
 @dataclass(frozen=True)
 class Kafka:
-    """A Kafka that answers."""
+    """A Kafka that answers, or is starting."""
 
     address: str
     """host:port"""
     alive: Callable[[], bool] = lambda: True
     """Whether it still runs, as far as this process can know: it does of a broker that it has started itself."""
+    wait: Callable[[], None] = lambda: None
+    """Returns when it answers. Raises SetupError when it does not start."""
 
 
 @contextmanager
 def kafka_of(project: Project, join: bool = True) -> Iterator[Kafka]:
     """The project's Kafka. The embedded broker is joined where it runs (if ``join``), else started for the length of the block.
 
-    Who runs for long does not join: the broker is gone when the process that started it is.
+    Who runs for long does not join: the broker is gone when the process that started it is. What it has to start itself can start meanwhile: then
+    an embedded broker may not answer yet, see ``Kafka.wait``.
 
     Raises BrokerError when a Kafka that is named does not answer, SetupError when the embedded broker cannot start.
     """
@@ -34,8 +37,8 @@ def kafka_of(project: Project, join: bool = True) -> Iterator[Kafka]:
             client.list_topics(timeout=TIMEOUT_SECONDS)  # before anything costly is started
         yield Kafka(address)
         return
-    with Broker(project.workspace, kafka.port) as broker:
-        yield Kafka(broker.bootstrap, broker.alive)
+    with Broker(project.workspace, kafka.port, waiting=join) as broker:
+        yield Kafka(broker.bootstrap, broker.alive, broker.wait)
 
 
 def reachable_kafka(project: Project) -> str:

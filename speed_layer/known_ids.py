@@ -5,18 +5,24 @@ share a hash, the event taken for a duplicate counts all the same once its hour 
 dropped: a duplicate is archived, marked as one.
 """
 
+import json
+import re
 from datetime import datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+from pyspark.sql.types import StructType
 
 from hourline.declarations import Source
-from hourline.layout import sql_timestamp
-from hourline.tiling import with_derived
+from hourline.errors import SparkError
+from hourline.layout import TIMESTAMP, sql_timestamp
+from hourline.tiling import explain, with_derived
 
 Hashes = npt.NDArray[np.int64]
 
@@ -69,11 +75,32 @@ def with_id_hash(judged: DataFrame, source: Source) -> DataFrame:
     return hashed.drop(*source.derived)
 
 
-def archived_id_hashes(spark: SparkSession, source: Source, events: str, version: int, since: datetime) -> pa.Table:
-    """hour, id_hash of the archived events of hours from ``since`` on; ``events`` is the address of their table, read at ``version``."""
-    archived = spark.read.format("delta").option("versionAsOf", version).load(events)
-    recent = with_derived(archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp")), source)
-    return recent.select("hour", _hash(source).alias("id_hash")).toArrow()
+def archived_id_hashes(spark: SparkSession, source: Source, address: str, events: DeltaTable, since: datetime) -> pa.Table:
+    """hour, id_hash of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the version it stands on.
+
+    Its files are read as Parquet: a session's first query on a Delta table takes Spark seconds, for which the next events would wait.
+    Raises SparkError when one of them cannot be read.
+    """
+    schema = StructType.fromJson(json.loads(events.schema().to_json()))
+    try:
+        archived = spark.read.schema(schema).parquet(*(_literally(f"{address}/{path}") for path in _files_since(events, since)))
+        recent = with_derived(archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp")), source)
+        return recent.select("hour", _hash(source).alias("id_hash")).toArrow()
+    except PySparkException as error:
+        raise SparkError(f"the ids of archived events cannot be read: {explain(error)}; `hourline verify` names each damaged file") from error
+
+
+def _files_since(events: DeltaTable, since: datetime) -> list[str]:
+    """The data files in which events of hours from ``since`` on may be."""
+    files = pa.table(events.get_add_actions(flatten=True)).select(["path", "max.hour"])
+    latest = files["max.hour"]
+    paths: list[str] = files.filter(pc.or_kleene(pc.is_null(latest), pc.greater_equal(latest, pa.scalar(since, TIMESTAMP))))["path"].to_pylist()
+    return paths
+
+
+def _literally(path: str) -> str:
+    """A path as Spark takes it, which would read some characters as a pattern."""
+    return re.sub(r"([{}*?\\])", r"\\\1", path)
 
 
 def _hash(source: Source) -> Column:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from hourline.check import refuse_unresolved
 from hourline.declarations import Project, Source, declaration_hash
-from hourline.errors import BrokerError, HourlineError
+from hourline.errors import BrokerError, HourlineError, SparkError
 from hourline.hours import Clock, wall_clock
 from hourline.layout import Layout
 from hourline.snapshot import MetricTables, take_snapshot
@@ -53,12 +53,14 @@ _UNREAD_CHECKPOINT = {
 def speed_session(project: Project) -> Iterator[SparkSession]:
     """A Spark session for ``run``, for the length of the block, in which all declared expressions are known to resolve.
 
-    Raises DeclarationError, SetupError, and HourlineError when Spark's Java process dies within the block.
+    Raises DeclarationError, SetupError, SparkError, and HourlineError when Spark's Java process dies within the block.
     """
     spark = spark_session(project, "speed", _STREAMING)
     try:
         refuse_unresolved(spark, project)
         yield spark
+    except Py4JJavaError as error:
+        raise SparkError(f"Spark failed: {error.java_exception}") from error
     except (Py4JError, ConnectionError) as error:
         log = project.workspace / "logs" / "spark-speed.log"
         raise HourlineError(f"Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped (its log is {log})") from error
@@ -156,8 +158,8 @@ def open_micro_batch(
     ledger = open_ledger(Layout.of(project), source, fields, tilings, origin.topic_id)
     known_ids = KnownIds(source.id_horizon)
     if source.id and ledger.clock:
-        events = Layout.of(project).events(source)
-        known_ids.remember(archived_id_hashes(spark, source, events, ledger.events.version(), ledger.clock - source.id_horizon), ledger.clock)
+        archived = archived_id_hashes(spark, source, Layout.of(project).events(source), ledger.events, ledger.clock - source.id_horizon)
+        known_ids.remember(archived, ledger.clock)
     rereading = Rereading(ledger.reading, ledger.events, ledger.rejected, origin.topic_id)
     return MicroBatch(project, ledger, known_ids, rereading, origin, clock, on_finished)
 

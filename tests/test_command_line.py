@@ -183,12 +183,15 @@ def test_up_and_down_leave_nothing_running(failing: Failing, tmp_path: Path) -> 
     write_project(tmp_path, files)
     workspace = tmp_path / ".hourline"
     try:
-        assert "up: Kafka at 127.0.0.1:" in hourline("up", folder=tmp_path, status=0)
+        up = hourline("up", folder=tmp_path, status=0)
+        assert "up: Kafka at 127.0.0.1:" in up
         speed = lease_holder(workspace, "speed")
         assert speed is not None
         family = [speed, *descendants(speed)]
         assert len(family) > 2, "the speed layer, its JVM and Kafka"
-        assert "runs the speed layer" in failing.sentence("up", folder=tmp_path, status=75)
+        assert hourline("up", folder=tmp_path, status=0) == up, "it is up already"
+        assert lease_holder(workspace, "speed") == speed
+        assert "runs the speed layer" in failing.sentence("speed", folder=tmp_path, status=75)
         report = json.loads(hourline("status", "--format", "json", folder=tmp_path, status=0))
         assert [(source["lag"], source["records"]) for source in report["sources"]] == [(0, 0)]
     finally:

@@ -22,13 +22,14 @@ def register(app: typer.Typer) -> None:
 
 @_airflow.command()
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Airflow in the background: scheduler, UI and API, on PostgreSQL, with the project's DAGs."""
+    """Start Airflow in the background, unless it is up: scheduler, UI and API, on PostgreSQL, with the project's DAGs."""
     declared = load(project, workspace)
-    from hourline.background import AIRFLOW, start
+    from hourline.background import AIRFLOW, address_of, start
     from infra.airflow.configuration import ADMIN, password_file
 
-    note(f"{declared.name}: starting Airflow and its database, which takes about half a minute")
-    url = start(declared, AIRFLOW)
+    if (url := address_of(declared, AIRFLOW)) is None:
+        note(f"{declared.name}: starting Airflow and its database, which takes about half a minute")
+        url = start(declared, AIRFLOW)
     say(f"up: Airflow at {url}; user {ADMIN}, password in {password_file(declared)}; `hourline airflow down` stops it")
 
 

@@ -23,7 +23,7 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to make.")]) ->
 
     for path in initialise(folder):
         say(f"  {path}")
-    say(f"Next: cd {folder} && hourline up && hourline replay events.jsonl --source pageviews && hourline query 'FROM hours'")
+    say(f"Next: cd {folder} && hourline up && hourline replay events.jsonl --source pageviews && hourline query 'FROM hours ORDER BY ALL'")
 
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:

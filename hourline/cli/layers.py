@@ -32,7 +32,9 @@ BLOCKED = 3
 
 Metrics = Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; may be given again.")]
 Results = Annotated[Path | None, typer.Option("--results", help="Also write what came of it to this file, as JSON, for a program.")]
-Since = Annotated[datetime | None, typer.Option("--since", formats=["%Y-%m-%dT%H:%M:%S.%f%z"], help="With --results: what came of it since then.")]
+Since = Annotated[
+    datetime | None, typer.Option("--since", formats=["%Y-%m-%dT%H:%M:%S.%f%z"], metavar="TIME", help="With --results: what came of it since then.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -74,10 +76,11 @@ def speed(
                 announce(ready_file, kafka.address)
 
         if not standby:
-            note(f"{declared.name}: Kafka at {kafka.address}; starting Spark")
+            note(f"{declared.name}: starting Spark, with Kafka at {kafka.address}")
             spark = held.enter_context(speed_session(declared))
             if not drain:
                 warm_up(spark, declared)
+        kafka.wait()
         run(spark, declared, kafka.address, drain=drain, stop=stop, kafka_alive=kafka.alive, on_ready=on_ready, on_finished=_report)
     note("drained" if drain and not stop.is_set() else "stopped")
 

@@ -17,12 +17,13 @@ def register(app: typer.Typer) -> None:
 
 
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Kafka and the speed layer in the background."""
+    """Start Kafka and the speed layer in the background, unless they are up."""
     declared = load(project, workspace)
-    from hourline.background import SPEED, start
+    from hourline.background import SPEED, address_of, start
 
-    note(f"{declared.name}: starting Kafka and Spark")
-    kafka = start(declared, SPEED)
+    if (kafka := address_of(declared, SPEED)) is None:
+        note(f"{declared.name}: starting Kafka and Spark")
+        kafka = start(declared, SPEED)
     say(f"up: Kafka at {kafka}, the speed layer reads {', '.join(source.topic for source in declared.sources.values())}; `hourline down` stops both")
 
 
