@@ -95,7 +95,7 @@ def run(
 
     Returns when ``stop`` is set (the micro-batches under way are finished first) or, with ``drain``, when all that was in the topics at the
     start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the micro-batches; no number depends on it.
-    Raises ConflictError when another process writes to the tables, BrokerError, TableError. The caller holds the lease "speed".
+    Raises ConflictError when another process writes to the tables, BrokerError, TableError, SparkError. The caller holds the lease "speed".
     """
     stop = stop or threading.Event()
     # Each start makes its own checkpoints, see ledger.py. In a folder of its own: the Java process of one that was killed may live a moment longer.
@@ -204,6 +204,6 @@ def _wait(streams: list[tuple[MicroBatch, StreamingQuery]], stop: threading.Even
             raise _failure(query, error)
 
 
-def _failure(query: StreamingQuery, error: Exception) -> HourlineError:
+def _failure(query: StreamingQuery, error: Exception) -> SparkError:
     text = explain(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
-    return HourlineError(f"the stream of source '{query.name}' stopped: {text}; nothing is lost, `hourline speed` goes on where it stopped")
+    return SparkError(f"the stream of source '{query.name}' stopped: {text}; nothing is lost, `hourline speed` goes on where it stopped")

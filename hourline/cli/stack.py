@@ -54,6 +54,7 @@ def replay(
     """Send a file's events into a source's topic, each exactly once, and wait until Kafka has them all."""
     declared = load(project, workspace)
     topic = declared.sources[known("source", source, list(declared.sources))]
+    from hourline.lease import lease_holder
     from hourline.replay.replay_file import replay_file
     from infra.kafka import kafka_of
     from infra.topics import ensure_topic
@@ -75,5 +76,7 @@ def replay(
             compression=compression,
             null_text=null_text,
         )
+    if not declared.settings.kafka.bootstrap and lease_holder(declared.workspace, "speed") is None:
+        note("nothing reads them yet; `hourline up` does")
     if delivered.interrupted:
         raise typer.Exit(130)
