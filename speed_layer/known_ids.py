@@ -87,7 +87,8 @@ def archived_id_hashes(spark: SparkSession, source: Source, address: str, events
         recent = with_derived(archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp")), source)
         return recent.select("hour", _hash(source).alias("id_hash")).toArrow()
     except PySparkException as error:
-        raise SparkError(f"the ids of archived events cannot be read: {explain(error)}; `hourline verify` names each damaged file") from error
+        words = explain(error).rstrip(".")
+        raise SparkError(f"the ids of archived events cannot be read: {words}; `hourline verify` names each damaged file") from error
 
 
 def _files_since(events: DeltaTable, since: datetime) -> list[str]:
