@@ -307,8 +307,13 @@ def vacuumable(table: DeltaTable, kept_hours: int, kept_versions: Collection[int
 
 def rows_of(table: DeltaTable, column: str, value: Any) -> pa.Table:
     """The rows with this value of a column, read from the files that may have it. Raises TableError."""
-    rows = read_rows(table, [file.path for file in _ranges(table, column) if file.first <= value <= file.last])
+    rows = read_rows(table, files_with(table, column, value, value))
     return rows.filter(pc.equal(rows[column], value))
+
+
+def files_with(table: DeltaTable, column: str, lowest: Any, highest: Any = None) -> list[str]:
+    """The data files, by their paths below the table, that may have values of a column from ``lowest`` to ``highest`` (None: to its end), both in."""
+    return [file.path for file in _ranges(table, column) if file.last >= lowest and (highest is None or file.first <= highest)]
 
 
 def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> None:

@@ -40,8 +40,8 @@ _DEFAULTS = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 
-# Java's second compiler is for what runs for each record, which comes to ten times its usual thresholds within a micro-batch. At these, it takes a
-# quarter of a stream's CPU time, for Spark's planning above all.
+# Java's second compiler is for what runs for each record, which comes to ten times its usual thresholds within a micro-batch. At the
+# usual ones it would also compile what runs a few times in each, such as Spark's planning, which takes more CPU time than it gives.
 _COMPILED_LATER = "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 
 _ON_THIS_MACHINE = {

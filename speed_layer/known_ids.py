@@ -21,7 +21,8 @@ from pyspark.sql.types import StructType
 
 from hourline.declarations import Source
 from hourline.errors import SparkError
-from hourline.layout import TIMESTAMP, sql_timestamp
+from hourline.layout import sql_timestamp
+from hourline.tables import files_with
 from hourline.tiling import explain, with_derived
 
 Hashes = npt.NDArray[np.int64]
@@ -83,20 +84,12 @@ def archived_id_hashes(spark: SparkSession, source: Source, address: str, events
     """
     schema = StructType.fromJson(json.loads(events.schema().to_json()))
     try:
-        archived = spark.read.schema(schema).parquet(*(_literally(f"{address}/{path}") for path in _files_since(events, since)))
+        archived = spark.read.schema(schema).parquet(*(_literally(f"{address}/{path}") for path in files_with(events, "hour", since)))
         recent = with_derived(archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp")), source)
         return recent.select("hour", _hash(source).alias("id_hash")).toArrow()
     except PySparkException as error:
         words = explain(error).rstrip(".")
         raise SparkError(f"the ids of archived events cannot be read: {words}; `hourline verify` names each damaged file") from error
-
-
-def _files_since(events: DeltaTable, since: datetime) -> list[str]:
-    """The data files in which events of hours from ``since`` on may be."""
-    files = pa.table(events.get_add_actions(flatten=True)).select(["path", "max.hour"])
-    latest = files["max.hour"]
-    paths: list[str] = files.filter(pc.or_kleene(pc.is_null(latest), pc.greater_equal(latest, pa.scalar(since, TIMESTAMP))))["path"].to_pylist()
-    return paths
 
 
 def _literally(path: str) -> str:

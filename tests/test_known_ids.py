@@ -1,13 +1,18 @@
 """Which events are duplicates of ones seen before, against a plain Python set."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hourline.declarations import EventTime, Field, Project, Settings, Source
 from hourline.layout import TIMESTAMP
-from speed_layer.known_ids import KnownIds
+from infra.spark import spark_session
+from speed_layer.known_ids import KnownIds, archived_id_hashes
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 SCHEMA = pa.schema({"hour": TIMESTAMP, "id_hash": pa.int64(), "partition": pa.int32(), "offset": pa.int64()})
@@ -56,3 +61,26 @@ def test_events_without_an_id_are_never_duplicates() -> None:
     known = KnownIds(timedelta(days=1))
     known.remember(table([(0, None, 0)]), BASE)
     assert known.duplicates(table([(0, None, 0), (0, None, 0)])).tolist() == [False, False]
+
+
+@pytest.mark.stack
+def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"spark": {"master": "local[2]"}})
+    source = Source(name="scans", topic="scans", fields={"scan": Field(type="string")}, event_time=EventTime(expression="scan"), id="scan")
+    address = str(tmp_path / "a b{c,d}*?é" / "scans")  # which Spark would take for a pattern
+    for hour, ids in ((0, ["x"]), (1, ["x", "y", None]), (1, ["x"])):
+        write_deltalake(address, pa.table({"hour": pa.array([BASE + timedelta(hours=hour)] * len(ids), TIMESTAMP), "scan": ids}), mode="append")
+    spark = spark_session(Project(tmp_path, settings, {"scans": source}, {}), "test")
+    try:
+        every, second, none = (
+            archived_id_hashes(spark, source, address, DeltaTable(address), BASE + timedelta(minutes=minutes)).to_pylist() for minutes in (0, 60, 61)
+        )
+    finally:
+        spark.stop()
+    assert none == []
+    assert [row["hour"] for row in second] == [BASE + timedelta(hours=1)] * 4
+    hashes = [row["id_hash"] for row in second]
+    assert sorted(hashes.count(one) for one in set(hashes) - {None}) == [1, 2], "x twice, y once"
+    assert hashes.count(None) == 1
+    (first,) = (row["id_hash"] for row in every if row["hour"] == BASE)
+    assert first is not None and first not in hashes, "the same id in another hour"
