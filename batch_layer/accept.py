@@ -13,17 +13,17 @@ from pyspark.sql import SparkSession
 from batch_layer.publish import Publication, Staged
 from batch_layer.reports.renewing import renew_overview
 from batch_layer.seen_changes import hours_to_cover, seen_changes
-from hourline.database import open_database
-from hourline.declarations import Metric, Project
-from hourline.errors import UsageError
-from hourline.hours import Clock, hour_text
-from hourline.layout import QUALITY_SCHEMA, Layout
-from hourline.lease import turn
-from hourline.sketches import install_sketch_functions
-from hourline.snapshot import Snapshot
-from hourline.tables import open_table
-from hourline.tiling import Tiling
-from infra.spark import spark_session
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.errors import UsageError
+from hourline_core.ledger.layout import QUALITY_SCHEMA, Layout
+from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.model import Metric, Project
+from hourline_core.model.hours import Clock, hour_text
+from hourline_core.runtime.lease import turn
+from hourline_core.runtime.spark import spark_session
+from hourline_core.sql.database import open_database
+from hourline_core.sql.sketches import install_sketch_functions
+from hourline_core.storage.tables import open_table
 
 
 def accept(project: Project, metric: Metric, hour: datetime, person: str, reason: str, clock: Clock) -> None:

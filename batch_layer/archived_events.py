@@ -7,11 +7,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline.declarations import Project, Source
-from hourline.hours import HOUR
-from hourline.layout import Layout, sql_timestamp
-from hourline.tables import open_table
-from hourline.tiling import Tiling, counted, with_derived
+from hourline_core.compute.aggregation import Tiling, counted, with_derived
+from hourline_core.ledger.layout import Layout, sql_timestamp
+from hourline_core.model import Project, Source
+from hourline_core.model.hours import HOUR
+from hourline_core.storage.tables import open_table
 
 
 class ArchivedEvents:

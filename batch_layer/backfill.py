@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from batch_layer.plan import ASKED_FOR, Wanted, plan_range
 from batch_layer.recompute import recompute
-from hourline.declarations import Project, declaration_hash
-from hourline.errors import TableError
-from hourline.hours import HOUR, Clock, HourRange, wall_clock
-from hourline.layout import Layout
-from hourline.snapshot import pinned_version, read_coverage
-from hourline.tables import exists, open_table
+from hourline_core.errors import TableError
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.snapshot import pinned_version, read_coverage
+from hourline_core.model import Project, declaration_hash
+from hourline_core.model.hours import HOUR, Clock, HourRange, wall_clock
+from hourline_core.storage.tables import exists, open_table
 
 if TYPE_CHECKING:
     from batch_layer.job import Recomputed

@@ -20,10 +20,10 @@ from datetime import datetime
 import duckdb
 import pyarrow as pa
 
-from hourline.changes import Change, Stage, changes, make_stage, of_late_events, totals, without_late_events
-from hourline.merged import counted_states_sql, stored_types
-from hourline.snapshot import MetricTables
-from hourline.tiling import Tiling
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.sql.differences import Change, Stage, changes, make_stage, of_late_events, totals, without_late_events
+from hourline_core.sql.merge import counted_states_sql, stored_types
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from batch_layer.publish import Publication, Staged
 from batch_layer.reports.renewing import renew_overview
 from batch_layer.reports.writing import write_pages
 from batch_layer.seen_changes import hours_to_cover, seen_changes
-from hourline.database import open_database
-from hourline.declarations import Project
-from hourline.hours import Clock
-from hourline.sketches import install_sketch_functions
-from hourline.snapshot import Snapshot
-from hourline.tiling import resolve
+from hourline_core.compute.aggregation import resolve
+from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock
+from hourline_core.sql.database import open_database
+from hourline_core.sql.sketches import install_sketch_functions
 
 _SORTED_AGAIN = 2
 """For so many metrics, events are sooner read again, and sorted to tell duplicates, than held in memory with all their columns."""

@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline import tables
-from hourline.database import open_database
-from hourline.declarations import Project
-from hourline.hours import Clock, wall_clock
-from hourline.layout import COVERAGE_SCHEMA, Layout, sql_timestamp
-from hourline.lease import turn
-from hourline.report_pages import SHOWN
-from hourline.snapshot import pinned_versions
-from hourline.table_upkeep import TableUpkeep
+from hourline_core.ledger.layout import COVERAGE_SCHEMA, Layout, sql_timestamp
+from hourline_core.ledger.report_pages import SHOWN
+from hourline_core.ledger.snapshot import pinned_versions
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.runtime.lease import turn
+from hourline_core.sql.database import open_database
+from hourline_core.storage import tables
+from hourline_core.storage.table_maintenance import TableUpkeep
 
 _WORTH = 10
 """So many files less make a compaction worth a publication."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from hourline.database import open_database
-from hourline.declarations import Project, declaration_hash, expectations_hash
-from hourline.hours import HOUR, Clock, HourRange, wall_clock
-from hourline.layout import sql_timestamp
-from hourline.snapshot import take_snapshot
+from hourline_core.ledger.layout import sql_timestamp
+from hourline_core.ledger.snapshot import take_snapshot
+from hourline_core.model import Project, declaration_hash, expectations_hash
+from hourline_core.model.hours import HOUR, Clock, HourRange, wall_clock
+from hourline_core.sql.database import open_database
 
 ASKED_FOR = "asked for"
 """The reason of an hour that wants no recomputing: it is final, or blocked for reasons that are still there."""

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from batch_layer.drift import HourDrift
-from hourline import tables
-from hourline.declarations import Project
-from hourline.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, Layout, sql_timestamp
-from hourline.snapshot import pinned_version
-from hourline.tiling import Tiling
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.ledger.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, Layout, sql_timestamp
+from hourline_core.ledger.snapshot import pinned_version
+from hourline_core.model import Project
+from hourline_core.storage import tables
 
 _FILES = 50
 """Each publication adds a file to drift and one to quality; so many are merged into one."""

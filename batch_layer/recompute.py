@@ -9,13 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from batch_layer.plan import Wanted, done_meanwhile
-from hourline.check import refuse_unresolved
-from hourline.declarations import Project
-from hourline.errors import SparkError
-from hourline.hours import Clock, wall_clock
-from hourline.lease import turn
-from hourline.tiling import explain
-from infra.spark import spark_session
+from hourline_core.compute.aggregation import explain
+from hourline_core.compute.check import refuse_unresolved
+from hourline_core.errors import SparkError
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.runtime.lease import turn
+from hourline_core.runtime.spark import spark_session
 
 if TYPE_CHECKING:
     from batch_layer.job import Recomputed

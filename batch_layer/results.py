@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hourline.declarations import Project, declaration_hash
-from hourline.hours import HourRange, hour_text
-from hourline.layout import Layout
-from hourline.report_pages import page_name, page_path, report_site
-from hourline.snapshot import read_coverage
-from hourline.tables import exists, open_table
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.report_pages import page_name, page_path, report_site
+from hourline_core.ledger.snapshot import read_coverage
+from hourline_core.model import Project, declaration_hash
+from hourline_core.model.hours import HourRange, hour_text
+from hourline_core.storage.tables import exists, open_table
 
 _PAGES = 50
 """So many reports are named at most."""

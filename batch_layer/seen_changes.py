@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from batch_layer.archived_events import ArchivedEvents, counting, magnitudes, tiles_of
 from batch_layer.drift import Drift, HourDrift, Replay, Replayed
 from batch_layer.publish import Staged
-from hourline.declarations import Project
-from hourline.measures import quoted
-from hourline.merged import counted_states_sql, stored_types
-from hourline.snapshot import MetricTables, Snapshot
-from hourline.tiling import resolve
+from hourline_core.aggregates.measures import quoted
+from hourline_core.compute.aggregation import resolve
+from hourline_core.ledger.snapshot import MetricTables, Snapshot
+from hourline_core.model import Project
+from hourline_core.sql.merge import counted_states_sql, stored_types
 
 
 def hours_to_cover(database: duckdb.DuckDBPyConnection) -> dict[str, set[datetime]]:

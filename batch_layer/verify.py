@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from hourline import data_files, tables
-from hourline.declarations import Project
-from hourline.hours import Clock, wall_clock
-from hourline.layout import CHECKSUMS_SCHEMA, Layout
-from hourline.lease import turn
-from hourline.snapshot import take_snapshot
+from hourline_core.ledger.layout import CHECKSUMS_SCHEMA, Layout
+from hourline_core.ledger.snapshot import take_snapshot
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.runtime.lease import turn
+from hourline_core.storage import data_files, tables
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
 from benchmarks.project_files import write_files
-from hourline.declarations import Project, load_project
-from hourline.hours import HOUR
-from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
-from hourline.tiling import Tiling
-from speed_layer.ledger import open_ledger
-from speed_layer.upkeep import MICRO_BATCHES, keep_up
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.model import Project, load_project
+from hourline_core.model.hours import HOUR
+from speed_layer.maintenance import MICRO_BATCHES, keep_up
+from speed_layer.source_tables import open_ledger
 
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 BATCH = 100_000

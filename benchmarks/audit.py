@@ -24,9 +24,9 @@ from batch_layer import job
 from batch_layer.audit.auditing import Audit
 from batch_layer.plan import Wanted, plan_range
 from benchmarks.trips import FIRST, HOURS, check, imported
-from hourline.declarations import Project
-from hourline.hours import HOUR, HourRange, wall_clock
-from infra.spark import spark_session
+from hourline_core.model import Project
+from hourline_core.model.hours import HOUR, HourRange, wall_clock
+from hourline_core.runtime.spark import spark_session
 
 ROUNDS = 3
 

@@ -22,8 +22,8 @@ from rich.table import Table
 import serving_layer
 from benchmarks.processes import cost_of, hourline
 from benchmarks.project_files import write_files
-from infra.broker import Broker
-from infra.topics import ensure_topic
+from hourline_core.runtime.broker import Broker
+from hourline_core.runtime.topics import ensure_topic
 
 ROUNDS = 2
 REPEATED = 10  # of 100 events

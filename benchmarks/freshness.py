@@ -35,11 +35,11 @@ from deltalake import DeltaTable
 import serving_layer
 from benchmarks.figures import Figure, run
 from benchmarks.orders import make_project, order, turnover, turnover_of
-from hourline.background import SPEED, start, stop
-from hourline.database import connect as open_duckdb
-from hourline.layout import Layout
-from infra.broker import Broker
-from infra.topics import ensure_topic
+from hourline_core.ledger.layout import Layout
+from hourline_core.runtime.background import SPEED, start, stop
+from hourline_core.runtime.broker import Broker
+from hourline_core.runtime.topics import ensure_topic
+from hourline_core.sql.database import connect as open_duckdb
 
 RATES = (2_000, 20_000)
 WARM_UP_SECONDS = {False: 8, True: 30}

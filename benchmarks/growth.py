@@ -23,10 +23,10 @@ from benchmarks.figures import Figure, run, short
 from benchmarks.history import History, committing, hour, written
 from benchmarks.processes import megabytes
 from benchmarks.queries import seconds
-from hourline.declarations import Project
-from hourline.layout import sql_timestamp
+from hourline_core.ledger.layout import sql_timestamp
+from hourline_core.model import Project
 from serving_layer import Connection
-from speed_layer.upkeep import MICRO_BATCHES
+from speed_layer.maintenance import MICRO_BATCHES
 
 ROUNDS = 11
 HOURLY, SECONDS = 24, 210

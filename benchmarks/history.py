@@ -20,11 +20,11 @@ from datasketches import update_theta_sketch
 from batch_layer.drift import HourDrift
 from batch_layer.maintain import Maintenance
 from batch_layer.publish import Publication, Staged
-from hourline.declarations import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
-from hourline.tiling import Tiling
-from speed_layer.ledger import open_ledger
-from speed_layer.upkeep import after_micro_batch
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
+from speed_layer.maintenance import after_micro_batch
+from speed_layer.source_tables import open_ledger
 
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 SHOPS = [f"shop {number:02}" for number in range(20)]

@@ -26,8 +26,8 @@ from benchmarks.archive import FIRST, Archive
 from benchmarks.clicks import Clicks
 from benchmarks.figures import Figure, run
 from benchmarks.processes import hourline, megabytes
-from hourline.hours import HOUR, hour_text
-from infra.ports import free_ports
+from hourline_core.model.hours import HOUR, hour_text
+from hourline_core.runtime.ports import free_ports
 
 ROUNDS = 2
 CLICKS = 300_000

@@ -33,15 +33,15 @@ import serving_layer
 from benchmarks.figures import Figure, run
 from benchmarks.history import SHOPS, History
 from benchmarks.orders import fill, make_project, turnover, turnover_of
-from hourline.declarations import Project
-from hourline.tiling import event_time_type, resolve
-from infra.broker import Broker
-from infra.topics import ensure_topic
-from speed_layer.door import admit
+from hourline_core.compute.aggregation import event_time_type, resolve
+from hourline_core.compute.validation import admit
+from hourline_core.model import Project
+from hourline_core.runtime.broker import Broker
+from hourline_core.runtime.topics import ensure_topic
 from speed_layer.kafka_stream import read_topic
+from speed_layer.maintenance import MICRO_BATCHES
 from speed_layer.run import run as run_speed
 from speed_layer.run import speed_session
-from speed_layer.upkeep import MICRO_BATCHES
 
 TOPIC = "orders"
 RECORDS, FEW_RECORDS = 4_000, 200

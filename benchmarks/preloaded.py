@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from infra.topics import ensure_topic
+from hourline_core.runtime.topics import ensure_topic
 
 PARTITIONS = 4
 FIRST = 1_700_000_000_000

@@ -37,11 +37,11 @@ from benchmarks.archive import FIRST, TILES, Archive
 from benchmarks.audit import timed
 from benchmarks.figures import Figure, run
 from benchmarks.processes import Cost, cpu_seconds
-from hourline.hours import HOUR, HourRange, wall_clock
-from hourline.layout import Layout, sql_timestamp
-from hourline.snapshot import pinned_version
-from hourline.tables import open_table
-from infra.spark import spark_session
+from hourline_core.ledger.layout import Layout, sql_timestamp
+from hourline_core.ledger.snapshot import pinned_version
+from hourline_core.model.hours import HOUR, HourRange, wall_clock
+from hourline_core.runtime.spark import spark_session
+from hourline_core.storage.tables import open_table
 
 DAY = {False: 2_000_000, True: 8_000_000}
 ROUNDS = {False: 2, True: 3}

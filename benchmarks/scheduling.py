@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.trips import FIRST, check, imported
-from hourline.background import AIRFLOW, SPEED, start, stop
-from hourline.declarations import Project
-from hourline.hours import HOUR, hour_text
-from hourline.lease import lease_holder
-from infra.airflow.api import AirflowApi
-from infra.airflow.health import megabytes
+from hourline_core.model import Project
+from hourline_core.model.hours import HOUR, hour_text
+from hourline_core.runtime.airflow.api import AirflowApi
+from hourline_core.runtime.airflow.health import megabytes
+from hourline_core.runtime.background import AIRFLOW, SPEED, start, stop
+from hourline_core.runtime.lease import lease_holder
 
 ROUNDS = 3
 

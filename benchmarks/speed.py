@@ -32,7 +32,7 @@ from benchmarks.peers.streams import kafka_streams
 from benchmarks.preloaded import FIELDS, fill, orders
 from benchmarks.processes import hourline
 from benchmarks.project_files import write_files
-from infra.broker import Broker
+from hourline_core.runtime.broker import Broker
 
 QUICK = (2, 300_000, 100_000)
 FULL = (3, 900_000, 300_000)

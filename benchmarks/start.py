@@ -28,8 +28,8 @@ from benchmarks.archive import FIRST, TILES, Archive
 from benchmarks.clicks import Clicks
 from benchmarks.figures import Figure, run
 from benchmarks.processes import cost_of, hourline
-from hourline.hours import HOUR, hour_text
-from hourline.layout import Layout
+from hourline_core.ledger.layout import Layout
+from hourline_core.model.hours import HOUR, hour_text
 
 ROUNDS = 2
 STATE = {False: 200_000, True: 500_000}
@@ -38,7 +38,7 @@ HOUR_EVENTS = 20_000
 BARE = """
 import sys
 from pathlib import Path
-from hourline.declarations import load_project
+from hourline_core.model import load_project
 from infra import spark as infra_spark
 infra_spark.sharing_options = lambda which: []
 spark = infra_spark.spark_session(load_project(Path(sys.argv[1])), "bare", brief=sys.argv[4] == "brief")

@@ -11,8 +11,8 @@ import duckdb
 
 import serving_layer
 from benchmarks.project_files import write_files
-from hourline.declarations import Project, load_project
-from hourline.hours import HOUR
+from hourline_core.model import Project, load_project
+from hourline_core.model.hours import HOUR
 
 HOURS = 500
 FIRST = datetime(2024, 3, 1, tzinfo=UTC)

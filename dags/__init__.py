@@ -17,7 +17,7 @@ hourline.yaml is read whenever Airflow reads the DAG file. They run in the pools
 from dags.backfill import backfill
 from dags.hourly_recompute import hourly_recompute
 from dags.maintenance import maintenance
-from dags.settings import Settings
+from hourline.airflow.settings import Settings
 
 
 def project_dags(project: str, workspace: str | None = None) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 from airflow.sdk import DAG, CronPartitionTimetable, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from dags.publishing import recompute_and_tell, report_task
-from dags.settings import BACKFILL_POOL, NEVER, Settings
+from hourline.airflow.publishing import recompute_and_tell, report_task
+from hourline.airflow.settings import BACKFILL_POOL, NEVER, Settings
 
 _HOUR = "An hour in UTC, such as 2026-01-05T14"
 _HOURS: dict[str, Any] = {"type": ["null", "string"], "pattern": r"^\d{4}-\d{2}-\d{2}(T\d{2}(:00){0,2}(Z|\+00:00)?)?$"}

@@ -12,10 +12,10 @@ from airflow.sdk import DAG, CronPartitionTimetable, get_current_context, task
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-from dags.alerts import run_is_late
-from dags.commands import hourline
-from dags.publishing import recompute_and_tell, report_task
-from dags.settings import HOURLY_POOL, Settings
+from hourline.airflow.alerts import run_is_late
+from hourline.airflow.commands import hourline
+from hourline.airflow.publishing import recompute_and_tell, report_task
+from hourline.airflow.settings import HOURLY_POOL, Settings
 
 
 def hourly_recompute(settings: Settings) -> DAG:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, CronTriggerTimetable, task
 
-from dags.commands import run
-from dags.settings import BACKFILL_POOL, Settings
+from hourline.airflow.commands import run
+from hourline.airflow.settings import BACKFILL_POOL, Settings
 
 
 def maintenance(settings: Settings) -> DAG:

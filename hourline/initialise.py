@@ -4,7 +4,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from hourline.errors import UsageError
+from hourline_core.errors import UsageError
 
 
 def initialise(folder: Path) -> list[Path]:

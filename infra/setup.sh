@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up the checkout this file lies in: uv if it is missing, .venv from uv.lock, the jars from infra/jars.lock, and
+# Sets up the checkout this file lies in: uv if it is missing, .venv from uv.lock, the jars from hourline_core/runtime/jars.lock, and
 # the classes that Java shares between starts. Run by the Makefile.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -55,6 +55,6 @@ python=$(find_python)
 uv=$(find_uv "$python")
 printf 'installing the Python packages of uv.lock\n' >&2
 UV_PROJECT_ENVIRONMENT=.venv "$uv" sync --quiet --frozen --all-extras --python "$python"
-.venv/bin/python -m infra.java
-.venv/bin/python -m infra.jars
-.venv/bin/python -m infra.class_training
+.venv/bin/python -m hourline_core.runtime.java
+.venv/bin/python -m hourline_core.runtime.jars
+.venv/bin/python -m hourline_core.runtime.class_training

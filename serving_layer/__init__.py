@@ -1,6 +1,6 @@
 """The serving layer: merged results through DuckDB; needs neither pyspark nor Java."""
 
-from serving_layer.basis import HourState
 from serving_layer.connection import Connection, connect
+from serving_layer.query_scope import HourState
 
 __all__ = ["Connection", "HourState", "connect"]

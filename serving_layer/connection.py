@@ -12,19 +12,19 @@ from typing import Self
 
 import duckdb
 
-from hourline.answer_token import AnswerToken
-from hourline.database import attach, naming_damage, tables_sql
-from hourline.database import connect as open_duckdb
-from hourline.declarations import Project, load_project
-from hourline.degraded import degraded_snapshot
-from hourline.errors import TableError, UsageError
-from hourline.hours import Clock, wall_clock
-from hourline.past import forgotten, snapshot_at, token_of
-from hourline.sketches import install_sketch_functions
-from hourline.snapshot import Snapshot
-from serving_layer.basis import HourState, refuse_forgotten, refuse_weak, states_of
-from serving_layer.mistakes import explain
-from serving_layer.newest import newest
+from hourline_core.errors import TableError, UsageError
+from hourline_core.ledger.degraded import degraded_snapshot
+from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.ledger.time_travel import forgotten, snapshot_at, token_of
+from hourline_core.ledger.token import AnswerToken
+from hourline_core.model import Project, load_project
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.sql.database import attach, naming_damage, tables_sql
+from hourline_core.sql.database import connect as open_duckdb
+from hourline_core.sql.sketches import install_sketch_functions
+from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak, states_of
+from serving_layer.shared_snapshot import newest
+from serving_layer.sql_errors import explain
 from serving_layer.views import views_sql
 
 

@@ -9,10 +9,10 @@ from typing import Literal
 
 import duckdb
 
-from hourline.database import naming_damage
-from hourline.errors import SetupError, TableError, UsageError
-from hourline.layout import sql_timestamp
-from hourline.measures import quoted
+from hourline_core.aggregates.measures import quoted
+from hourline_core.errors import SetupError, TableError, UsageError
+from hourline_core.ledger.layout import sql_timestamp
+from hourline_core.sql.database import naming_damage
 from serving_layer.connection import Connection
 
 SNAPSHOT = "hourline_snapshot"

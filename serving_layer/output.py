@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hourline.errors import UsageError
+from hourline_core.errors import UsageError
 from serving_layer.connection import Connection
 
 # Moments as ISO text in UTC, the zone of every connection.

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import duckdb
 
-from hourline.declarations import Metric, Project
-from hourline.hour_states import WEAKEST_FIRST
-from hourline.measures import needs_functions, quoted
-from hourline.merged import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
-from hourline.snapshot import MetricTables, Snapshot
+from hourline_core.aggregates.measures import needs_functions, quoted
+from hourline_core.ledger.snapshot import MetricTables, Snapshot
+from hourline_core.model import Metric, Project
+from hourline_core.sql.hour_states import WEAKEST_FIRST
+from hourline_core.sql.merge import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
 
 _DRIFT = """
     SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells, settled, provisional, final, cut, published

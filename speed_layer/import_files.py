@@ -16,20 +16,20 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hourline.declarations import Project, Source
-from hourline.errors import HourlineError, UsageError
-from hourline.hours import Clock, wall_clock
-from hourline.layout import TIMESTAMP, Layout
-from hourline.reading import FILE
-from hourline.replay.data_file import DataFile, Format, find_data_file
-from hourline.replay.reading import Rows, rows_of
-from hourline.tables import exists, open_table
-from hourline.tiling import event_time_type, explain
-from speed_layer.door import admit
-from speed_layer.known_ids import with_id_hash
-from speed_layer.ledger import read_so_far
+from hourline_core.compute.aggregation import event_time_type, explain
+from hourline_core.compute.validation import admit
+from hourline_core.errors import HourlineError, UsageError
+from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
+from hourline_core.formats.files.reading import Rows, rows_of
+from hourline_core.ledger.layout import TIMESTAMP, Layout
+from hourline_core.ledger.read_offsets import FILE
+from hourline_core.model import Project, Source
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.storage.tables import exists, open_table
+from speed_layer.deduplication import with_id_hash
 from speed_layer.micro_batch import Finished, MicroBatch, Origin
 from speed_layer.run import open_micro_batch
+from speed_layer.source_tables import read_so_far
 
 _ROWS_LOOKED_AT = 1000
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline.declarations import Source
-from hourline.errors import BrokerError, SetupError
+from hourline_core.errors import BrokerError, SetupError
+from hourline_core.model import Source
 
 # librdkafka's names of PEM files, and what the Java client calls their content.
 _PEM_FILES = {

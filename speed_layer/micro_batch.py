@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline.declarations import Project
-from hourline.hours import HOUR, Clock
-from hourline.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
-from hourline.tiling import Tiling, counted, with_derived
-from speed_layer.door import KEY, VALUE
-from speed_layer.known_ids import KnownIds
-from speed_layer.ledger import Ledger
-from speed_layer.rereading import Rereading, drop_judged_anew
-from speed_layer.upkeep import after_micro_batch
+from hourline_core.compute.aggregation import Tiling, counted, with_derived
+from hourline_core.compute.validation import KEY, VALUE
+from hourline_core.ledger.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
+from hourline_core.model import Project
+from hourline_core.model.hours import HOUR, Clock
+from speed_layer.deduplication import KnownIds
+from speed_layer.maintenance import after_micro_batch
+from speed_layer.reprocessing import Rereading, drop_judged_anew
+from speed_layer.source_tables import Ledger
 
 _FEW_RECORDS = 20_000
 """So few are aggregated in one task sooner than in several, whose sums would have to be exchanged."""

@@ -17,14 +17,14 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow.parquet import filters_to_expression
 
-from hourline import tables
-from hourline.declarations import Metric, Project, Source, declaration_hash
-from hourline.errors import BrokerError, UsageError
-from hourline.layout import PROGRESS_SCHEMA, Layout
-from hourline.reading import Reading, offsets_in, without
-from hourline.snapshot import METRIC_RESET, SPEED_WRITER, last_row
-from infra.topics import offsets_at, topic_id_of, topic_offsets
-from speed_layer.ledger import clear_unfinished, read_so_far
+from hourline_core.errors import BrokerError, UsageError
+from hourline_core.ledger.layout import PROGRESS_SCHEMA, Layout
+from hourline_core.ledger.read_offsets import Reading, offsets_in, without
+from hourline_core.ledger.snapshot import METRIC_RESET, SPEED_WRITER, last_row
+from hourline_core.model import Metric, Project, Source, declaration_hash
+from hourline_core.runtime.topics import offsets_at, topic_id_of, topic_offsets
+from hourline_core.storage import tables
+from speed_layer.source_tables import clear_unfinished, read_so_far
 
 Target = Literal["earliest", "latest"] | datetime | Mapping[int, int]
 """Where to go on: at an end of the topic, at its first record of a time (aware; Kafka's record timestamp), or at offsets, by partition."""

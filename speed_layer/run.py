@@ -15,21 +15,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline.check import refuse_unresolved
-from hourline.declarations import Project, Source, declaration_hash
-from hourline.errors import BrokerError, HourlineError, SparkError
-from hourline.hours import Clock, wall_clock
-from hourline.layout import Layout
-from hourline.snapshot import MetricTables, take_snapshot
-from hourline.tiling import Tiling, counted, empty_events, event_time_type, explain, nullable, resolve, with_derived
-from infra.spark import spark_session
-from infra.topics import ensure_topic, topic_offsets
-from speed_layer.door import admit
+from hourline_core.compute.aggregation import Tiling, counted, empty_events, event_time_type, explain, nullable, resolve, with_derived
+from hourline_core.compute.check import refuse_unresolved
+from hourline_core.compute.validation import admit
+from hourline_core.errors import BrokerError, HourlineError, SparkError
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.snapshot import MetricTables, take_snapshot
+from hourline_core.model import Project, Source, declaration_hash
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.runtime.spark import spark_session
+from hourline_core.runtime.topics import ensure_topic, topic_offsets
+from speed_layer.deduplication import KnownIds, archived_id_hashes, with_id_hash
 from speed_layer.kafka_stream import read_topic, starting_offsets
-from speed_layer.known_ids import KnownIds, archived_id_hashes, with_id_hash
-from speed_layer.ledger import open_ledger
 from speed_layer.micro_batch import Finished, MicroBatch, Origin
-from speed_layer.rereading import Rereading
+from speed_layer.reprocessing import Rereading
+from speed_layer.source_tables import open_ledger
 
 # A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it gives.
 _STREAMING = {

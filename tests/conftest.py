@@ -3,12 +3,12 @@
 import os
 from collections.abc import Iterator
 
-import parcels
 import pytest
 from hypothesis import Phase, settings
-from stack_project import StackProject
 
-from infra.broker import Broker
+from hourline_core.runtime.broker import Broker
+from tests.support import parcels
+from tests.support.stack_project import StackProject
 
 # A busy machine is no failure.
 settings.register_profile("hourline", deadline=None)

@@ -27,13 +27,13 @@ class Mutant:
     rule: str
     file: str
     changes: tuple[tuple[str, str], ...]
-    tests: str = "tests/test_protocol.py"
+    tests: str = "tests/protocol/test_protocol.py"
 
 
 MUTANTS = [
     Mutant(
         "a cut is never beyond progress",
-        "hourline/snapshot.py",
+        "hourline_core/ledger/snapshot.py",
         (
             (
                 "SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0)",
@@ -57,7 +57,7 @@ MUTANTS = [
                 "            tables.overwrite(table, rows, _among('hour', hours), {})\n",
             ),
         ),
-        "tests/test_failpoints.py -m 'not stack'",
+        "tests/protocol/test_failpoints.py -m 'not stack'",
     ),
     Mutant(
         "progress is a micro-batch's last commit",
@@ -66,39 +66,39 @@ MUTANTS = [
             ("        self._finish(rows, fresh, sequence, started)\n", ""),
             ("            sources = {id(", "            self._finish(rows, fresh, sequence, started)\n            sources = {id("),
         ),
-        "tests/test_failpoints.py -k commit_of_a_micro_batch",
+        "tests/protocol/test_failpoints.py -k commit_of_a_micro_batch",
     ),
     Mutant(
         "provisional rows are pruned only up to a published cut",
-        "speed_layer/upkeep.py",
+        "speed_layer/maintenance.py",
         (("(sequence <= {cut} AND hour IN", "(sequence <= {cut + 1} AND hour IN"),),
-        "tests/test_upkeep.py -k pruned",
+        "tests/protocol/test_speed_maintenance.py -k pruned",
     ),
     Mutant(
         "a sequence is never used again",
-        "speed_layer/ledger.py",
+        "speed_layer/source_tables.py",
         (("    return max(finished, *(sequence for _, sequence in written)) + 1", "    return finished + 1"),),
     ),
     Mutant(
         "what was left unpublished in final is restored away",
         "batch_layer/publish.py",
         (("        if table.version() != published:", "        if False:"),),
-        "tests/test_publications.py",
+        "tests/protocol/test_publications.py",
     ),
     Mutant(
         "final is read at the version that coverage pins",
-        "hourline/database.py",
+        "hourline_core/sql/database.py",
         (
             (
                 "layout.final(tables.source, tables.metric), tables.final, files)",
                 "(at := layout.final(tables.source, tables.metric)), open_table(at, layout.storage_options).version(), files)",
             ),
         ),
-        "tests/test_publications.py",
+        "tests/protocol/test_publications.py",
     ),
     Mutant(
         "coverage is read last",
-        "hourline/snapshot.py",
+        "hourline_core/ledger/snapshot.py",
         (
             ("    covering = open_coverage(project, opened, publication)\n", ""),
             (
@@ -106,11 +106,11 @@ MUTANTS = [
                 "    covering = open_coverage(project, opened, publication)\n    progresses = {source.name: table",
             ),
         ),
-        "tests/test_snapshot.py",
+        "tests/protocol/test_snapshot.py",
     ),
     Mutant(
         "progress is read first",
-        "hourline/snapshot.py",
+        "hourline_core/ledger/snapshot.py",
         (
             (
                 "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken",
@@ -118,26 +118,31 @@ MUTANTS = [
                 "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken",
             ),
         ),
-        "tests/test_snapshot.py",
+        "tests/protocol/test_snapshot.py",
     ),
     Mutant(
         "a read that finds a cut beyond its progress begins again",
-        "hourline/snapshot.py",
+        "hourline_core/ledger/snapshot.py",
         (("        if not overtaken and not beyond:", "        if not overtaken or not beyond:"),),
-        "tests/test_snapshot.py",
+        "tests/protocol/test_snapshot.py",
     ),
     Mutant(
         "a start clears what an unfinished micro-batch left",
-        "speed_layer/ledger.py",
+        "speed_layer/source_tables.py",
         (("        if sequence > finished:\n", "        if False:\n"),),
-        "tests/test_two_speed_layers.py",
+        "tests/protocol/test_two_speed_layers.py",
     ),
-    Mutant("a start fences who wrote before", "speed_layer/ledger.py", (("        tables.fence(table)\n", ""),), "tests/test_two_speed_layers.py"),
+    Mutant(
+        "a start fences who wrote before",
+        "speed_layer/source_tables.py",
+        (("        tables.fence(table)\n", ""),),
+        "tests/protocol/test_two_speed_layers.py",
+    ),
     Mutant(
         "a commit is made on the version expected, or not at all",
-        "hourline/tables.py",
+        "hourline_core/storage/tables.py",
         (("        max_commit_retries=0,", "        max_commit_retries=10,"),),
-        "tests/test_two_speed_layers.py",
+        "tests/protocol/test_two_speed_layers.py",
     ),
     Mutant(
         "a publication begins before its cut is taken",
@@ -155,103 +160,103 @@ MUTANTS = [
                 "        self._keep(self._drift, self._drift_rows(staged, moment))\n",
             ),
         ),
-        "tests/test_zombies.py -m 'not stack'",
+        "tests/protocol/test_zombies.py -m 'not stack'",
     ),
     Mutant(
         "a publication keeps what coverage says of others",
         "batch_layer/publish.py",
         (("        rows = pa.concat_tables([carried, others, fresh])", "        rows = pa.concat_tables([others, fresh])"),),
-        "tests/test_publications.py",
+        "tests/protocol/test_publications.py",
     ),
     Mutant(
         "what was counted up to the cut is not counted again",
-        "hourline/merged.py",
+        "hourline_core/sql/merge.py",
         (("t.sequence > coalesce(h.cut, -1)", "t.sequence >= coalesce(h.cut, -1)"),),
-        "tests/test_publications.py",
+        "tests/protocol/test_publications.py",
     ),
     Mutant(
         "hours from before a metric's birth are missing, not partial",
-        "speed_layer/ledger.py",
+        "speed_layer/source_tables.py",
         (("known.get(tiling.name, finished + 1)", "known.get(tiling.name, 1)"),),
-        "tests/test_changed_metrics.py",
+        "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
         "a changed declaration takes over when all hours are covered",
-        "hourline/snapshot.py",
+        "hourline_core/ledger/snapshot.py",
         (("    return cut is not None and cut >= born - 1", "    return True"),),
-        "tests/test_changed_metrics.py",
+        "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
         "the declaration that is served is written on",
-        "speed_layer/upkeep.py",
+        "speed_layer/maintenance.py",
         (("        if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):\n", "        if True:\n"),),
-        "tests/test_changed_metrics.py",
+        "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
         "compaction keeps every row once",
-        "hourline/tables.py",
+        "hourline_core/storage/tables.py",
         (("(pc.field(by) >= lowest)", "(pc.field(by) > lowest)"),),
-        "tests/test_upkeep.py -k pruned",
+        "tests/protocol/test_speed_maintenance.py -k pruned",
     ),
     Mutant(
         "files that a reader may still be at are kept",
-        "hourline/tables.py",
+        "hourline_core/storage/tables.py",
         (("KEPT_HOURS = 2\n", "KEPT_HOURS = 0\n"),),
-        "tests/test_upkeep.py -k goes_on_reading",
+        "tests/protocol/test_speed_maintenance.py -k goes_on_reading",
     ),
     Mutant(
         "maintenance spares the files of every version that a query may still be at",
         "batch_layer/maintain.py",
         (("commits[: recent + 1]", "commits[:1]"),),
-        "tests/test_maintain.py -k goes_on",
+        "tests/protocol/test_maintain.py -k goes_on",
     ),
     Mutant(
         "what an unfinished publication has left is deleted before maintenance commits to coverage",
         "batch_layer/maintain.py",
         (("            tables.drop_unpublished(kept, coverage)\n", ""),),
-        "tests/test_maintain.py -k killed",
+        "tests/protocol/test_maintain.py -k killed",
     ),
     Mutant(
         "of duplicates within the horizon the first counts",
-        "speed_layer/known_ids.py",
+        "speed_layer/deduplication.py",
         (("        repeated[order] = again\n", ""),),
-        "tests/test_known_ids.py",
+        "tests/stack/test_deduplication.py",
     ),
     Mutant(
         "drift of a publication that never was is not kept",
-        "hourline/tables.py",
+        "hourline_core/storage/tables.py",
         (('        delete(kept, f"publication >= {publication}"', '        len(f"{publication}"'), (', {"unpublished": publication})', ")")),
-        "tests/test_publications.py",
+        "tests/protocol/test_publications.py",
     ),
     Mutant(
         "a reset metric's tiles do not count from then on",
         "speed_layer/reset.py",
         (('{**m, "born": sequence + 1}', "{**m}"),),
-        "tests/test_protocol_resets.py",
+        "tests/protocol/test_protocol_resets.py",
     ),
     Mutant(
         "an hour that did not pass its audit is not published",
         "batch_layer/publish.py",
         (("if hour not in self.blocked]", "]"),),
-        "tests/test_publications.py",
+        "tests/protocol/test_publications.py",
     ),
     Mutant(
         "the staged rows of a blocked hour stay",
         "batch_layer/publish.py",
         (('"staged": staged.version,', '"staged": 1,'),),
-        "tests/test_publications.py",
+        "tests/protocol/test_publications.py",
     ),
     Mutant(
         "what is always null has nothing to evaluate",
         "batch_layer/audit/validation.py",
         (("            if rows == 0 and hour in of_check:", "            if False:"),),
-        "tests/test_validation.py",
+        "tests/unit/batch_layer/test_expectations.py",
     ),
     Mutant(
         "an exception in an expectation is a failure",
         "batch_layer/audit/findings.py",
         (('        if one.get("raised_exception"):', "        if False:"),),
-        "tests/test_validation.py",
+        "tests/unit/batch_layer/test_expectations.py",
     ),
 ]
 

@@ -18,14 +18,12 @@ import traceback
 from datetime import datetime
 from pathlib import Path
 
-import oracle
-import parcels
-from disturbances import Disturbances, guarded, say
-from test_seeded_runs import GARBAGE
-
 import serving_layer
 from batch_layer.plan import plan
-from infra.broker import Broker
+from hourline_core.runtime.broker import Broker
+from tests.stack.test_seeded_runs import GARBAGE
+from tests.support import oracle, parcels
+from tests.support.disturbances import Disturbances, guarded, say
 
 MOST_EVENTS = 40_000
 EVENTS_PER_SECOND = 20.0

@@ -18,11 +18,11 @@ from batch_layer.audit.findings import Finding
 from batch_layer.audit.history import published_values
 from batch_layer.audit.suites import Check, declared_checks
 from batch_layer.audit.validation import Validation, Validator, page
-from hourline import failpoints
-from hourline.declarations import Source, expectations_hash
-from hourline.hours import hour_text, parse_hour
-from hourline.snapshot import MetricTables
-from hourline.tiling import Tiling
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.model import Source, expectations_hash
+from hourline_core.model.hours import hour_text, parse_hour
+from hourline_core.runtime import failpoints
 
 FAILED = Check("audit", {})
 """Stands for an audit that could not be done."""

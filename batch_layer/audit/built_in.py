@@ -14,10 +14,10 @@ import pyarrow as pa
 from batch_layer.audit.facts import ADDED_UP, EventFacts, doubles
 from batch_layer.audit.history import Known, bounds, is_number
 from batch_layer.audit.suites import Check
-from hourline.changes import TOLERANCE
-from hourline.declarations import Source
-from hourline.hours import hour_text
-from hourline.tiling import Tiling
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.model import Source
+from hourline_core.model.hours import hour_text
+from hourline_core.sql.differences import TOLERANCE
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline.declarations import Metric, Source
-from hourline.hours import hour_text
-from hourline.measures import quoted
-from hourline.merged import values_sql
-from hourline.tiling import Tiling
+from hourline_core.aggregates.measures import quoted
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.model import Metric, Source
+from hourline_core.model.hours import hour_text
+from hourline_core.sql.merge import values_sql
 
 ADDED_UP = ("count", "sum", "min", "max", "mean")
 """The measures whose value over an hour can be had in two ways; a distinct count is an estimate by a sketch."""

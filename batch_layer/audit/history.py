@@ -7,9 +7,9 @@ from typing import Any
 
 import duckdb
 
-from hourline.declarations import History
-from hourline.merged import values_sql
-from hourline.snapshot import MetricTables
+from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.model import History
+from hourline_core.sql.merge import values_sql
 
 _TO_STANDARD_DEVIATION = 1.4826  # of a normal distribution, by its median absolute deviation
 _LEAST = 0.1  # of the median: where past days hardly differ, a small change is none

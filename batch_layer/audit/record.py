@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from batch_layer.audit.auditing import Audited
 from batch_layer.publish import Staged
-from hourline.hours import parse_hour
-from hourline.layout import QUALITY_SCHEMA
+from hourline_core.ledger.layout import QUALITY_SCHEMA
+from hourline_core.model.hours import parse_hour
 
 
 def quality_rows(audited: Iterable[tuple[Audited, Sequence[Staged]]], moment: datetime) -> pa.Table:

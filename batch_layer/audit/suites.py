@@ -10,8 +10,8 @@ from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
 
 from batch_layer.audit.typed import UnfitValueError, typed
-from hourline.declarations import Expectation, Severity
-from hourline.errors import did_you_mean
+from hourline_core.errors import did_you_mean
+from hourline_core.model import Expectation, Severity
 
 Origin = Literal["declaration", "user", "history"]
 

@@ -24,7 +24,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader, pass_context
 from jinja2.runtime import Context
 
 from batch_layer.reports.site import TEMPLATES, moment_text, shortened, write
-from hourline.report_pages import page_path
+from hourline_core.ledger.report_pages import page_path
 
 SHOWN_ROWS = 20
 """So many failing rows of an expectation are shown."""

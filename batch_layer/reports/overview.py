@@ -13,7 +13,7 @@ from batch_layer.reports.charts import Curve, cells, curve, date_marks, ticks
 from batch_layer.reports.problems import problems
 from batch_layer.reports.site import moment_text, shortened, templates, write
 from batch_layer.reports.trends import Finding, Line, Trend, hour_number, hour_of, trends
-from hourline.report_pages import anchor, page_name, page_path
+from hourline_core.ledger.report_pages import anchor, page_name, page_path
 
 _TOLD = 5
 """So many expectations are told when the pointer is on an hour."""

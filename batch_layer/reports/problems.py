@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from batch_layer.reports.site import shortened
 from batch_layer.reports.trends import Finding, Trend, hour_of
-from hourline.hours import hour_text
-from hourline.report_pages import page_name, page_path
+from hourline_core.ledger.report_pages import page_name, page_path
+from hourline_core.model.hours import hour_text
 
 _SHOWN_COMMANDS = 5
 _SHOWN_ROWS = 5

@@ -2,11 +2,11 @@
 
 from batch_layer.reports.overview import write_overview
 from batch_layer.reports.site import prune, writing
-from hourline.database import open_database
-from hourline.declarations import Project
-from hourline.hours import Clock
-from hourline.layout import QUALITY_SCHEMA, sql_timestamp
-from hourline.report_pages import SHOWN, report_site
+from hourline_core.ledger.layout import QUALITY_SCHEMA, sql_timestamp
+from hourline_core.ledger.report_pages import SHOWN, report_site
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock
+from hourline_core.sql.database import open_database
 
 
 def renew_overview(project: Project, clock: Clock) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from hourline.declarations import Project
-from hourline.errors import HourlineError
-from hourline.report_pages import report_site
+from hourline_core.errors import HourlineError
+from hourline_core.ledger.report_pages import report_site
+from hourline_core.model import Project
 
 TEMPLATES = Path(__file__).parent / "templates"
 

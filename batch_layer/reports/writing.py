@@ -6,8 +6,8 @@ from datetime import datetime
 from batch_layer.audit.auditing import Audited
 from batch_layer.reports.data_docs import write_page
 from batch_layer.reports.site import writing
-from hourline.declarations import Project
-from hourline.report_pages import page_name, report_site
+from hourline_core.ledger.report_pages import page_name, report_site
+from hourline_core.model import Project
 
 
 def write_pages(project: Project, publication: int, found: Sequence[Audited], moment: datetime) -> None:

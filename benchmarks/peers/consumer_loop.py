@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 from pyarrow import json
 
-from hourline.layout import TIMESTAMP
-from hourline.tables import STREAMED
-from speed_layer.upkeep import MERGED, MICRO_BATCHES, SMALL_BYTES
+from hourline_core.ledger.layout import TIMESTAMP
+from hourline_core.storage.tables import STREAMED
+from speed_layer.maintenance import MERGED, MICRO_BATCHES, SMALL_BYTES
 
 ORDERS = pa.schema({"shop": pa.string(), "customer": pa.int64(), "amount": pa.int64(), "at": pa.int64()})
 TILES = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "orders": pa.int64(), "takings": pa.int64(), "commit": pa.int64(), "finished": TIMESTAMP})

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.jars import fetch_jars
-from infra.java import find_java
+from hourline_core.runtime.jars import fetch_jars
+from hourline_core.runtime.java import find_java
 
 _PEERS = Path(__file__).parent
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from hourline.errors import HourlineError
-from infra.supervised import Supervised
+from hourline_core.errors import HourlineError
+from hourline_core.runtime.supervised import Supervised
 
 _GRACE_SECONDS = 30
 

@@ -17,8 +17,8 @@ from examples.nyc_flights.oracle import Oracle
 from examples.nyc_flights.screen import Screen, verdict
 from examples.nyc_flights.stage import PROJECT, Stage, clear
 from examples.nyc_flights.story import tell
-from hourline.errors import HourlineError
-from infra.supervised import Supervised
+from hourline_core.errors import HourlineError
+from hourline_core.runtime.supervised import Supervised
 
 _DIFFERENCES_SHOWN = 20
 _NEXT = """\

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hourline.declarations import load_project
-from hourline.errors import HourlineError
-from infra.airflow.api import AirflowApi
+from hourline_core.errors import HourlineError
+from hourline_core.model import load_project
+from hourline_core.runtime.airflow.api import AirflowApi
 
 SETTINGS = {"DEMO": "true", "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True"}
 """The environment of its Airflow."""

@@ -26,7 +26,7 @@ from hourline.cli import (
     shell,
     stack,
 )
-from hourline.errors import HourlineError, UsageError
+from hourline_core.errors import HourlineError, UsageError
 
 TEMPORARY = 75
 """The exit status of a failure that trying again may mend: EX_TEMPFAIL of sysexits.h."""

@@ -10,7 +10,7 @@ from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace,
 from hourline.cli.output import note, say, say_json, say_table
 
 if TYPE_CHECKING:
-    from infra.airflow.health import AirflowStatus
+    from hourline_core.runtime.airflow.health import AirflowStatus
 
 _airflow = typer.Typer(help="An Airflow of Hourline's own, which schedules the recomputes.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -24,8 +24,8 @@ def register(app: typer.Typer) -> None:
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Start Airflow in the background, unless it is up: scheduler, UI and API, on PostgreSQL, with the project's DAGs."""
     declared = load(project, workspace)
-    from hourline.background import AIRFLOW, address_of, start
-    from infra.airflow.configuration import ADMIN, password_file
+    from hourline_core.runtime.airflow.configuration import ADMIN, password_file
+    from hourline_core.runtime.background import AIRFLOW, address_of, start
 
     if (url := address_of(declared, AIRFLOW)) is None:
         note(f"{declared.name}: starting Airflow and its database, which takes about half a minute")
@@ -37,7 +37,7 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Stop Airflow, and the tasks under way: nothing is lost, what they did not publish the next run does."""
     declared = load_settings_alone(project, workspace)
-    from hourline.background import AIRFLOW, stop
+    from hourline_core.runtime.background import AIRFLOW, stop
 
     say("down" if stop(declared, AIRFLOW) else "nothing was running")
 
@@ -46,10 +46,10 @@ def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 def run(project: ProjectFolder = Path(), workspace: Workspace = None, ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None) -> None:
     """Run Airflow in the foreground until Ctrl-C, for a service manager such as systemd."""
     declared = load(project, workspace)
-    from hourline.background import announce
-    from hourline.lease import lease
-    from infra.airflow.configuration import ADMIN, password_file
-    from infra.airflow.stack import Airflow
+    from hourline_core.runtime.airflow.configuration import ADMIN, password_file
+    from hourline_core.runtime.airflow.stack import Airflow
+    from hourline_core.runtime.background import announce
+    from hourline_core.runtime.lease import lease
 
     with stop_on_signal("stopping Airflow") as stop, lease(declared.workspace, "airflow"), Airflow(declared, note, stop.is_set) as airflow:
         note(f"Airflow is at {airflow.url}; user {ADMIN}, password in {password_file(declared)}; Ctrl-C stops it")
@@ -64,7 +64,7 @@ def run(project: ProjectFolder = Path(), workspace: Workspace = None, ready_file
 def status(project: ProjectFolder = Path(), workspace: Workspace = None, format: Format = ReportFormat.TEXT) -> None:
     """Tell how each part of Airflow is, its database, and the project's DAGs; exit status 1 unless all is well."""
     declared = load_settings_alone(project, workspace)
-    from infra.airflow.health import airflow_status
+    from hourline_core.runtime.airflow.health import airflow_status
 
     found = airflow_status(declared)
     if format is ReportFormat.JSON:

@@ -26,7 +26,7 @@ from hourline.cli.layers import (
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline.cli.progress import in_words, progress
-from hourline.hours import HOUR, wall_clock
+from hourline_core.model.hours import HOUR, wall_clock
 
 if TYPE_CHECKING:
     from batch_layer.backfill import Backfill

@@ -9,11 +9,11 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
 from hourline.cli.output import say, say_json, say_table
-from hourline.hours import hour_text, parse_hour
+from hourline_core.model.hours import hour_text, parse_hour
 
 if TYPE_CHECKING:
-    from serving_layer.drift import DriftReport
-    from serving_layer.late import LateHour, Move
+    from serving_layer.reports.drift import DriftReport
+    from serving_layer.reports.late import LateHour, Move
 
 OneHour = Annotated[str | None, typer.Option("--hour", help="Only this hour (UTC), such as 2013-01-05T14.")]
 _MOST_EVENTS = 50
@@ -29,7 +29,7 @@ def late(project: ProjectFolder = Path(), workspace: Workspace = None, hour: One
     """List the hours that got events after they had settled: how late those were, and what they changed. None is ever dropped."""
     declared = load(project, workspace)
     from serving_layer import connect
-    from serving_layer.late import late_events, late_hours
+    from serving_layer.reports.late import late_events, late_hours
 
     chosen = parse_hour(hour) if hour else None
     with connect(declared) as connection:
@@ -78,7 +78,7 @@ def drift(
     """Show by how much recomputed hours changed, split by cause."""
     declared = load(project, workspace)
     from serving_layer import connect
-    from serving_layer.drift import drift_report
+    from serving_layer.reports.drift import drift_report
 
     if metric is not None:
         known("metric", metric, list(declared.metrics))

@@ -29,10 +29,10 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to make.")]) ->
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Check all declarations, each expression by Spark itself, each expectation by Great Expectations; nothing is run or written."""
     declared = load(project, workspace)
-    from batch_layer.audit.mistakes import unsuitable
-    from hourline.check import unresolved
-    from hourline.errors import DeclarationError
-    from infra.spark import spark_session
+    from batch_layer.audit.check import unsuitable
+    from hourline_core.compute.check import unresolved
+    from hourline_core.errors import DeclarationError
+    from hourline_core.runtime.spark import spark_session
 
     spark = spark_session(declared, "check", brief=True)
     try:
@@ -46,7 +46,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 
 def schema(kind: Annotated[str | None, typer.Argument(help="settings, source or metric; all, if left out.")] = None) -> None:
     """Print the JSON Schema of the YAML files, for editors."""
-    from hourline.declarations import json_schema
+    from hourline_core.model import json_schema
 
     if kind is not None:
         known("kind of file", kind, ["settings", "source", "metric"])

@@ -9,13 +9,13 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
 from hourline.cli.output import say, say_facts, say_heading, say_json, say_table, shortest_path
-from hourline.errors import UsageError
-from hourline.hours import parse_hour
+from hourline_core.errors import UsageError
+from hourline_core.model.hours import parse_hour
 
 if TYPE_CHECKING:
-    from serving_layer.cell_events import CellEvents
-    from serving_layer.explanation import Explanation
-    from serving_layer.published_values import PublishedValue
+    from serving_layer.reports.cell_events import CellEvents
+    from serving_layer.reports.lineage import Explanation
+    from serving_layer.reports.published_values import PublishedValue
 
 _MOST_STRETCHES = 4
 _MISSING = "it has events that the metric has not seen, from before it was declared or reset, or while it was away; `hourline recompute` computes it"
@@ -45,7 +45,7 @@ def explain(
     known("metric", metric, list(declared.metrics))
     chosen, values = parse_hour(hour), _values(dimensions or [])
     from serving_layer import connect
-    from serving_layer.explanation import explanation
+    from serving_layer.reports.lineage import explanation
 
     with connect(declared) as connection:
         found = explanation(connection, metric, chosen, values)

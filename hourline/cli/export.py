@@ -9,7 +9,7 @@ import typer
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import say
 from hourline.cli.progress import progress
-from hourline.errors import UsageError
+from hourline_core.errors import UsageError
 
 
 class ExportFormat(StrEnum):

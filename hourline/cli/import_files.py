@@ -12,7 +12,7 @@ from hourline.cli.output import note, say
 from hourline.cli.progress import progress
 
 if TYPE_CHECKING:
-    from hourline.declarations import Project, Source
+    from hourline_core.model import Project, Source
     from speed_layer.import_files import HistoryFile
     from speed_layer.micro_batch import Finished
 
@@ -34,7 +34,7 @@ def import_(
     """Bring events from files into the archive while the speed layer is stopped, each row once however often; then recompute their hours."""
     declared = load(project, workspace)
     chosen = declared.sources[known("source", source, list(declared.sources))]
-    from hourline.lease import lease
+    from hourline_core.runtime.lease import lease
     from speed_layer.import_files import find_history
 
     with lease(declared.workspace, "speed"):

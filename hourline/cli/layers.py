@@ -13,15 +13,15 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
 from hourline.cli.output import note, say, say_json, say_table
-from hourline.errors import UsageError
-from hourline.hours import HOUR, HourRange, hour_text, parse_hour, parse_range, wall_clock
+from hourline_core.errors import UsageError
+from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour, parse_range, wall_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from batch_layer.job import Recomputed
     from batch_layer.plan import Wanted
-    from hourline.declarations import Project
+    from hourline_core.model import Project
     from speed_layer.micro_batch import Finished
 
 _NAMED = 6
@@ -55,10 +55,10 @@ def speed(
 ) -> None:
     """Run the speed layer (and Kafka, unless the settings name one) until Ctrl-C."""
     declared = load(project, workspace)
-    from hourline.background import announce
-    from hourline.check import refuse_unresolved
-    from hourline.lease import lease
-    from infra.kafka import kafka_of
+    from hourline_core.compute.check import refuse_unresolved
+    from hourline_core.runtime.background import announce
+    from hourline_core.runtime.kafka import kafka_of
+    from hourline_core.runtime.lease import lease
     from speed_layer.run import run, speed_session, warm_up
 
     with stop_on_signal() as stop, ExitStack() as held:
@@ -87,7 +87,7 @@ def speed(
 
 def _stand_by(declared: "Project", stop: threading.Event, held: ExitStack) -> "SparkSession":
     """Warm up and wait for the lease of the one that runs; ``held`` then holds both. Raises typer.Exit when ``stop`` is set before."""
-    from hourline.lease import lease
+    from hourline_core.runtime.lease import lease
     from speed_layer.run import speed_session, warm_up
 
     with lease(declared.workspace, "standby"):

@@ -11,10 +11,10 @@ from hourline.cli.layers import report_waiting
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
 from hourline.cli.progress import progress
-from hourline.lease import lease, lease_holder
+from hourline_core.runtime.lease import lease, lease_holder
 
 if TYPE_CHECKING:
-    from hourline.declarations import Project
+    from hourline_core.model import Project
 
 _LINES = 20
 
@@ -65,7 +65,7 @@ def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None
 
 def _speed_layer(project: "Project", dry_run: bool) -> Iterator[str]:
     """Its lease is given up between two sources, so that it can start."""
-    from speed_layer.upkeep import keep_up_stopped
+    from speed_layer.maintenance import keep_up_stopped
 
     for source in project.sources.values():
         if process := lease_holder(project.workspace, "speed"):

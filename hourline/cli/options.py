@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.errors import UsageError, did_you_mean
+from hourline_core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from hourline.declarations import Project
+    from hourline_core.model import Project
 
 ProjectFolder = Annotated[Path, typer.Option("--project", "-p", help="The project's folder.", show_default="this folder", envvar="HOURLINE_PROJECT")]
 Workspace = Annotated[
@@ -35,14 +35,14 @@ AsOf = Annotated[
 
 def load(folder: Path, workspace: Path | None) -> "Project":
     """The project in ``folder``. Raises DeclarationError, UsageError."""
-    from hourline.declarations import load_project
+    from hourline_core.model import load_project
 
     return load_project(folder, workspace=workspace)
 
 
 def load_settings_alone(folder: Path, workspace: Path | None) -> "Project":
     """The project without its sources and metrics, whose mistakes are not in the way then. Raises as ``load``."""
-    from hourline.declarations import load_settings
+    from hourline_core.model import load_settings
 
     return load_settings(folder, workspace=workspace)
 

@@ -9,11 +9,11 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
-from hourline.errors import UsageError
-from hourline.hours import hour_text, parse_hour, wall_clock
+from hourline_core.errors import UsageError
+from hourline_core.model.hours import hour_text, parse_hour, wall_clock
 
 if TYPE_CHECKING:
-    from serving_layer.quality import QualityReport
+    from serving_layer.reports.quality import QualityReport
 
 _ROWS_SHOWN = 3
 
@@ -40,7 +40,7 @@ def quality(
     if metric is not None:
         known("metric", metric, list(declared.metrics))
     from serving_layer import connect
-    from serving_layer.quality import quality_report
+    from serving_layer.reports.quality import quality_report
 
     with connect(declared) as connection:
         report = quality_report(connection, parse_hour(hour) if hour else None, metric, failed=failed, unsolved=unsolved)

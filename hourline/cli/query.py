@@ -9,7 +9,7 @@ import typer
 
 from hourline.cli.options import AsOf, Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
-from hourline.errors import UsageError
+from hourline_core.errors import UsageError
 
 
 class ResultFormat(StrEnum):
@@ -43,8 +43,8 @@ def query(
         raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
     declared = load(project, workspace)
     from serving_layer import connect
-    from serving_layer.basis import in_words
     from serving_layer.output import fetch, write
+    from serving_layer.query_scope import in_words
 
     with connect(declared, strict=strict, as_of=as_of, degraded=degraded) as connection:
         for damage in connection.damage:
@@ -67,7 +67,7 @@ def status(
 ) -> None:
     """Show each source's progress, lag and rejected records, and the state of its last hours."""
     declared = load(project, workspace)
-    from serving_layer.status import project_status
+    from serving_layer.reports.status import project_status
 
     report = project_status(declared, last)
     if format is ReportFormat.JSON:

@@ -11,12 +11,12 @@ import typer
 
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
-from hourline.errors import UsageError, did_you_mean
-from hourline.hours import wall_clock
-from hourline.lease import lease
+from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.model.hours import wall_clock
+from hourline_core.runtime.lease import lease
 
 if TYPE_CHECKING:
-    from hourline.declarations import Project
+    from hourline_core.model import Project
     from speed_layer.reset import MetricReset, SourceReset, Target
 
 _OFFSETS = re.compile(r"\d+=\d+(,\d+=\d+)*", re.ASCII)
@@ -64,7 +64,7 @@ def reset(
 
 
 def _plan_source(project: "Project", name: str, target: "Target", held: ExitStack) -> "SourceReset":
-    from infra.kafka import kafka_of
+    from hourline_core.runtime.kafka import kafka_of
     from speed_layer.reset import SourceReset
 
     kafka = held.enter_context(kafka_of(project))

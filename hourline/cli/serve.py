@@ -11,7 +11,7 @@ import typer
 from hourline.cli.layers import stop_on_signal
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
-from hourline.errors import HourlineError
+from hourline_core.errors import HourlineError
 
 
 def register(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from hourline.cli.options import ProjectFolder, Workspace, known, load
 from hourline.cli.output import note, say, say_table
-from hourline.errors import HourlineError
+from hourline_core.errors import HourlineError
 
 if TYPE_CHECKING:
     from serving_layer import Connection

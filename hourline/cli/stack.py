@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Start Kafka and the speed layer in the background, unless they are up."""
     declared = load(project, workspace)
-    from hourline.background import SPEED, address_of, start
+    from hourline_core.runtime.background import SPEED, address_of, start
 
     if (kafka := address_of(declared, SPEED)) is None:
         note(f"{declared.name}: starting Kafka and Spark")
@@ -30,7 +30,7 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Stop what `up` started; the micro-batch under way is finished first."""
     declared = load_settings_alone(project, workspace)
-    from hourline.background import SPEED, stop
+    from hourline_core.runtime.background import SPEED, stop
 
     say("down" if stop(declared, SPEED) else "nothing was running")
 
@@ -54,10 +54,10 @@ def replay(
     """Send a file's events into a source's topic, each exactly once, and wait until Kafka has them all."""
     declared = load(project, workspace)
     topic = declared.sources[known("source", source, list(declared.sources))]
-    from hourline.lease import lease_holder
     from hourline.replay.replay_file import replay_file
-    from infra.kafka import kafka_of
-    from infra.topics import ensure_topic
+    from hourline_core.runtime.kafka import kafka_of
+    from hourline_core.runtime.lease import lease_holder
+    from hourline_core.runtime.topics import ensure_topic
 
     options = declared.settings.kafka.options
     with kafka_of(declared) as kafka:

@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError, Message
 
-from hourline.errors import DeliveryError
+from hourline_core.errors import DeliveryError
 
 _EXAMPLES = 3
 # These concern one record; after any other error the next records would fare no better.

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from itertools import count
 
-from hourline.errors import UsageError
-from hourline.replay.record import Record, moment_of
+from hourline_core.errors import UsageError
+from hourline_core.formats.files.record import Record, moment_of
 
 Pace = Callable[[Record], float]
 """The seconds after the start of the replay at which a record is due; asked once for each record, in their order."""

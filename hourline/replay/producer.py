@@ -5,7 +5,7 @@ from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from hourline.errors import BrokerError, did_you_mean
+from hourline_core.errors import BrokerError, did_you_mean
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 

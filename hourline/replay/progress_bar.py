@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from hourline.replay.record import moment_text
 from hourline.replay.sending import Progress
+from hourline_core.formats.files.record import moment_text
 
 
 @contextmanager

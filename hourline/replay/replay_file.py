@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from hourline.replay.data_file import Format
 from hourline.replay.interrupt import interruptible
 from hourline.replay.pacing import choose_pace
 from hourline.replay.producer import Compression
 from hourline.replay.progress_bar import progress_bar
-from hourline.replay.reading import open_recording
 from hourline.replay.sending import Delivered, replay
+from hourline_core.formats.files.data_file import Format
+from hourline_core.formats.files.reading import open_recording
 
 
 def replay_file(

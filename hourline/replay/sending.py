@@ -7,11 +7,11 @@ from functools import partial
 
 from confluent_kafka import KafkaException, Producer
 
-from hourline.errors import UsageError
 from hourline.replay.deliveries import Deliveries
 from hourline.replay.pacing import Pace, wait_until
 from hourline.replay.producer import Compression, connect
-from hourline.replay.record import Record, moment_of
+from hourline_core.errors import UsageError
+from hourline_core.formats.files.record import Record, moment_of
 
 _RECORDS_PER_POLL = 1000
 _POLL_SECONDS = 0.1

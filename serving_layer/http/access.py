@@ -17,9 +17,9 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hourline.declarations import Project
-from hourline.declarations.serving import LOOPBACK
-from hourline.errors import SetupError, did_you_mean
+from hourline_core.errors import SetupError, did_you_mean
+from hourline_core.model import Project
+from hourline_core.model.serving import LOOPBACK
 from serving_layer.http.problems import problem
 
 Right = Literal["reader", "admin"]

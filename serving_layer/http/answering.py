@@ -15,10 +15,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from hourline.declarations import Project, to_stored
+from hourline_core.model import Project, to_stored
+from serving_layer.changes import Changes
 from serving_layer.connection import Connection
 from serving_layer.http.access import client_of
-from serving_layer.http.changes import Changes
 from serving_layer.http.formats import json_bytes
 from serving_layer.http.limits import Turns
 from serving_layer.http.problems import TimedOutError, TooLargeError

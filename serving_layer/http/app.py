@@ -11,9 +11,9 @@ from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
-from hourline.declarations import Project
-from hourline.hours import Clock, wall_clock
-from serving_layer.http import change_routes, hour_routes, metric_routes, sql_route
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock, wall_clock
+from serving_layer.http import change_routes, hour_routes, metric_routes
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
 from serving_layer.http.formats import json_bytes
@@ -21,7 +21,8 @@ from serving_layer.http.heads import HeadAsGet
 from serving_layer.http.limits import Limited
 from serving_layer.http.page_routes import page_routes
 from serving_layer.http.problems import PROBLEMS, install_problems, known_parameters
-from serving_layer.http.reports import report_routes
+from serving_layer.http.report_pages import report_routes
+from serving_layer.http.sandbox import route as sql_route
 from serving_layer.http.snapshots import Renewing, Snapshots
 
 

@@ -8,21 +8,21 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from hourline.errors import UsageError, did_you_mean
-from hourline.hours import parse_hour
-from hourline.lease import lease_holder
+from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.model.hours import parse_hour
+from hourline_core.runtime.lease import lease_holder
 from serving_layer.connection import Connection
-from serving_layer.drift import DriftReport, drift_report
-from serving_layer.explanation import Explanation, explanation
 from serving_layer.http.access import admin_only
 from serving_layer.http.answering import Answering, Body, answering_of
 from serving_layer.http.formats import MEDIA_TYPES, fetch, json_bytes, rows_json
 from serving_layer.http.metric_query import check_where, parse_hours, parse_where, tables_of
 from serving_layer.http.problems import NotFoundError
-from serving_layer.http.reports import with_addresses
-from serving_layer.late import LateHour, late_hours
-from serving_layer.quality import QualityReport, quality_report
-from serving_layer.status import ProjectStatus, status_at
+from serving_layer.http.report_pages import with_addresses
+from serving_layer.reports.drift import DriftReport, drift_report
+from serving_layer.reports.late import LateHour, late_hours
+from serving_layer.reports.lineage import Explanation, explanation
+from serving_layer.reports.quality import QualityReport, quality_report
+from serving_layer.reports.status import ProjectStatus, status_at
 
 routes = APIRouter(prefix="/api/v1", tags=["hours"])
 

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hourline.errors import UsageError, did_you_mean
-from hourline.hour_states import WEAKEST_FIRST
-from hourline.hours import HOUR, HourRange, hour_text, parse_hour
-from hourline.measures import quoted
-from hourline.merged import stored_types, values_sql
-from hourline.snapshot import MetricTables
-from serving_layer.basis import HourState
+from hourline_core.aggregates.measures import quoted
+from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour
+from hourline_core.sql.hour_states import WEAKEST_FIRST
+from hourline_core.sql.merge import stored_types, values_sql
 from serving_layer.connection import Connection
 from serving_layer.http.problems import NotFoundError
-from serving_layer.mistakes import without_tables
+from serving_layer.query_scope import HourState
+from serving_layer.sql_errors import without_tables
 
 Grain = Literal["hour", "day", "month", "total"]
 

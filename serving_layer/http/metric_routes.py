@@ -9,13 +9,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from hourline.errors import UsageError
-from hourline.hours import HOUR, HourRange, parse_hour
-from hourline.past import forgotten
-from hourline.report_pages import anchor, page_name, page_path, report_site
-from hourline.snapshot import MetricTables
-from serving_layer.basis import HourState, refuse_forgotten, refuse_weak
-from serving_layer.cell import cell_of, finished_values, refuse_without_rows
+from hourline_core.errors import UsageError
+from hourline_core.ledger.report_pages import anchor, page_name, page_path, report_site
+from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.time_travel import forgotten
+from hourline_core.model.hours import HOUR, HourRange, parse_hour
 from serving_layer.connection import Connection
 from serving_layer.http.access import client_of
 from serving_layer.http.answering import Answering, Body, answering_of
@@ -31,7 +29,9 @@ from serving_layer.http.metric_query import (
     tables_of,
 )
 from serving_layer.http.problems import NotFoundError
-from serving_layer.http.reports import report_address
+from serving_layer.http.report_pages import report_address
+from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak
+from serving_layer.reports.cell import cell_of, finished_values, refuse_without_rows
 
 routes = APIRouter(prefix="/api/v1", tags=["metrics"])
 

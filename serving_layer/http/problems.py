@@ -18,7 +18,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from hourline.errors import HourlineError, TableError, UsageError, WeakAnswerError, did_you_mean
+from hourline_core.errors import HourlineError, TableError, UsageError, WeakAnswerError, did_you_mean
 
 log = logging.getLogger("hourline.http")
 

@@ -13,9 +13,9 @@ from typing import Self
 import uvicorn
 from starlette.routing import BaseRoute
 
-from hourline.declarations import Project
-from hourline.errors import SetupError
-from hourline.hours import Clock, wall_clock
+from hourline_core.errors import SetupError
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock, wall_clock
 from serving_layer.http.access import Tokens, is_loopback
 from serving_layer.http.app import create_app
 from serving_layer.http.heads import PromptHeads

@@ -7,13 +7,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from hourline.declarations import Project
-from hourline.hours import Clock, wall_clock
-from hourline.layout import Layout
-from hourline.open_tables import OpenTables
-from hourline.past import token_of
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.time_travel import token_of
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.storage.open_tables import OpenTables
+from serving_layer.changes import Step, changed_hours
 from serving_layer.connection import Connection
-from serving_layer.http.changes import Step, changed_hours
 
 log = logging.getLogger("hourline.http")
 

@@ -1,0 +1,61 @@
+"""Runs the command line in a task: its output is the task's log, its exit status says whether trying again may help, and it ends with the task."""
+
+import json
+import logging
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from hourline.airflow.settings import Settings
+
+MISTAKE, USAGE, BLOCKED = 1, 2, 3
+"""Exit statuses of the command line, which is not imported here; all others but 0 may be mended by trying again."""
+
+_ERROR = "hourline: "
+"""How the command line begins the sentence that says what was wrong."""
+
+log = logging.getLogger("hourline")
+
+
+def hourline(settings: Settings, *arguments: str) -> dict[str, Any]:
+    """Run a command that takes ``--results``, as ``run`` does, and return what it wrote there."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.json"
+        run(settings, *arguments, results=results)
+        found: dict[str, Any] = json.loads(results.read_text())
+        return found
+
+
+def run(settings: Settings, *arguments: str, results: Path | None = None) -> None:
+    """Run a command, which may write its ``results`` to a file; its lines go to the task's log as they come.
+
+    An hour that did not pass its audit is no failure of the command. Raises AirflowFailException when trying again would not help, after a mistake
+    of the user's; AirflowException otherwise.
+    """
+    # The watchdog between this task and the command ends the command, its Java included, when the task is gone, killed with -9 too.
+    from hourline_core.runtime.supervised import Supervised
+
+    log.info("hourline %s", shlex.join(arguments))
+    command = [sys.executable, "-m", "hourline", *arguments, "--project", settings.folder, "--workspace", settings.workspace]
+    if results:
+        command += ["--results", str(results)]
+    reading, writing = os.pipe()
+    try:
+        process = Supervised(command, log=writing, cwd=Path(settings.folder))
+    finally:
+        os.close(writing)
+    with process, os.fdopen(reading, encoding="utf-8", errors="replace") as output:
+        sentence = "the lines above say why"
+        for line in filter(str.strip, output):
+            log.info("%s", line.rstrip())
+            if line.startswith(_ERROR):
+                sentence = line.removeprefix(_ERROR).rstrip()
+        status = process.wait()
+    if status not in (0, BLOCKED):
+        said = f"`hourline {arguments[0]}` ended with status {status}: {sentence}"
+        raise AirflowFailException(said) if status in (MISTAKE, USAGE) else AirflowException(said)

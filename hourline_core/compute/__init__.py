@@ -1,0 +1,1 @@
+"""Spark expressions that both layers run: validation, derived fields, aggregation."""

@@ -1,0 +1,104 @@
+"""What Spark cannot resolve in the declarations, found before anything runs."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from hourline_core.compute.aggregation import UnresolvedError, check_condition, empty_events, event_time_type, resolve, type_of, with_derived
+from hourline_core.errors import DeclarationError, did_you_mean
+from hourline_core.model import Metric, Project, Source
+
+# A recompute would get other values than the micro-batch did.
+_NOT_REPEATABLE = re.compile(
+    r"\b(?:rand|randn|random|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_\w+)\s*\("
+    r"|\b(?:now|unix_timestamp|curdate)\s*\(\s*\)"
+    r"|\b(?:current_date|current_timestamp|current_time|localtimestamp)\b",
+    re.IGNORECASE,
+)
+
+
+def refuse_unresolved(spark: SparkSession, project: Project) -> None:
+    """Raises DeclarationError with every mistake in the declared expressions, one line each: ``metrics/x.yaml:7: …``."""
+    if mistakes := unresolved(spark, project):
+        raise DeclarationError("\n".join(mistakes))
+
+
+def unresolved(spark: SparkSession, project: Project) -> list[str]:
+    """Every mistake in the declared expressions, one line each."""
+    mistakes: list[str] = []
+    for source in project.sources.values():
+        place = _Place(project, "source", source.name, list(source.fields), mistakes)
+        _check_source(spark, source, place)
+        if place.failed:
+            continue  # each of its metrics would only say the same again
+        events = with_derived(empty_events(spark, source), source)
+        for metric in project.metrics_of(source.name):
+            _check_metric(spark, source, metric, _Place(project, "metric", metric.name, events.columns, mistakes))
+    return mistakes
+
+
+class _Place:
+    """Notes what is wrong with one declaration, with its file and line; ``names`` are what its expressions may name."""
+
+    def __init__(self, project: Project, kind: str, name: str, names: list[str], mistakes: list[str]) -> None:
+        self.project, self.kind, self.name, self.names, self.mistakes = project, kind, name, names, mistakes
+        self.failed = False
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        try:
+            yield
+        except UnresolvedError as error:
+            self.failed = True
+            where = self.project.where_declared(self.kind, self.name, error.path)
+            self.mistakes.append(f"{where}: {'.'.join(error.path)}: {error}{_near(str(error), self.names)}")
+
+
+def _check_source(spark: SparkSession, source: Source, place: _Place) -> None:
+    with place.noting():
+        _refuse_unrepeatable(("event_time",), source.event_time.expression)
+        event_time_type(spark, source)
+    with place.noting():
+        for name, text in source.derived.items():
+            _refuse_unrepeatable(("derived", name), text)
+        events = with_derived(empty_events(spark, source), source)
+        if source.id:
+            with place.noting():
+                _refuse_unrepeatable(("id",), source.id)
+                type_of(events, source.id, ("id",))
+        if source.where:
+            with place.noting():
+                _refuse_unrepeatable(("where",), source.where)
+                check_condition(events, source.where)
+
+
+def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _Place) -> None:
+    """Each expression by itself, so that every mistake is told; then the whole."""
+    events = with_derived(empty_events(spark, source), source)
+    expressions: dict[tuple[str, ...], str] = {("dimensions", name): text for name, text in metric.dimensions.items()}
+    expressions |= {("measures", name): measure.argument for name, measure in metric.measures.items() if measure.argument}
+    if metric.where:
+        expressions["where",] = metric.where
+    for path, expression in expressions.items():
+        with place.noting():
+            _refuse_unrepeatable(path, expression)
+            type_of(events, expression, path)
+    if not place.failed:
+        with place.noting():
+            resolve(spark, source, metric)
+
+
+def _refuse_unrepeatable(path: tuple[str, ...], expression: str) -> None:
+    if found := _NOT_REPEATABLE.search(expression):
+        raise UnresolvedError(
+            path,
+            f"'{found[0].rstrip('( ')}' gives another value each time, so a recompute would differ from the stream; use the event's own fields",
+        )
+
+
+def _near(message: str, names: list[str]) -> str:
+    """Spark quotes what it did not find as `x`; say what is near among the declared names."""
+    unknown = re.search(r"(?:column, variable, or function parameter|field) with name `([^`]+)`", message)
+    return did_you_mean(unknown[1], names) if unknown else ""

@@ -1,0 +1,1 @@
+"""Bytes to typed fields, and back."""

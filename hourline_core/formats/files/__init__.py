@@ -1,0 +1,1 @@
+"""Files of records: CSV, JSON lines and Parquet, plain, compressed or zipped."""

@@ -1,0 +1,53 @@
+"""Parquet: each row becomes a JSON object by the columns' names."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hourline_core.errors import UsageError
+from hourline_core.formats.files.arrow_json import has_json_form, quote, to_json
+from hourline_core.formats.files.data_file import DataFile
+
+_ROWS_AT_ONCE = 2000
+
+
+class ParquetRows:
+    """The rows of a file, as JSON; for how a value is written, see ``to_json``.
+
+    Raises UsageError when the file is no sound Parquet, or has a column of a type that JSON has no form for.
+    """
+
+    def __init__(self, file: DataFile) -> None:
+        self._file = file
+        with self._parquet() as parquet:
+            self.total: int = parquet.metadata.num_rows
+            schema = parquet.schema_arrow
+        self.columns: list[str] = schema.names
+        for field in schema:
+            if not has_json_form(field.type):
+                raise UsageError(f"{file}: the column '{field.name}' is of type {field.type}, which JSON has no form for; leave it out of the file")
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        template = "{" + ",".join(quote(name).replace("%", "%%") + ":%s" for name in self.columns) + "}"
+        row = 0
+        with self._parquet() as parquet:
+            for batch in parquet.iter_batches(batch_size=_ROWS_AT_ONCE):
+                for row, cells in enumerate(zip(*map(to_json, batch.columns), strict=True), start=row + 1):  # noqa: B020 - it counts on
+                    yield row, (template % cells).encode("utf-8", "surrogateescape")
+
+    @contextmanager
+    def _parquet(self) -> Iterator[pq.ParquetFile]:
+        with ExitStack() as stack:
+            stream = stack.enter_context(self._file.open())
+            if self._file.packed:  # Parquet is read from its end, which packed bytes cannot be
+                unpacked = stack.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(stream, unpacked)
+                stream = unpacked
+            try:
+                yield stack.enter_context(pq.ParquetFile(stream))
+            except (pa.ArrowInvalid, OSError) as error:
+                raise UsageError(f"{self._file} is not a sound Parquet file: {str(error).splitlines()[0]}") from None

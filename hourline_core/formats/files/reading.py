@@ -1,0 +1,135 @@
+"""What a replay sends, or an import archives: the records of a file, in the file's order or by a column."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+
+from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.formats.files.csv_rows import CsvRows
+from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
+from hourline_core.formats.files.json_lines import JsonLines
+from hourline_core.formats.files.ordering import ordered
+from hourline_core.formats.files.parquet_rows import ParquetRows
+from hourline_core.formats.files.record import Record, rank_of
+
+ANY_PARTITION = -1
+# A column that none of so many records has is a slip of the pen.
+_RECORDS_LOOKED_AT = 1000
+
+Rows = CsvRows | JsonLines | ParquetRows
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The records to send, to be read once, and how many they are."""
+
+    records: Iterator[Record]
+    total: int
+
+
+@contextmanager
+def open_recording(
+    name: str,
+    *,
+    format: Format | None = None,
+    order_by: str | None = None,
+    key: str | None = None,
+    partition: str | int | None = None,
+    null_text: str | None = None,
+) -> Iterator[Recording]:
+    """The records of the file ``name``, each a JSON object (of JSON lines: whatever the line holds).
+
+    ``format`` overrules the file's ending. ``order_by``, ``key`` and ``partition`` name columns, with dots for a field of a nested object;
+    a ``partition`` that is an int is the one for all records. ``null_text`` is a text that stands for null in CSV, beside the empty one.
+
+    Raises UsageError for a file that is missing, empty or not sound and for a column that is not in it; but a file of JSON lines or Parquet
+    may turn out unsound in its middle, while its records are read.
+    """
+    file = find_data_file(name, format)
+    rows = rows_of(file, null_text)
+    for column in {order_by, key, partition}:
+        if isinstance(column, str):
+            _require_column(column, rows, file)
+    records = _records(rows, order_by, key, partition)
+    with ExitStack() as stack:
+        yield Recording(stack.enter_context(ordered(records)) if order_by else records, rows.total)
+
+
+def rows_of(file: DataFile, null_text: str | None) -> Rows:
+    """The rows of ``file``, each with its number and as JSON. Raises UsageError as ``open_recording`` does."""
+    if null_text is not None and file.format != "csv":
+        raise UsageError(f"{file} is no CSV, so no text stands for null in it; leave --null-text out")
+    match file.format:
+        case "csv":
+            rows: Rows = CsvRows(file, null_text)
+        case "jsonl":
+            rows = JsonLines(file)
+        case "parquet":
+            rows = ParquetRows(file)
+    if rows.total == 0:
+        raise UsageError(f"{file} holds no records")
+    return rows
+
+
+def _require_column(column: str, rows: Rows, file: DataFile) -> None:
+    known = rows.columns
+    if known is None:
+        objects = [_object(payload) for _, payload in islice(rows, _RECORDS_LOOKED_AT)]
+        if any(_has(one, column) for one in objects):
+            return
+        known = sorted({name for one in objects for name in one})
+    elif column in known or column.partition(".")[0] in known:
+        return
+    raise UsageError(f"{file} has no column '{column}'{did_you_mean(column, known)}")
+
+
+def _records(rows: Iterable[tuple[int, bytes]], order_by: str | None, key: str | None, partition: str | int | None) -> Iterator[Record]:
+    fixed = partition if isinstance(partition, int) else ANY_PARTITION
+    if order_by is None and key is None and not isinstance(partition, str):
+        for line, payload in rows:  # nothing of them needs to be understood
+            yield Record(line, payload, None, fixed, None)
+        return
+    for line, payload in rows:
+        fields = _object(payload)
+        yield Record(
+            line,
+            payload,
+            _key(_value(fields, key)) if key else None,
+            _partition(_value(fields, partition)) if isinstance(partition, str) else fixed,
+            rank_of(_value(fields, order_by)) if order_by else None,
+        )
+
+
+def _object(payload: bytes) -> dict[str, object]:
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _value(fields: dict[str, object], column: str) -> object:
+    if column in fields or "." not in column:
+        return fields.get(column)
+    first, _, rest = column.partition(".")
+    inner = fields.get(first)
+    return _value(inner, rest) if isinstance(inner, dict) else None
+
+
+def _has(fields: dict[str, object], column: str) -> bool:
+    first, _, rest = column.partition(".")
+    inner = fields.get(first)
+    return column in fields or (bool(rest) and isinstance(inner, dict) and _has(inner, rest))
+
+
+def _key(value: object) -> bytes | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _partition(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,81 @@
+"""What can still be answered where tables are damaged: each metric as exactly as ever, at the newest publication that serves most of them.
+
+An earlier publication gives the same numbers as the newest one, of hours that are then provisional instead of final, as long as provisional has not
+been pruned since. What cannot be had so is left out; the snapshot says which views, and why. Progress that is damaged is read as it was before.
+"""
+
+from contextlib import suppress
+from itertools import chain
+
+from hourline_core.errors import TableError
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.snapshot import Snapshot, snapshot_as_far_as_whole, take_snapshot, views_of
+from hourline_core.model import Project
+from hourline_core.storage.data_files import damage_of
+from hourline_core.storage.tables import exists, open_table, readable_versions
+
+
+def degraded_snapshot(project: Project) -> tuple[Snapshot, set[str]]:
+    """The newest snapshot if all of it is whole, else the one that lacks the fewest metrics; and what is damaged, a sentence for each table.
+
+    Raises TableError when there is none.
+    """
+    try:
+        snapshot = take_snapshot(project)
+    except TableError as error:
+        damage = {str(error)}
+    else:
+        damage = set(_damaged_files(project, snapshot).values())
+        if not damage:
+            return snapshot, damage
+    best: Snapshot | None = None
+    for publication in _publications(project):
+        lost: dict[str, str] = {}
+        with suppress(TableError):
+            found = snapshot_as_far_as_whole(project, publication, lost)
+            if files := _damaged_files(project, found):
+                lost |= files
+                found = snapshot_as_far_as_whole(project, publication, lost)
+            if best is None or _lacking(project, found) < _lacking(project, best):
+                best = found
+        if publication is None:
+            damage |= set(lost.values())
+        if best is not None and not _lacking(project, best):
+            break
+    if best is None:
+        raise TableError("; ".join(sorted(damage)))
+    return best, damage
+
+
+def _publications(project: Project) -> list[int | None]:
+    """The newest publication, and those before it that can be read."""
+    layout = Layout.of(project)
+    if not exists(layout.coverage, layout.storage_options):
+        return [None]
+    return list(chain([None], (table.version() for table in readable_versions(layout.coverage, layout.storage_options))))
+
+
+def _damaged_files(project: Project, snapshot: Snapshot) -> dict[str, str]:
+    """By view, which data file is missing or has the wrong size of those that it is read from."""
+    layout = Layout.of(project)
+    found: dict[str, str] = {}
+    for name, versions in snapshot.versions.items():
+        for version in versions:
+            table = open_table(f"{layout.root}/{name}", layout.storage_options, version)
+            if damage := damage_of(table, decoding=False):
+                found |= dict.fromkeys(_views_on(project, name), damage)
+    return found
+
+
+def _views_on(project: Project, name: str) -> list[str]:
+    """The views that are read from the table ``name``."""
+    kind, *rest = name.split("/")
+    if kind in ("final", "provisional"):
+        return views_of(project.metrics[rest[0]])
+    beside = {"staged": f"{(rest or [''])[0]}_staged", "events": f"events_{(rest or [''])[0]}", "rejected": f"rejected_{(rest or [''])[0]}"}
+    views = [beside.get(kind, name)]
+    return [*views, "late_events"] if kind == "events" else [*views, "publications"] if kind == "drift" else views
+
+
+def _lacking(project: Project, snapshot: Snapshot) -> int:
+    return sum(name in snapshot.lost for name in project.metrics)

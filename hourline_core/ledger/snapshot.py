@@ -1,0 +1,355 @@
+"""What one read sees: the version of every table, taken in the order that makes a read exact.
+
+Progress first, then provisional, then coverage; again from the start if coverage has a cut beyond that progress, or a metric was reset meanwhile
+(which takes away rows that this progress still counts on); final only at the version that coverage pins, never its newest. Read in another order, an
+event could be counted twice or not at all.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from hourline_core.errors import TableError
+from hourline_core.ledger.layout import COVERAGE_SCHEMA, DECLARATION, Layout
+from hourline_core.model import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
+from hourline_core.storage.data_files import DataFiles, local_files, name_of
+from hourline_core.storage.open_tables import OpenTables
+from hourline_core.storage.tables import Table, exists, readable_versions, refuse_older, refuse_unmarked, require_seen, rows_of, update
+
+SPEED_WRITER = "hourline-speed"
+"""The application id under which the speed layer records the newest sequence in each table that it writes."""
+
+METRIC_RESET = "hourline-metric-reset"
+"""The application id under which progress records the newest sequence at which a metric was reset."""
+
+
+@dataclass(frozen=True)
+class SourceProgress:
+    """The progress table's version, and the last finished sequence at that version (0 before the first)."""
+
+    version: int
+    sequence: int
+
+
+@dataclass(frozen=True)
+class MetricTables(DeclaredMetric):
+    """The tables of one declaration of a metric; a changed metric has two of them until the new one takes over."""
+
+    provisional: int
+    """The version of its provisional table."""
+    born: int
+    """The sequence from which on its provisional rows are whole; what lies below counts by a recompute alone."""
+    final: int | None = None
+    """The version of its final table that coverage pins; None: nothing was published."""
+    served: bool = True
+    """Whether answers come from this declaration."""
+
+    def staged_versions(self, coverage: pa.Table) -> list[int]:
+        """The versions of its staged table that hold the rows of blocked hours, by ``coverage``."""
+        blocked = coverage.filter(pc.is_valid(coverage["staged"])).to_pylist()  # few, and coverage has every hour
+        return sorted({row["staged"] for row in blocked if (row["metric"], row["declaration"]) == (self.metric.name, self.declaration)})
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The versions that belong together. A source or metric that is not here has no tables yet."""
+
+    progress: Mapping[str, SourceProgress]
+    """By source."""
+    metrics: list[MetricTables]
+    """The metrics as they are declared now and, of those that have changed, what the speed layer still writes until the new one takes over."""
+    coverage: pa.Table
+    """The rows of coverage (COVERAGE_SCHEMA) of these."""
+    publication: int
+    """The version of coverage: the number of the last publication; -1 before the first."""
+    beside: Mapping[str, int]
+    """By name, the versions of the tables that are read beside these: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Where damage is put up with: by view, why it cannot be had."""
+    files: Mapping[tuple[str, int], DataFiles] = field(default_factory=dict)
+    """By name and version, the files of those tables that every answer is made of: progress, coverage, provisional and final, where they are here."""
+
+    @property
+    def recomputed(self) -> list[MetricTables]:
+        """The one declaration of each metric that recomputes compute: the newest one."""
+        return list({tables.metric.name: tables for tables in self.metrics}.values())
+
+    @property
+    def blocked(self) -> dict[tuple[str, datetime], Mapping[str, Any]]:
+        """By metric and hour, the rows of coverage that mark what did not pass its last audit; of these declarations."""
+        newest = {tables.name for tables in self.recomputed}
+        rows = self.coverage.filter(pc.is_valid(self.coverage["staged"])).to_pylist()
+        return {(row["metric"], row["hour"]): row for row in rows if f"{row['metric']}_{row['declaration']}" in newest}
+
+    @property
+    def versions(self) -> dict[str, list[int]]:
+        """By name, the versions of all tables that are read; each is one that ``open_table`` has found whole, but for its data files."""
+        found = {f"progress/{name}": [known.version] for name, known in self.progress.items()}
+        for tables in self.metrics:
+            of = f"{tables.metric.name}/{tables.declaration}"
+            found[f"final/{of}"] = [] if tables.final is None else [tables.final]
+            found[f"provisional/{of}"] = [tables.provisional]
+            found[f"staged/{of}"] = [] if f"{tables.metric.name}_staged" in self.lost else tables.staged_versions(self.coverage)
+        found["coverage"] = [self.publication] if self.publication >= 0 else []
+        return found | {name: [version] for name, version in self.beside.items()}
+
+    @property
+    def served(self) -> list[MetricTables]:
+        """The one declaration of each metric that answers come from."""
+        return [tables for tables in self.metrics if tables.served]
+
+
+def take_snapshot(project: Project) -> Snapshot:
+    """The newest consistent snapshot of the project's tables. Raises TableError when it cannot be read."""
+    for _ in range(100):  # a publication between the first and the last step is rare; a hundred in a row mean damage
+        snapshot, overtaken = _take(project)
+        beyond = _cut_beyond(snapshot)
+        if not overtaken and not beyond:
+            return snapshot
+    raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
+
+
+def _cut_beyond(snapshot: Snapshot) -> str:
+    """The sources of which coverage has a cut beyond progress."""
+    cuts = _highest(snapshot.coverage, ["source"], "cut")
+    return ", ".join(
+        sorted(source for (source,), cut in cuts.items() if source not in snapshot.progress or (cut or 0) > snapshot.progress[source].sequence)
+    )
+
+
+def read_coverage(project: Project, version: int | None = None) -> tuple[int, pa.Table]:
+    """Coverage's version, the newest or a given one, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was ever published."""
+    with OpenTables(project.settings.storage_options) as opened:
+        return _covered(None if version == -1 else open_coverage(project, opened, version))
+
+
+def open_coverage(project: Project, opened: OpenTables, version: int | None = None) -> Table | None:
+    """The table coverage, at its newest version or a given one; None before the first publication. Raises TableError."""
+    return opened.find(Layout.of(project).coverage, version)
+
+
+def _covered(table: Table | None) -> tuple[int, pa.Table]:
+    if table is None:
+        return -1, COVERAGE_SCHEMA.empty_table()
+    rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), table.all_rows()], promote_options="default")  # an older one has fewer columns
+    return table.version(), rows.cast(COVERAGE_SCHEMA)
+
+
+def pinned_version(coverage: pa.Table, metric: Metric, declaration: str, of: Literal["version", "staged"] = "version") -> int | None:
+    """The version of the declaration's final table that counts: the highest one that a row of coverage names; or that of its staged table."""
+    return _highest(coverage, ["metric", "declaration"], of).get((metric.name, declaration))
+
+
+def pinned_versions(coverage: pa.Table) -> dict[tuple[str, str], int]:
+    """By metric and declaration, the version of final that counts."""
+    return {
+        (metric, declaration): version
+        for (metric, declaration), version in _highest(coverage, ["metric", "declaration"], "version").items()
+        if version is not None
+    }
+
+
+def has_taken_over(coverage: pa.Table, metric: Metric, declaration: str, born: int) -> bool:
+    """Whether coverage says that this declaration, whose provisional rows are whole from sequence ``born`` on, was covered for all before that."""
+    own = pc.and_(pc.equal(coverage["metric"], metric.name), pc.equal(coverage["declaration"], declaration))
+    cut = pc.max(coverage.filter(pc.and_(own, pc.is_null(coverage["hour"])))["cut"]).as_py()
+    return cut is not None and cut >= born - 1
+
+
+def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[MetricTables]:
+    """The declarations of each metric, the older before the newer: at the version of final that coverage pins, and which of them is served."""
+    metrics: list[MetricTables] = []
+    for declarations in found:
+        served = ""
+        for tables in declarations:
+            whole = has_taken_over(coverage, tables.metric, tables.declaration, tables.born)
+            served = tables.declaration if whole else served or tables.declaration
+        metrics += [
+            replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
+            for tables in declarations
+        ]
+    return metrics
+
+
+def last_row(progress: DeltaTable) -> Mapping[str, Any]:
+    """The row of the last finished micro-batch; empty before the first."""
+    sequence = progress.transaction_version(SPEED_WRITER)
+    rows = rows_of(progress, "sequence", sequence).to_pylist() if sequence else []
+    return rows[0] if rows else {}
+
+
+def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: dict[str, str]) -> Snapshot:
+    """A snapshot in which damaged tables are left out, and noted in ``lost`` by the views that need them; at an earlier ``publication``, if given.
+
+    Raises TableError when it cannot be had, as when coverage has cuts beyond progress, or provisional no longer has what is above its cuts.
+    """
+    snapshot, overtaken = _take(project, publication, lost)
+    if overtaken:
+        raise TableError("a metric was reset while its tables were looked up")
+    if beyond := _cut_beyond(snapshot):
+        raise TableError(f"coverage has cuts beyond the progress of {beyond}")
+    return snapshot
+
+
+def _take(project: Project, publication: int | None = None, lost: dict[str, str] | None = None) -> tuple[Snapshot, bool]:
+    """The newest versions, and whether a metric was reset while they were looked up."""
+    with OpenTables(project.settings.storage_options) as opened:
+        return _looked_up(project, opened, publication, lost)
+
+
+def _looked_up(project: Project, opened: OpenTables, publication: int | None, lost: dict[str, str] | None) -> tuple[Snapshot, bool]:
+    progresses = {source.name: table for source in project.sources.values() if (table := _open_progress(project, source, opened, lost))}
+    progress = {name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0) for name, table in progresses.items()}
+    resets = {name: table.transaction_version(METRIC_RESET) for name, table in progresses.items()}
+    written = {name: last_row(table).get("metrics") or [] for name, table in progresses.items()}
+    found: list[list[MetricTables]] = []
+    provisional: list[tuple[Metric, DeltaTable]] = []
+    for metric in project.metrics.values():
+        if metric.source in progresses:
+            born = {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name}
+            with _losing(lost, *views_of(metric)):
+                tables = _with_tables(project, metric, born, progress[metric.source].sequence, progresses[metric.source], opened)
+                found.append([of for of, _ in tables])
+                provisional += [(metric, table) for _, table in tables]
+    covering = open_coverage(project, opened, publication)
+    number, coverage = _covered(covering)
+    for metric, table in provisional:
+        with _losing(lost, *views_of(metric)):
+            refuse_older(Layout.of(project).coverage, number, table, "coverage")  # it may have lost rows to what was published then
+            if publication is not None:
+                refuse_unmarked(table)
+    metrics = as_covered(found, coverage)
+    final = verify_published(project, metrics, coverage, opened, lost)
+    files = files_of([*progresses.values(), *(table for _, table in provisional), *([covering] if covering else []), *final])
+    metrics = [tables for tables in metrics if tables.metric.name not in (lost or {})]
+    beside = versions_beside(project, progresses, covering, opened, lost)
+    for name, table in progresses.items():
+        with _losing(lost, f"progress/{name}"):
+            update(table)
+    overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in progresses.items())
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken
+
+
+def _open_progress(project: Project, source: Source, opened: OpenTables, lost: dict[str, str] | None) -> DeltaTable | None:
+    """None: no speed layer has started with this source. Where damage is put up with, the newest version that can be read."""
+    layout = Layout.of(project)
+    uri = layout.progress(source)
+    with _losing(lost, f"progress/{source.name}"):
+        if (table := opened.find(uri)) is None:
+            refuse_without_progress(layout, source)
+        return table
+    return next(readable_versions(uri, layout.storage_options))
+
+
+def refuse_without_progress(layout: Layout, source: Source) -> None:
+    """Raise TableError if there are events of a source that has no progress, which is made before them: it is lost."""
+    if exists(layout.events(source), layout.storage_options):
+        raise TableError(
+            f"the table at {layout.progress(source)} is gone, while there is one at {layout.events(source)}; bring it back from a backup, "
+            "since it says which of the events count"
+        )
+
+
+def versions_beside(
+    project: Project, progress: Mapping[str, DeltaTable], coverage: DeltaTable | None, opened: OpenTables, lost: dict[str, str] | None = None
+) -> dict[str, int]:
+    """By name, the newest versions of events, rejected, drift and quality. Raises TableError when one is damaged, or lacks a commit that
+    ``progress`` (by source) or ``coverage`` went by; or leaves it out, and notes in ``lost`` which views do without it.
+    """
+    layout = Layout.of(project)
+    sources = {name: project.sources[name] for name in progress}
+    wanted: list[tuple[str, DeltaTable, tuple[str, ...]]] = [
+        (layout.events(source), progress[name], (f"events_{name}", "late_events")) for name, source in sources.items()
+    ]
+    wanted += [(layout.rejected(source), progress[name], (f"rejected_{name}",)) for name, source in sources.items()]
+    if coverage is not None:
+        wanted += [(layout.drift, coverage, ("drift", "publications")), (layout.quality, coverage, ("quality",))]
+    found: dict[str, int] = {}
+    for uri, by, views in wanted:
+        with _losing(lost, *views):
+            table = opened.find(uri) if by is coverage else opened.open(uri)
+            if table is None:
+                refuse_older(uri, -1, by, uri.rpartition("/")[2])
+                continue  # all of its publications are older than the table
+            require_seen(table, by)
+            found[name_of(table)] = table.version()
+    return found
+
+
+def files_of(tables: Iterable[DeltaTable]) -> dict[tuple[str, int], DataFiles]:
+    """As in ``Snapshot.files``, of these tables at the versions that they stand on."""
+    return {(name_of(table), table.version()): files for table in tables if (files := local_files(table))}
+
+
+def verify_published(
+    project: Project, metrics: Iterable[MetricTables], coverage: pa.Table, opened: OpenTables, lost: dict[str, str] | None = None
+) -> list[DeltaTable]:
+    """The tables final at the versions that ``coverage`` names. Raises TableError when one of them, or of staged, is not there, or damaged; or notes
+    the views in ``lost``.
+    """
+    layout = Layout.of(project)
+    found: list[DeltaTable] = []
+    for tables in metrics:
+        with _losing(lost, *views_of(tables.metric)):
+            if tables.final is not None:
+                found.append(opened.open(layout.final(tables.source, tables.metric), tables.final))
+        with _losing(lost, f"{tables.metric.name}_staged"):
+            for version in tables.staged_versions(coverage):
+                opened.open(layout.staged(tables.source, tables.metric), version)
+    return found
+
+
+def views_of(metric: Metric) -> list[str]:
+    """The views of a metric."""
+    return [metric.name, *(f"{metric.name}_{end}" for end in ("states", "final", "provisional", "staged"))]
+
+
+@contextmanager
+def _losing(lost: dict[str, str] | None, *views: str) -> Iterator[None]:
+    """Where damage is put up with, a TableError within the block is noted for the views that it takes."""
+    try:
+        yield
+    except TableError as error:
+        if lost is None:
+            raise
+        for view in views:
+            lost.setdefault(view, str(error))
+
+
+def _with_tables(
+    project: Project, metric: Metric, written: Mapping[str, int], sequence: int, progress: DeltaTable, opened: OpenTables
+) -> list[tuple[MetricTables, DeltaTable]]:
+    """The declarations of a metric that have tables, the older before the newer; with the provisional table of each.
+
+    ``written`` are those that the speed layer writes, by its last micro-batch (``sequence``), each with the sequence from which on it does.
+    """
+    layout, source = Layout.of(project), project.sources[metric.source]
+    found: list[tuple[MetricTables, DeltaTable]] = []
+    current = declaration_hash(source, metric)
+    for declaration in [*written, *({current} - written.keys())]:
+        uri = layout.provisional_of(metric.name, declaration)
+        table = opened.open(uri) if declaration in written else opened.find(uri)
+        if table is None:
+            continue  # declared, but the speed layer has not started since
+        require_seen(table, progress)
+        declared = (source, metric) if declaration == current else from_stored(table.metadata().configuration[DECLARATION], source)
+        found.append((MetricTables(*declared, table.version(), written.get(declaration, sequence + 1)), table))
+    return found
+
+
+def coverage_of(coverage: pa.Table, metrics: Iterable[MetricTables]) -> pa.Table:
+    """The rows of coverage that are about these."""
+    names = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
+    return coverage.filter(pc.is_in(names, pa.array([tables.name for tables in metrics], pa.string())))
+
+
+def _highest(rows: pa.Table, keys: list[str], value: str) -> dict[tuple[str, ...], int | None]:
+    """None where a metric has only blocked hours."""
+    highest = rows.group_by(keys).aggregate([(value, "max")])
+    return {tuple(row[key] for key in keys): row[f"{value}_max"] for row in highest.to_pylist()}

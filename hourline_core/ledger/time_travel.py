@@ -1,0 +1,200 @@
+"""What a read saw at an earlier time, from the tables as they are now.
+
+Progress, events and rejected are read at their newest versions, up to the sequence of that time: their rows stay, but for rejected ones that a reset
+has had judged anew. Coverage is read at its version of that time, which pins final. Provisional has been pruned since of what later publications
+have taken over, so it is read at the version that the micro-batch of that sequence made. Where that is not kept any more (it is for as long as a
+query may take), the hours that had events above their cut are `missing`; all others are final, as they were.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from hourline_core.errors import TableError, UsageError, did_you_mean
+from hourline_core.ledger.layout import DECLARATION, Layout
+from hourline_core.ledger.snapshot import (
+    SPEED_WRITER,
+    MetricTables,
+    Snapshot,
+    SourceProgress,
+    as_covered,
+    coverage_of,
+    files_of,
+    open_coverage,
+    read_coverage,
+    versions_beside,
+)
+from hourline_core.ledger.token import AnswerToken
+from hourline_core.model import Project, Source, declaration_hash, from_stored
+from hourline_core.model.hours import parse_moment
+from hourline_core.storage.data_files import damage_of, is_whole
+from hourline_core.storage.open_tables import OpenTables
+from hourline_core.storage.tables import exists, open_table
+
+
+def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
+    """The snapshot that ``token`` is of.
+
+    Raises UsageError when there was no such snapshot, or what it needs has been deleted since; TableError.
+    """
+    coverage = _coverage_at(project, token.publication)
+    progress: dict[str, SourceProgress] = {}
+    opened: dict[str, DeltaTable] = {}
+    found: list[list[MetricTables]] = []
+    read: list[DeltaTable] = []
+    for name, sequence in token.sequences.items():
+        if name not in project.sources:
+            raise UsageError(f"there is no source '{name}'{did_you_mean(name, project.sources)}")
+        source = project.sources[name]
+        table = open_table(Layout.of(project).progress(source), project.settings.storage_options)
+        opened[name] = table
+        written = _written(table, name, sequence)
+        progress[name] = SourceProgress(table.version(), sequence)
+        for metric in project.metrics_of(name):
+            declarations = [_tables_at(project, source, known, sequence) for known in written if known["metric"] == metric.name]
+            found.append([of for of, _ in declarations])
+            read += [table for _, table in declarations]
+    for row in coverage.group_by("source").aggregate([("cut", "max")]).to_pylist():
+        # A reader takes progress before coverage, and again if that went further.
+        if row["source"] in project.sources and (row["cut_max"] or 0) > token.sequences.get(row["source"], 0):
+            raise UsageError(
+                f"there never was an answer {token}: publication {token.publication} counts {row['source']} up to sequence {row['cut_max']}"
+            )
+    metrics = as_covered(found, coverage)
+    for tables in metrics:
+        if tables.final is not None:
+            final = _kept(Layout.of(project).final_of(tables.metric.name, tables.declaration), project, tables.final)
+            if final is None:
+                raise _gone(project, token.publication)
+            read.append(final)
+    with OpenTables(project.settings.storage_options) as newest:
+        beside = versions_beside(project, opened, open_coverage(project, newest), newest)
+    files = files_of([*opened.values(), *read])
+    return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication, beside, files=files)
+
+
+def forgotten(snapshot: Snapshot) -> set[str]:
+    """The metrics of which provisional rows that counted then are not kept any more: their hours with events above the cut are `missing`."""
+    return {tables.metric.name for tables in snapshot.served if tables.born > snapshot.progress[tables.source.name].sequence}
+
+
+def token_of(project: Project, text: str, now: datetime) -> AnswerToken:
+    """A token, or the one of a moment: ISO text, in UTC unless it says otherwise. Raises UsageError when it is neither, or a moment after ``now``
+    (its answer could not be repeated); TableError.
+    """
+    moment = parse_moment(text)
+    if moment is None:
+        return AnswerToken.parse(text)
+    if moment > now:
+        raise UsageError(f"'{text}' lies in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}, and what will be answered then is not known")
+    return token_at(project, moment)
+
+
+def token_at(project: Project, moment: datetime) -> AnswerToken:
+    """The token of an answer that was given at ``moment`` (UTC). Raises UsageError when nothing had been processed by then; TableError."""
+    layout, options = Layout.of(project), project.settings.storage_options
+    sequences: dict[str, int] = {}
+    for source in project.sources.values():
+        if exists(layout.progress(source), options):
+            finished = open_table(layout.progress(source), options).to_pyarrow_table(columns=["sequence"], filters=[("finished", "<=", moment)])
+            if finished.num_rows:
+                sequences[source.name] = pc.max(finished["sequence"]).as_py()
+    if not sequences:
+        raise UsageError(f"nothing had been processed by {moment:%Y-%m-%dT%H:%M:%SZ}: there is no answer of that time")
+    publication = -1
+    if exists(layout.coverage, options):
+        commits = open_table(layout.coverage, options).history()
+        # Version 0 is the empty table, as it was created.
+        publication = max((commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000), default=0) or -1
+        coverage = _coverage_at(project, publication)
+        # Two machines' clocks need not agree: what was published had been processed.
+        cuts = coverage.group_by("source").aggregate([("cut", "max")]).to_pylist()
+        sequences |= {row["source"]: max(row["cut_max"] or 0, sequences.get(row["source"], 0)) for row in cuts if row["source"] in project.sources}
+    return AnswerToken(publication, sequences)
+
+
+def _coverage_at(project: Project, publication: int) -> pa.Table:
+    uri = Layout.of(project).coverage
+    if publication >= 0:
+        newest = open_table(uri, project.settings.storage_options).version()
+        if publication > newest:
+            raise UsageError(f"there is no publication {publication} yet; the newest is {newest}")
+        if _kept(uri, project, publication) is None:
+            raise _gone(project, publication)
+    return read_coverage(project, publication)[1]
+
+
+def _written(progress: DeltaTable, source: str, sequence: int) -> list[dict[str, Any]]:
+    """The metrics that the micro-batch wrote."""
+    if sequence == 0:
+        return []
+    rows = progress.to_pyarrow_table(columns=["metrics"], filters=[("sequence", "=", sequence)])
+    newest = progress.transaction_version(SPEED_WRITER) or 0
+    if not rows.num_rows and sequence < newest:
+        raise UsageError(f"what had been read of source '{source}' at sequence {sequence} is no longer kept by itself, or never was")
+    if not rows.num_rows:
+        raise UsageError(f"source '{source}' has no micro-batch {sequence}; the newest is {newest}")
+    return rows["metrics"][0].as_py() or []
+
+
+def _tables_at(project: Project, source: Source, known: Mapping[str, Any], sequence: int) -> tuple[MetricTables, DeltaTable]:
+    """And its provisional table at the version of then."""
+    metric, declaration = project.metrics[known["metric"]], known["declaration"]
+    table = open_table(Layout.of(project).provisional_of(metric.name, declaration), project.settings.storage_options)
+    current = declaration == declaration_hash(source, metric)
+    declared = (source, metric) if current else from_stored(table.metadata().configuration[DECLARATION], source)
+    then = _at_sequence(project, table, sequence)
+    if then is None:
+        # As if the metric had been declared since: what no recompute had counted is not known.
+        return MetricTables(*declared, table.version(), sequence + 1), table
+    return MetricTables(*declared, then.version(), known["born"]), then
+
+
+def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> DeltaTable | None:
+    """The table at the version that the newest micro-batch up to ``sequence`` made; None: it is not kept.
+
+    It is the first one that has its sequence: in a later one, rows may be pruned that counted then.
+    """
+
+    def at(version: int) -> DeltaTable:
+        return open_table(provisional.table_uri, project.settings.storage_options, version)
+
+    def reached(version: int) -> int:
+        """The sequence of a version, which never decreases; -1 where its log is not kept."""
+        try:
+            return at(version).transaction_version(SPEED_WRITER) or 0
+        except TableError:
+            return -1
+
+    last = bisect_right(range(provisional.version() + 1), sequence, key=reached) - 1
+    if last < 0 or (target := reached(last)) < 0:
+        return None
+    first = bisect_left(range(last), target, key=reached)
+    if first and reached(first - 1) < 0:
+        return None  # it may have been made by a pruning
+    return then if is_whole(then := at(first)) else None
+
+
+def _kept(uri: str, project: Project, version: int) -> DeltaTable | None:
+    """The table at an old version; None: that is not kept. Raises TableError when it is lost, though it is kept."""
+    options = project.settings.storage_options
+    with suppress(TableError):
+        if is_whole(table := open_table(uri, options, version)):
+            return table
+    newest = open_table(uri, options)
+    if newest.version() == version and (damage := damage_of(newest, decoding=False)):
+        raise TableError(damage)
+    return None
+
+
+def _gone(project: Project, publication: int) -> UsageError:
+    kept = project.settings.batch.answers_kept
+    return UsageError(
+        f"what publication {publication} published is no longer kept; answers can be repeated for {kept} (batch.answers_kept in hourline.yaml)"
+    )

@@ -1,0 +1,46 @@
+"""The token of an answer: a short text that names the state of all tables that it was computed from.
+
+    p12-flights.345-weather.80
+
+Publication 12 (``p0``: nothing had been published yet), and of each source the last sequence that counts. The same state has the same token.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hourline_core.errors import UsageError
+from hourline_core.ledger.snapshot import Snapshot
+
+_TOKEN = re.compile(r"p(?P<publication>\d{1,18})(?P<sequences>(-[a-z][a-z0-9_]*\.\d{1,18})*)")
+
+
+@dataclass(frozen=True)
+class AnswerToken:
+    """What a token says; ``str(token)`` is its text."""
+
+    publication: int
+    """The version of coverage; -1 before the first publication."""
+    sequences: Mapping[str, int]
+    """By source, the last finished sequence; a source that is not here had no tables yet."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "AnswerToken":
+        """The token of what is read at ``snapshot``."""
+        # Version 0 of coverage is the empty table, as it was created.
+        return cls(snapshot.publication or -1, {name: known.sequence for name, known in sorted(snapshot.progress.items())})
+
+    @classmethod
+    def parse(cls, text: str) -> "AnswerToken":
+        """The token that ``text`` is. Raises UsageError when it is none."""
+        found = _TOKEN.fullmatch(text.strip())
+        if found is None:
+            advice = "`hourline query` says it on a terminal, and each answer over HTTP has one"
+            raise UsageError(f"'{text}' is no token of an answer, nor a time; a token looks like p12-flights.345: {advice}")
+        pairs = [part.split(".") for part in found["sequences"].split("-")[1:]]
+        if len({name for name, _ in pairs}) < len(pairs):
+            raise UsageError(f"'{text}' is no token of an answer: it names a source twice")
+        return cls(int(found["publication"]) or -1, {name: int(sequence) for name, sequence in pairs})
+
+    def __str__(self) -> str:
+        return "-".join([f"p{max(self.publication, 0)}", *(f"{name}.{sequence}" for name, sequence in self.sequences.items())])

@@ -1,0 +1,49 @@
+"""When an event happened: an expression over the fields, and how to read its value."""
+
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import available_timezones
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
+
+from hourline_core.model.base import Declaration, near, refuse, shown
+from hourline_core.model.expressions import Expression
+
+
+def _zone(name: str) -> str:
+    zones = available_timezones()
+    if name in zones:
+        return name
+    raise refuse(f"got {shown(name)}, allowed are IANA time zones, such as America/New_York{near(name, zones)}")
+
+
+class EventTime(Declaration):
+    """The event time of a source. Whatever the encoding, Hourline computes in UTC from here on."""
+
+    expression: Expression
+    """A field, or a Spark SQL expression over the fields."""
+
+    encoding: Literal["iso", "epoch_seconds", "epoch_milliseconds", "local"] = "iso"
+    """iso: ISO 8601 text with an offset or Z, or a timestamp; epoch_seconds, epoch_milliseconds: numbers, since 1970 in UTC;
+    local: ISO 8601 text without an offset, in `zone`."""
+
+    zone: Annotated[str, AfterValidator(_zone)] | None = None
+    """The IANA time zone of local times, such as America/New_York; with the encoding local only."""
+
+    @model_validator(mode="after")
+    def _zone_with_local_only(self) -> Self:
+        if self.encoding == "local" and self.zone is None:
+            raise refuse("got the encoding 'local' without a zone, allowed is local with one, such as zone: America/New_York", "encoding")
+        if self.encoding != "local" and self.zone is not None:
+            raise refuse(f"got a zone with the encoding '{self.encoding}', allowed is a zone with encoding: local only", "zone")
+        return self
+
+    @classmethod
+    def from_short_form(cls, value: Any) -> Any:
+        """``event_time: sent_at`` stands for ``event_time: {expression: sent_at}``."""
+        if value is None:
+            raise refuse("got nothing, allowed is a field or an expression over the fields")
+        return {"expression": value} if isinstance(value, str) else value
+
+
+EventTimeForm = Annotated[EventTime, BeforeValidator(EventTime.from_short_form, json_schema_input_type=str | EventTime)]
+"""An event time in its long or short form."""

@@ -1,0 +1,82 @@
+"""What must hold of a source's events, or of a metric's results, before an hour is published: in Great Expectations' names and parameters."""
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import BeforeValidator
+
+from hourline_core.model.base import Declaration, refuse, shown
+
+Severity = Literal["fail", "warn"]
+
+_FORM = "`expect_…: {parameter: value, …}` and, if it is to be a warning only, `severity: warn`"
+
+
+class Expectation(Declaration):
+    """One expectation; whether Great Expectations knows it, and its parameters, is found by `hourline check`."""
+
+    type: str
+    """Great Expectations' name of it, such as expect_column_values_to_be_between."""
+
+    parameters: dict[str, Any] = pydantic.Field(default={})
+    """Its parameters, by Great Expectations' names."""
+
+    severity: Severity = "fail"
+    """fail: an hour that does not fulfil it is not published; warn: it is, and the reports say so."""
+
+    @classmethod
+    def from_yaml_form(cls, value: Any) -> Any:
+        """``{expect_…: {parameter: value}, severity: warn}`` is the form in YAML; an Expectation built in Python is passed on."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, dict):
+            raise refuse(f"got {shown(value)}, allowed is a mapping, {_FORM}")
+        types = [key for key in value if key != "severity"]
+        if len(types) != 1:
+            raise refuse(f"got {len(types)} expectations in one item of the list ({', '.join(types) or 'none'}), allowed is one, {_FORM}")
+        parameters = value[types[0]]
+        if parameters is not None and not isinstance(parameters, dict):
+            raise refuse(f"got {shown(parameters)}, allowed is a mapping with its parameters, such as {{column: …}}", types[0])
+        severity = {} if value.get("severity") is None else {"severity": value["severity"]}
+        return {"type": types[0], "parameters": parameters or {}, **severity}
+
+
+ExpectationForm = Annotated[Expectation, BeforeValidator(Expectation.from_yaml_form, json_schema_input_type=dict[str, Any])]
+"""An expectation in its YAML form."""
+
+
+class History(Declaration):
+    """How an hour's results are compared with the same hour (UTC) of past days.
+
+    The bounds are the median of those days ± ``width`` times their spread: the median absolute deviation, scaled to a standard deviation (Leys et
+    al., "Detecting outliers", 2013), and at least a tenth of the median.
+    """
+
+    severity: Literal["fail", "warn", "off"] = "warn"
+    """What becomes of an hour that lies outside the bounds: fail blocks it, warn says so, off compares nothing."""
+
+    days: Annotated[int, pydantic.Field(ge=1, le=366)] = 28
+    """How many past days are looked at."""
+
+    learning: Annotated[int, pydantic.Field(ge=2, le=366)] = 7
+    """With fewer known days than this there are no bounds yet."""
+
+    width: Annotated[float, pydantic.Field(gt=0)] = 5.0
+    """The distance of the bounds from the median, in spreads."""
+
+    @classmethod
+    def from_short_form(cls, value: Any) -> Any:
+        """``history: fail`` stands for ``history: {severity: fail}``."""
+        return {"severity": value} if isinstance(value, str) else value
+
+
+HistoryForm = Annotated[History, BeforeValidator(History.from_short_form, json_schema_input_type=Literal["fail", "warn", "off"] | History)]
+"""A comparison with history in its long or short form."""
+
+
+def expectations_hash(of_events: list[Expectation], of_results: list[Expectation], history: History) -> str:
+    """12 hexadecimal digits; another value means that an hour which did not pass may pass now."""
+    audited = [[one.model_dump() for one in of_events], [one.model_dump() for one in of_results], history.model_dump()]
+    return hashlib.sha256(json.dumps(audited, sort_keys=True, default=str).encode()).hexdigest()[:12]

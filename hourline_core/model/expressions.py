@@ -1,0 +1,58 @@
+"""Spark SQL expressions as text. Only Spark can resolve them; here they must be there, and their brackets must close."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from hourline_core.model.base import refuse, shown
+
+UNCLOSED = "whose brackets or quotes do not close (between { } and [ ], YAML wants text with a comma in quotes)"
+
+
+def outer_commas(text: str, *, opening: str = "(", closing: str = ")") -> list[int] | None:
+    """Positions of the commas outside all brackets and quotes; None if a bracket or quote does not close."""
+    depth = 0
+    commas = []
+    for position, character in _outside_quotes(text):
+        if character in opening:
+            depth += 1
+        elif character in closing:
+            depth -= 1
+        elif character == "," and depth == 0:
+            commas.append(position)
+        if depth < 0 or character == "":
+            return None
+    return commas if depth == 0 else None
+
+
+def _outside_quotes(text: str) -> Iterator[tuple[int, str]]:
+    """Each character that is not inside quotes; an empty one at the end if the last quote does not close."""
+    quote = ""
+    escaped = False
+    for position, character in enumerate(text):
+        if not quote:
+            quote = character if character in "'\"`" else ""
+            if not quote:
+                yield position, character
+        elif escaped:
+            escaped = False
+        elif character == "\\" and quote != "`":
+            escaped = True
+        elif character == quote:
+            quote = ""
+    if quote:
+        yield len(text), ""
+
+
+def _expression(text: str) -> str:
+    text = text.strip()
+    if not text:
+        raise refuse("got nothing, allowed is a Spark SQL expression")
+    if outer_commas(text) is None:
+        raise refuse(f"got {shown(text)}, {UNCLOSED}")
+    return text
+
+
+Expression = Annotated[str, AfterValidator(_expression)]
+"""A Spark SQL expression, stripped, not empty."""

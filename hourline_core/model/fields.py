@@ -1,0 +1,113 @@
+"""The typed fields of a source, and the Spark type each one gets."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, StringConstraints, WithJsonSchema
+
+from hourline_core.model.base import Declaration, near, refuse, shown
+from hourline_core.model.expressions import UNCLOSED, outer_commas
+
+SPARK_TYPES = {
+    "string": "string",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "boolean": "boolean",
+    "timestamp": "timestamp",
+    "date": "date",
+}
+_OTHER_WORDS = {
+    "bigint": "long",
+    "integer": "int",
+    "smallint": "int",
+    "number": "double",
+    "numeric": "decimal(18,2)",
+    "bool": "boolean",
+    "str": "string",
+    "text": "string",
+    "varchar": "string",
+    "datetime": "timestamp",
+    "time": "timestamp",
+    "list": "array<string>",
+    "object": "struct<a: string>",
+}
+_ALLOWED = f"allowed are {', '.join(SPARK_TYPES)}, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
+_DECIMAL = re.compile(r"decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", re.ASCII)
+_NESTED = re.compile(r"(struct|array|map)\s*<(.*)>", re.DOTALL)
+
+
+def _field_type(text: str) -> str:
+    text = text.strip()
+    if text in SPARK_TYPES:
+        return text
+    if outer_commas(text, opening="(<", closing=")>") is None:
+        raise refuse(f"got {shown(text)}, {UNCLOSED}")
+    if decimal := _DECIMAL.fullmatch(text):
+        precision, scale = int(decimal[1]), int(decimal[2])
+        if 1 <= precision <= 38 and scale <= precision:
+            return f"decimal({precision},{scale})"
+        raise refuse(f"got {shown(text)}, allowed is decimal(p,s) with p from 1 to 38 and s from 0 to p")
+    if nested := _NESTED.fullmatch(text):
+        _check_nested(text, kind=nested[1], inside=nested[2])
+        return text
+    word = re.split(r"[(<]", text.casefold())[0].strip()
+    if word == "decimal":
+        raise refuse(f"got {shown(text)}, allowed is decimal(p,s), such as decimal(18,2)")
+    if word in _OTHER_WORDS:
+        raise refuse(f"got {shown(text)}, {_ALLOWED} — did you mean '{_OTHER_WORDS[word]}'?")
+    raise refuse(f"got {shown(text)}, {_ALLOWED}{near(word, [*SPARK_TYPES, 'struct', 'array', 'map'])}")
+
+
+def _check_nested(text: str, *, kind: str, inside: str) -> None:
+    commas = outer_commas(inside, opening="(<", closing=")>")
+    wanted = {"struct": "struct<name: type, …>", "array": "array<type>", "map": "map<type, type>"}[kind]
+    count = {"array": 0, "map": 1}.get(kind)
+    if commas is None or not inside.strip() or (count is not None and len(commas) != count):
+        raise refuse(f"got {shown(text)}, allowed is {wanted}")
+
+
+FieldType = Annotated[
+    str,
+    AfterValidator(_field_type),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": list(SPARK_TYPES)},
+                {"type": "string", "pattern": r"^\s*(decimal\s*\(|(struct|array|map)\s*<)"},
+                {"type": "string", "pattern": r"\$\{"},
+            ]
+        }
+    ),
+]
+
+
+class Field(Declaration):
+    """One field of a source's events."""
+
+    type: FieldType
+    """string, int, long, float, double, boolean, decimal(p,s), timestamp, date;
+    or nested, as Spark writes it: struct<lat: double>, array<string>, map<string, double>."""
+
+    required: bool = False
+    """Whether an event without it (or with null) is rejected."""
+
+    key: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^`'\\]+$")] | None = None
+    """The field's own name in the event, where the two differ: a name may hold letters, digits and _ only, and some are Hourline's own."""
+
+    @property
+    def spark_type(self) -> str:
+        """The type as Spark DDL."""
+        return SPARK_TYPES.get(self.type, self.type)
+
+    @classmethod
+    def from_short_form(cls, value: Any) -> Any:
+        """``origin: string`` stands for ``origin: {type: string}``."""
+        if value is None:
+            raise refuse(f"got nothing, {_ALLOWED}")
+        return {"type": value} if isinstance(value, str) else value
+
+
+FieldForm = Annotated[Field, BeforeValidator(Field.from_short_form, json_schema_input_type=FieldType | Field)]
+"""A field in its long or short form."""

@@ -1,0 +1,122 @@
+"""From a project's folder to its declarations."""
+
+import os
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from hourline_core.errors import DeclarationError, UsageError
+from hourline_core.model.base import Declaration
+from hourline_core.model.cross_checks import mistakes_between
+from hourline_core.model.metric import Metric
+from hourline_core.model.project import Project, place_of
+from hourline_core.model.settings import Settings
+from hourline_core.model.source import Source
+from hourline_core.model.validation_errors import explained
+from hourline_core.model.yaml_files import Document, read_yaml
+
+SETTINGS_FILE = "hourline.yaml"
+
+_UNREADABLE = re.compile(r"[%\\\x00-\x1f\x7f]")
+"""What delta-rs, or DuckDB's delta extension, takes for something else in a path, and then looks in another folder."""
+
+Declared = TypeVar("Declared", bound=Declaration)
+Named = TypeVar("Named", Source, Metric)
+
+
+def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
+    """Read ``hourline.yaml``, ``sources/*.yaml`` and ``metrics/*.yaml`` below ``root``.
+
+    ``workspace`` takes the place of the setting, relative to the working directory. Raises UsageError when ``root`` is no project, and
+    DeclarationError with all mistakes, one per line, as ``metrics/delays.yaml:7: measures.worst: what is wrong``.
+    """
+    return _Loading(_project_folder(root), environ).project(workspace)
+
+
+def load_settings(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
+    """The project without its sources and metrics, which may have mistakes: to stop what runs, and to tell how it is. Raises as ``load_project``."""
+    return _Loading(_project_folder(root), environ).project(workspace, folders=False)
+
+
+def _project_folder(root: Path) -> Path:
+    root = Path(root)
+    if not root.is_dir():
+        raise UsageError(f"there is no folder {root}: name the project's folder with --project")
+    if not (root / SETTINGS_FILE).is_file():
+        advice = "name another folder with --project, or make one with `hourline init`"
+        raise UsageError(f"{root} is no Hourline project, it has no {SETTINGS_FILE}: {advice}")
+    return root
+
+
+class _Loading:
+    """One pass over a project's files that goes on after a mistake, so that all are told at once."""
+
+    def __init__(self, root: Path, environ: Mapping[str, str]) -> None:
+        self.root = root
+        self.environ = environ
+        self.mistakes: list[str] = []
+        self.documents: dict[tuple[str, str], Document] = {}
+
+    def project(self, workspace: Path | None, folders: bool = True) -> Project:
+        settings_document = read_yaml(self.root, self.root / SETTINGS_FILE, self.environ)
+        settings = self._built(Settings, settings_document)
+        sources = self._folder("source", Source) if folders else {}
+        metrics = self._folder("metric", Metric) if folders else {}
+        if folders and not any(kind == "source" for kind, _ in self.documents):
+            self.mistakes.append("sources: there is no source: write sources/NAME.yaml, or see what `hourline init` writes into a new folder")
+        unread = {name for kind, name in self.documents if kind == "source" and name not in sources}
+        self.mistakes += mistakes_between(sources, metrics, partial(place_of, self.documents), unread)
+        if self.mistakes or settings is None:
+            raise DeclarationError("\n".join(self.mistakes))
+        if workspace is not None:
+            settings = settings.model_copy(update={"workspace": workspace.expanduser().absolute()})
+        project = Project(self.root, settings, sources, metrics, self.documents)
+        if folders and "://" not in project.tables and (odd := _UNREADABLE.search(project.tables)):
+            raise UsageError(
+                f"tables cannot lie in {project.tables!r}, since {odd[0]!r} in a path means something else to what reads them; "
+                "choose another workspace (--workspace, or `workspace` in hourline.yaml)"
+            )
+        return project
+
+    def _folder(self, kind: str, model: type[Named]) -> dict[str, Named]:
+        declared: dict[str, Named] = {}
+        files = [file for file in (self.root / f"{kind}s").glob("*") if file.suffix in (".yaml", ".yml") and not file.name.startswith(".")]
+        for file in sorted(files):
+            document = read_yaml(self.root, file, self.environ)
+            given = document.content.get("name")
+            name = given if isinstance(given, str) else file.stem
+            if document.readable and not document.content:
+                self.mistakes.append(f"{document.place()}: the file is empty: declare a {kind} in it, or delete it")
+                document.readable = False
+            if given is None:
+                document.content["name"] = file.stem
+            built = self._built(model, document)
+            earlier = self.documents.setdefault((kind, name), document)
+            if earlier is not document:
+                self.mistakes.append(
+                    f"{document.place(('name',))}: got the {kind} '{name}' again, allowed is each name once: see {earlier.place(('name',))}"
+                )
+            elif built is not None:
+                declared[name] = built
+        return declared
+
+    def _built(self, model: type[Declared], document: Document) -> Declared | None:
+        """The declaration, or None after noting what is wrong with it."""
+        mistakes = list(document.mistakes)
+        built = None
+        if document.readable:
+            try:
+                built = model.model_validate(document.content)
+            except ValidationError as error:
+                told = {mistake.path for mistake in document.mistakes}
+                # What follows from a mistake in the file itself is not told again.
+                mistakes += [mistake for mistake in explained(error, model, document) if document.nearest(mistake.path) not in told]
+        for mistake in sorted(mistakes, key=lambda mistake: mistake.line):
+            # A quoted key may hold line breaks; a mistake is one line.
+            where = f"{' '.join('.'.join(mistake.path).split())}: " if mistake.path else ""
+            self.mistakes.append(f"{document.file}:{mistake.line}: {where}{mistake.text}")
+        return None if mistakes else built

@@ -1,0 +1,122 @@
+"""A measure: a mergeable aggregate, written ``count`` or ``sum(delay)``."""
+
+import re
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BeforeValidator, TypeAdapter, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from hourline_core.model.base import Declaration, refuse, shown
+from hourline_core.model.expressions import UNCLOSED, Expression, outer_commas
+
+MeasureKind = Literal["count", "sum", "min", "max", "mean", "distinct"]
+KINDS: tuple[str, ...] = get_args(MeasureKind)
+_FORMS = ", ".join(kind if kind == "count" else f"{kind}(x)" for kind in KINDS)
+_ALLOWED = f"allowed are {_FORMS}"
+_OTHER_WORDS = {
+    "avg": "mean",
+    "average": "mean",
+    "total": "sum",
+    "minimum": "min",
+    "maximum": "max",
+    "nunique": "distinct",
+    "count_distinct": "distinct",
+    "approx_count_distinct": "distinct",
+}
+_NO_PART_OF_QUANTILE = "the medians (or percentiles) of two parts do not say what that of the whole is"
+_NO_PART_OF_MODE = "the most frequent value of the whole need not be the most frequent one of any part"
+_NO_PART_OF_RANK = "an event's rank among a part does not say its rank in the whole"
+NOT_MERGEABLE = {
+    "median": _NO_PART_OF_QUANTILE,
+    "percentile": _NO_PART_OF_QUANTILE,
+    "quantile": _NO_PART_OF_QUANTILE,
+    "mode": _NO_PART_OF_MODE,
+    "rank": _NO_PART_OF_RANK,
+    "dense_rank": _NO_PART_OF_RANK,
+    "row_number": _NO_PART_OF_RANK,
+}
+"""Aggregates whose partial results cannot be merged, and why."""
+
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:\((.*)\))?", re.DOTALL | re.ASCII)
+
+
+class Measure(Declaration):
+    """What a metric computes of each group of events; ``str(measure)`` is the text form."""
+
+    kind: MeasureKind
+    """The aggregate; all of them ignore null, as SQL does. distinct is an estimate, by a sketch that merges."""
+
+    argument: Expression | None = None
+    """The Spark SQL expression that is aggregated; count has none."""
+
+    @model_validator(mode="after")
+    def _argument_fits(self) -> Self:
+        if self.kind == "count" and self.argument is not None:
+            raise refuse(
+                f"got 'count({self.argument})', allowed is count without an argument; to count what fulfils a condition, "
+                "write sum(if(condition, 1, 0))"
+            )
+        if self.kind != "count" and self.argument is None:
+            raise refuse(f"got {shown(self.kind)} without an argument, allowed is {self.kind}(x) with a field or expression")
+        if self.argument is not None and outer_commas(self.argument):
+            raise refuse(f"got {shown(str(self))}, allowed is {self.kind}(x) with one argument")
+        return self
+
+    def __str__(self) -> str:
+        return self.kind if self.argument is None else f"{self.kind}({self.argument})"
+
+    @classmethod
+    def parse(cls, text: str) -> "Measure":
+        """Read the text form; whitespace around the parts does not matter. Raises pydantic's ValidationError."""
+        return _TEXT_FORM.validate_python(text)
+
+    @classmethod
+    def from_text_form(cls, value: Any) -> Any:
+        """The text form is the only one in YAML; a Measure built in Python is passed on."""
+        return value if isinstance(value, cls) else cls._parts(value)
+
+    @staticmethod
+    def _parts(text: Any) -> dict[str, str | None]:
+        call = _CALL.fullmatch(text.strip()) if isinstance(text, str) else None
+        if isinstance(text, str) and outer_commas(text) is None:
+            raise refuse(f"got {shown(text)}, {UNCLOSED}")
+        if call is None or outer_commas(call[2] or "") is None:
+            raise refuse(f"got {shown(text)}, {_ALLOWED}")
+        kind, argument = call[1], call[2]
+        if kind not in KINDS:
+            raise _unknown_kind(text.strip(), kind, argument)
+        if argument is not None and kind == "count":
+            if argument.strip() in ("", "*"):
+                raise refuse(f"got {shown(text)}, {_ALLOWED} — did you mean 'count'?")
+            if distinct := re.fullmatch(r"distinct\s+(.+)", argument.strip(), re.IGNORECASE | re.DOTALL):
+                raise refuse(f"got {shown(text)}, {_ALLOWED} — did you mean 'distinct({distinct[1]})'?")
+        return {"kind": kind, "argument": (argument or "").strip() or None}
+
+
+def _unknown_kind(text: str, kind: str, argument: str | None) -> PydanticCustomError:
+    for name, reason in NOT_MERGEABLE.items():
+        if re.match(rf"(approx_)?{name}(_approx|_cont|_disc)?$", kind, re.IGNORECASE):
+            return refuse(f"got {shown(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
+    meant = _OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
+    if meant is None:
+        return refuse(f"got {shown(text)}, {_ALLOWED}")
+    # The whole call, ready to copy.
+    call = meant if meant == "count" else f"{meant}({(argument or 'x').strip()})"
+    return refuse(f"got {shown(text)}, {_ALLOWED} — did you mean '{call}'?")
+
+
+MeasureForm = Annotated[
+    Measure,
+    BeforeValidator(Measure.from_text_form),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": rf"^\s*({'|'.join(KINDS)})\s*(\([\s\S]*\))?\s*$",
+            "examples": ["count", "sum(x)", "mean(x)", "distinct(x)"],
+        }
+    ),
+]
+"""A measure in its text form."""
+
+_TEXT_FORM: TypeAdapter[Measure] = TypeAdapter(MeasureForm)

@@ -1,0 +1,110 @@
+"""When Airflow recomputes, and where an Airflow of Hourline's own keeps what it knows: ``schedule:`` and ``airflow:`` of the settings."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+from urllib.parse import urlsplit
+from zoneinfo import available_timezones
+
+import pydantic
+from croniter import CroniterError, croniter
+from pydantic import AfterValidator, BeforeValidator
+
+from hourline_core.model.base import Declaration, near, refuse, shown
+from hourline_core.model.times import Duration, Moment
+
+_CRON_FIELD = re.compile(r"(?:[0-9*/,-]|(?i:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))+", re.ASCII)
+_SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+_ESCAPED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*", re.ASCII)
+
+
+def _cron(text: str) -> str:
+    fields = text.split()
+    if len(fields) != 5 or not all(_CRON_FIELD.fullmatch(field) for field in fields):
+        raise refuse(f"got {shown(text)}, allowed are the five fields of cron: minute, hour, day of month, month, day of week, such as '5 * * * *'")
+    try:
+        croniter(text, _SOME_DAY).get_next()
+    except CroniterError:
+        raise refuse(
+            f"got {shown(text)}, which never comes: allowed are minutes 0-59, hours 0-23, days 1-31, months 1-12, days of the week 0-7"
+        ) from None
+    return " ".join(fields)
+
+
+def _words(value: object) -> object:
+    if isinstance(value, str):
+        raise refuse(f"got {shown(value)}, allowed is a list of words, such as [./page.sh, --urgent]")
+    if isinstance(value, list | tuple) and (value[:1] in ([""], ("",)) or any("\0" in str(word) for word in value)):
+        raise refuse("got a list that begins with nothing, or holds a NUL, allowed is a program and its arguments, such as [./page.sh, --urgent]")
+    return value
+
+
+def _timezone(name: str) -> str:
+    if name not in available_timezones() - {"Factory", "localtime"}:
+        raise refuse(f"got {shown(name)}, allowed are names such as UTC or Europe/Berlin{near(name, available_timezones())}")
+    return name
+
+
+def _postgresql(url: str) -> str:
+    # The URL is never shown: its password is a secret.
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("postgresql", "postgres") and parts.hostname and parts.port != 0 and parts.path.strip("/")
+    except ValueError:
+        whole = None
+    if not whole or parts.netloc.count("@") > 1 or not _ESCAPED.fullmatch(parts.netloc):
+        raise refuse("got something else, allowed is postgresql://user:password@host:port/database, in it @ as %40, : as %3A, / as %2F, % as %25")
+    return f"postgresql://{url.partition('://')[2]}"
+
+
+Cron = Annotated[str, AfterValidator(_cron), pydantic.Field(json_schema_extra={"examples": ["5 * * * *"]})]
+
+
+class ScheduleSettings(Declaration):
+    """When Airflow recomputes, and what it does when that fails."""
+
+    cron: Cron = "5 * * * *"
+    """When the hourly recompute runs. Its hours should have settled by then; one that has not is taken up by the next run."""
+
+    timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
+    """The time zone of `cron` and `maintenance`. Hours are those of UTC in any case."""
+
+    start: Moment | None = None
+    """From when on there are runs, with `catch_up`; UTC."""
+
+    catch_up: bool = False
+    """Whether runs that were missed are made up for, each on its own. What they would have done, the next run does in any case."""
+
+    retries: Annotated[int, pydantic.Field(ge=0, le=1000)] = 3
+    """How often a task is tried again; never after a mistake that trying again does not mend."""
+
+    retry_delay: Duration = timedelta(minutes=1)
+    """How long the first retry waits; each further one waits longer."""
+
+    deadline: Duration = timedelta(minutes=45)
+    """An alert is raised for an hourly run that is not done so long after it was due."""
+
+    alert: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    """A command that is told of late and failed runs, with the sentence as its last argument; run in the project's folder."""
+
+    maintenance: Cron = "30 3 * * *"
+    """When the tables are compacted and vacuumed."""
+
+    @pydantic.model_validator(mode="after")
+    def _from_when(self) -> "ScheduleSettings":
+        if self.catch_up and self.start is None:
+            raise refuse("got no start, allowed with catch_up is the time of the first run, such as 2026-01-31T00:00:00Z", "start")
+        return self
+
+
+class AirflowSettings(Declaration):
+    """The Airflow that `hourline airflow up` starts."""
+
+    database: Annotated[str, AfterValidator(_postgresql)] | None = pydantic.Field(default=None, repr=False)
+    """The URL of a PostgreSQL database for its metadata; one of its own in the workspace, if left out. Keep secrets in the environment: `${NAME}`."""
+
+    port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
+    """The port of its UI and API; a free one, if left out."""
+
+    runs_kept: Duration = timedelta(days=90)
+    """So long, at least, runs and their logs are kept; it forgets older ones once a day."""

@@ -1,0 +1,84 @@
+"""pydantic's errors in our words: what was got, what is allowed."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from hourline_core.errors import did_you_mean
+from hourline_core.model.base import REFUSAL, near, shown
+from hourline_core.model.yaml_files import Document, KeyPath, Mistake
+
+_ALLOWED = {
+    "string_type": "text",
+    "path_type": "a path",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_too_short": "text",
+    "float_parsing": "a number",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a whole number from {ge}",
+    "less_than_equal": "a whole number up to {le}",
+}
+
+
+def explained(error: ValidationError, model: type[BaseModel], document: Document) -> Iterator[Mistake]:
+    """One mistake for each of pydantic's errors, with the line of the offending item."""
+    for details in error.errors(include_url=False):
+        path, text = _explained(details, model)
+        yield Mistake(document.lines.get(document.nearest(path), 1), path, text)
+
+
+def _explained(details: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str]:
+    # pydantic marks a mistake in a key, not its value, by a last part '[key]'.
+    path = tuple(str(part) for part in details["loc"] if part != "[key]")
+    if details["type"] == REFUSAL:
+        return (*path, *details["ctx"]["path"]), details["ctx"]["sentence"]
+    if details["type"] == "missing":
+        return path, "is missing"
+    return path, _sentence(details, _model_at(model, path), path)
+
+
+def _sentence(details: ErrorDetails, model: type[BaseModel], path: KeyPath) -> str:
+    context: dict[str, Any] = details.get("ctx", {})
+    got = shown(details["input"])
+    match details["type"]:
+        case "extra_forbidden":
+            return f"is no key that is known here{did_you_mean(path[-1], model.model_fields)}"
+        case "literal_error":
+            # pydantic says: 'a', 'b' or 'c'
+            values = context["expected"].split("'")[1::2]
+            allowed = f"{'is' if len(values) == 1 else 'are'} {', '.join(values)}{near(str(details['input']), values)}"
+        case "model_type":
+            allowed = f"is a mapping with the keys {', '.join(model.model_fields)}"
+        case "dict_type":
+            # The text itself is not shown: it may be a secret at the wrong place.
+            got = "text" if isinstance(details["input"], str) and details["input"] else got
+            allowed = "is a mapping, `name: value`"
+        case "too_short":
+            got, allowed = "nothing", "is at least one"
+        case kind if kind in _ALLOWED:
+            allowed = f"is {_ALLOWED[kind].format(**context)}"
+        case _:
+            allowed = f"is something else: {details['msg']}"
+    return f"got {got}, allowed {allowed}"
+
+
+def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel]:
+    """The model that holds the item at ``path``; names of fields, measures and so on are passed over."""
+    for part in path:
+        if part in model.model_fields:
+            model = next(_models_in(model.model_fields[part].annotation), model)
+    return model
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)

@@ -1,0 +1,125 @@
+"""How an Airflow of Hourline's own is: each part, the metadata database, the DAGs."""
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hourline_core.model import Project
+from hourline_core.runtime.airflow.api import AirflowApi, AirflowError
+from hourline_core.runtime.airflow.stack import facts_file
+from hourline_core.runtime.file_lock import is_alive
+from hourline_core.runtime.lease import lease_holder
+
+_IN_THE_API = {"postgres": "metadatabase", "scheduler": "scheduler", "triggerer": "triggerer", "dag-processor": "dag_processor"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process of Airflow, with what it has started."""
+
+    name: str
+    health: str
+    """healthy; unhealthy: its heartbeat is late; down: it does not run; none: it has not reported yet; unknown: the API does not answer."""
+    pid: int | None
+    megabytes: int | None
+    """Proportional set size of it and its children: shared memory is counted once. None where the system does not tell."""
+
+
+@dataclass(frozen=True)
+class DagStatus:
+    """One DAG."""
+
+    id: str
+    paused: bool
+    last_run: str | None
+    """success, failed, running, queued; None: there was none yet."""
+    next_run: datetime | None
+    """UTC; None: by hand alone."""
+
+
+@dataclass(frozen=True)
+class AirflowStatus:
+    """What `hourline airflow status` tells."""
+
+    url: str | None
+    """None: it does not run."""
+    pid: int | None = None
+    parts: list[Part] = field(default_factory=list)
+    dags: list[DagStatus] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """What is wrong with a DAG file, or why the DAGs cannot be told."""
+
+    @property
+    def healthy(self) -> bool:
+        return self.url is not None and not self.errors and all(part.health == "healthy" for part in self.parts)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"healthy": self.healthy, **asdict(self)}
+
+
+def airflow_status(project: Project) -> AirflowStatus:
+    """Ask the Airflow of this workspace, if one runs. Never raises for what it finds."""
+    pid = lease_holder(project.workspace, "airflow")
+    if pid is None or not facts_file(project).exists():
+        return AirflowStatus(None)
+    facts = json.loads(facts_file(project).read_text())
+    url: str = facts["url"]
+    with AirflowApi(project, url) as api:
+        health = api.health()
+        dags, errors = _dags(api, project)
+    processes = {"api-server": None, **facts["parts"]}
+    parts = [Part(name, _health(name, process, health), process, megabytes(process)) for name, process in sorted(processes.items())]
+    if "postgres" not in processes:
+        parts.append(Part("database", health.get("metadatabase", "unknown"), None, None))
+    return AirflowStatus(url, pid, parts, dags, errors)
+
+
+def _health(name: str, process: int | None, health: dict[str, str]) -> str:
+    if process is None or not is_alive(process):
+        return "down"
+    if name == "api-server":
+        return "healthy" if health else "unhealthy"
+    return health.get(_IN_THE_API[name], "unknown")
+
+
+def _dags(api: AirflowApi, project: Project) -> tuple[list[DagStatus], list[str]]:
+    try:
+        found = [
+            DagStatus(
+                dag["dag_id"],
+                dag["is_paused"],
+                _last_state(api, dag["dag_id"]),
+                datetime.fromisoformat(dag["next_dagrun_run_after"]) if dag.get("next_dagrun_run_after") else None,
+            )
+            for dag in api.dags()
+            if dag["dag_id"].startswith(f"{project.identifier}.")
+        ]
+        return found, [f"{Path(error['filename']).name}: {error['stack_trace'].strip()}" for error in api.import_errors()]
+    except AirflowError as error:
+        return [], [str(error)]
+
+
+def _last_state(api: AirflowApi, dag_id: str) -> str | None:
+    runs = api.get(f"dags/{dag_id}/dagRuns", limit=1, order_by="-run_after")["dag_runs"]
+    return runs[0]["state"] if runs else None
+
+
+def megabytes(pid: int | None) -> int | None:
+    """The proportional set size of a process and all below it, in MB; None where it cannot be told (it is that of Linux)."""
+    if pid is None or not Path(f"/proc/{pid}/smaps_rollup").exists():
+        return None
+    lines: list[str] = []
+    for one in [pid, *_below(pid)]:
+        with suppress(OSError):  # it has just ended
+            lines += Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) // 1024
+
+
+def _below(pid: int) -> list[int]:
+    children: list[int] = []
+    with suppress(OSError):
+        children = [int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()]
+    return [one for child in children for one in (child, *_below(child))]

@@ -1,0 +1,178 @@
+"""Airflow's parts as children of this process: started in order, started again when one ends, stopped together."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hourline_core.errors import SetupError
+from hourline_core.model import Project
+from hourline_core.runtime.airflow.api import AirflowApi
+from hourline_core.runtime.airflow.configuration import configure, environment, home, kept_secrets
+from hourline_core.runtime.airflow.housekeeping import Housekeeping
+from hourline_core.runtime.airflow.postgres import Postgres
+from hourline_core.runtime.ports import LOOPBACK, free_ports, require_free
+from hourline_core.runtime.supervised import Supervised
+
+PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+"""By their names on Airflow's command line."""
+
+_UP_WITHIN_SECONDS = 180.0
+_AGAIN_AFTER_SECONDS = 2.0
+
+
+class Airflow:
+    """A context manager: Airflow answers at ``url`` from entering to leaving, or until this process is gone.
+
+    Entering raises SetupError (the port is taken, the database cannot be reached, a part does not start); ``on_step`` is told what is being done.
+    """
+
+    url: str
+
+    def __init__(self, project: Project, on_step: Callable[[str], None], stopped: Callable[[], bool] = lambda: False) -> None:
+        self._project = project
+        self._on_step = on_step
+        self._stopped = stopped
+        self._logs = project.workspace / "logs"
+        self._running: dict[str, Supervised] = {}
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        settings = self._project.settings.airflow
+        with ExitStack() as stack:
+            if settings.port is not None:
+                require_free(settings.port, "airflow.port in hourline.yaml")
+            port = settings.port if settings.port is not None else free_ports(1)[0]
+            self._database = self._postgres(stack)
+            configure(self._project, self._database, port)
+            self._migrate()
+            self._on_step("starting its scheduler, API server, DAG processor and triggerer")
+            stack.callback(self._stop)
+            self.url = f"http://{LOOPBACK}:{port}"
+            for part in PARTS:
+                self._start(part)
+            self._announce()
+            stack.callback(facts_file(self._project).unlink, missing_ok=True)
+            self._wait_until_healthy()
+            self._housekeeping = Housekeeping(self._project)
+            stack.callback(self._housekeeping.stop)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    def keep_running(self) -> None:
+        """Start whatever has ended again, and keep house; to be called every second or so."""
+        if self._embedded is not None and not self._embedded.alive():
+            self._on_step("PostgreSQL has ended; starting it again")
+            self._embedded.start()
+            self._announced = False
+        for part, process in list(self._running.items()):
+            if not process.alive() and time.monotonic() - self._started[part] > _AGAIN_AFTER_SECONDS:
+                self._on_step(f"the {part} has ended, with status {process.wait()}; starting it again")
+                self._start(part)
+                self._announced = False
+        if not self._announced:
+            with suppress(OSError):  # the disk is full; in a second it is tried again
+                self._announce()
+        if self._housekeeping.due():
+            try:
+                self._housekeeping.begin()
+            except OSError as error:
+                self._on_step(f"old runs could not be forgotten, which is tried again in a day: {error}")
+        if self._housekeeping.failed():
+            self._on_step(f"old runs could not be forgotten, which is tried again in a day; the log is {self._housekeeping.log}")
+
+    def _postgres(self, stack: ExitStack) -> str:
+        """The URL of the database, which answers."""
+        url = self._project.settings.airflow.database
+        self._embedded = None
+        if url is None:
+            self._on_step("starting PostgreSQL")
+            folder = home(self._project) / "postgres"
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._embedded = stack.enter_context(Postgres(folder, kept_secrets(self._project)["database"], self._logs / "airflow-postgres.log"))
+            return self._embedded.url
+        import psycopg
+
+        try:
+            psycopg.connect(url, connect_timeout=10).close()
+        except psycopg.ProgrammingError:  # it shows what it could not read, password and all
+            raise SetupError("the database in hourline.yaml, airflow.database, is no URL that PostgreSQL understands") from None
+        except psycopg.Error as error:
+            said = " ".join(str(error).split())
+            raise SetupError(f"the database in hourline.yaml, airflow.database, cannot be reached: {said}") from None
+        return url
+
+    def _migrate(self) -> None:
+        """Create or upgrade Airflow's tables, unless this version of it has done so here before."""
+        done = home(self._project) / "postgres" / "hourline.migrated" if self._embedded else None
+        if done is not None and done.exists() and done.read_text() == version("apache-airflow"):
+            return
+        self._on_step("preparing its database")
+        log = self._logs / "airflow-migrate.log"
+        with Supervised(self._command("db", "migrate"), log=log, env=environment(self._project)) as migrating:
+            if migrating.wait() != 0:
+                raise SetupError(f"Airflow's database could not be prepared; its log is {log}")
+        if done is not None:
+            done.write_text(version("apache-airflow"))
+
+    def _start(self, part: str) -> None:
+        # Tasks and triggers run on this machine: the API server reads their logs as files, and need not be served them by others, at any address.
+        alone = ["--skip-serve-logs"] if part in ("scheduler", "triggerer") else []
+        self._running[part] = Supervised(self._command(part, *alone), log=self._log(part), env=environment(self._project), grace=15.0)
+        self._started[part] = time.monotonic()
+
+    def _stop(self) -> None:
+        """The tasks under way end with the scheduler. All at once: each takes seconds for itself."""
+        for process in self._running.values():
+            process.ask_to_stop()
+        for process in self._running.values():
+            process.stop()
+
+    def _announce(self) -> None:
+        pids = {part: process.pid for part, process in self._running.items()}
+        if self._embedded is not None:
+            pids["postgres"] = self._embedded.pid
+        file = facts_file(self._project)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps({"url": self.url, "pid": os.getpid(), "parts": pids}))
+        partial.replace(file)
+        self._announced = True
+
+    def _wait_until_healthy(self) -> None:
+        deadline = time.monotonic() + _UP_WITHIN_SECONDS
+        with AirflowApi(self._project, self.url) as api:
+            while True:
+                if self._stopped():
+                    raise KeyboardInterrupt
+                health = api.health()
+                if all(state == "healthy" for state in health.values()) and health and api.has_parsed():
+                    break
+                for part, process in self._running.items():
+                    if not process.alive():
+                        raise SetupError(f"Airflow's {part} ended with status {process.wait()}; its log is {self._log(part)}")
+                if time.monotonic() > deadline:
+                    ill = ", ".join(part for part, state in health.items() if state != "healthy") or "the API server"
+                    raise SetupError(f"Airflow did not come up within {_UP_WITHIN_SECONDS:.0f} s, for want of: {ill}; its logs are {self._log('*')}")
+                time.sleep(0.2)
+            api.make_pools()
+
+    def _command(self, *arguments: str) -> list[str | Path]:
+        return [sys.executable, "-m", "airflow", *arguments]
+
+    def _log(self, part: str) -> Path:
+        return self._logs / f"airflow-{part}.log"
+
+
+def facts_file(project: Project) -> Path:
+    """Where the running Airflow is announced; it may be left behind by one that was killed."""
+    return project.workspace / "run" / "airflow.json"

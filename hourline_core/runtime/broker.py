@@ -1,0 +1,156 @@
+"""A Kafka of one node, from its own jars, as a child of this process; its data stays in the workspace.
+
+In the workspace are:
+
+<workspace>/kafka/                  server.properties and the data
+<workspace>/logs/broker.log         what Kafka says: warnings and errors
+<workspace>/run/broker.lock         held as long as the broker, or the process that started it, lives
+<workspace>/run/broker.json         where the running broker is to be found
+"""
+
+import base64
+import json
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from hourline_core.errors import BrokerError, SetupError
+from hourline_core.runtime.broker_properties import broker_properties
+from hourline_core.runtime.class_archives import sharing_options
+from hourline_core.runtime.file_lock import holder, is_alive, locked
+from hourline_core.runtime.jars import fetch_jars
+from hourline_core.runtime.java import find_java
+from hourline_core.runtime.kafka_admin import admin
+from hourline_core.runtime.ports import LOOPBACK, free_ports, require_free
+from hourline_core.runtime.supervised import Supervised
+
+_UP_WITHIN_SECONDS = 60.0
+_LOG_CONFIGURATION = Path(__file__).with_name("broker_log4j2.properties")
+
+
+class Broker:
+    """A context manager: the broker answers at ``bootstrap`` from entering to leaving, or until this process is gone.
+
+    ``port`` is the port to listen on; without it a free one is chosen. ``java_options`` are for Kafka's Java. Who has other
+    things to start enters without ``waiting``, and calls ``wait`` later. Entering raises SetupError (no Java, no jars, no port; Kafka does not start)
+    and ConflictError (a broker runs on this workspace).
+    """
+
+    bootstrap: str
+
+    def __init__(self, workspace: Path, port: int | None = None, java_options: Sequence[str] = (), *, waiting: bool = True) -> None:
+        self._workspace = workspace.absolute()
+        self._waiting = waiting
+        self._java_options = java_options
+        self._port = port
+        self._log = self._workspace / "logs" / "broker.log"
+
+    def __enter__(self) -> Self:
+        java, jars = find_java(), fetch_jars("broker")
+        logging = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"
+        self._java = [str(java), "-XX:+UseSerialGC", logging, *sharing_options("broker"), "-cp", os.pathsep.join(map(str, jars))]
+        with ExitStack() as stack:
+            doing = f"already runs a broker on {self._workspace}; wait if it is a replay, stop it with 'hourline down', or use another --workspace"
+            self._lock = stack.enter_context(locked(_lock_file(self._workspace), doing))
+            if self._port is not None:
+                require_free(self._port, "kafka.port in hourline.yaml")
+            free, controller = free_ports(2)
+            port = self._port if self._port is not None else free
+            self._configure(port, controller)
+            self._log_start = self._log_size()
+            self._process = stack.enter_context(self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options))
+            self.bootstrap = f"{LOOPBACK}:{port}"
+            _facts_file(self._workspace).unlink(missing_ok=True)  # of one that was killed
+            stack.callback(_facts_file(self._workspace).unlink, missing_ok=True)
+            if self._waiting:
+                self.wait()
+            self._started = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._started.close()
+
+    def wait(self) -> None:
+        """Return when the broker answers. Raises SetupError when it does not start."""
+        deadline = time.monotonic() + _UP_WITHIN_SECONDS
+        while not _answers(self.bootstrap):
+            if not self._process.alive() or time.monotonic() > deadline:
+                raise self._did_not_start(self._log_start)
+            time.sleep(0.05)
+        self._announce()
+
+    def alive(self) -> bool:
+        """Whether the broker still runs; its log says why when it does not."""
+        return self._process.alive()
+
+    def _configure(self, port: int, controller_port: int) -> None:
+        folder = self._workspace / "kafka"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "server.properties").write_text(broker_properties(port, controller_port), encoding="ascii")
+        # Kafka writes this file last, so a format that was cut short is done again.
+        if not (folder / "data" / "meta.properties").exists():
+            log_start = self._log_size()
+            cluster_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+            arguments = ("format", "--ignore-formatted", "--config=server.properties", f"--cluster-id={cluster_id}")
+            with self._run("kafka.tools.StorageTool", *arguments, heap="128m") as formatting:
+                if formatting.wait() != 0:
+                    raise self._did_not_start(log_start)
+
+    def _run(self, main_class: str, *arguments: str, heap: str, options: Sequence[str] = ()) -> Supervised:
+        # The locale decides whether Java can name a folder with letters beyond ASCII.
+        env = {**os.environ, "LC_ALL": "C.UTF-8"}
+        command = [*self._java, *options, f"-Xmx{heap}", main_class, *arguments]
+        # With the lock kept open, a broker that outlives a killed parent by a moment still counts as running.
+        return Supervised(command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock], grace=20.0)
+
+    def _announce(self) -> None:
+        facts = _facts_file(self._workspace)
+        part = facts.with_suffix(".part")
+        part.write_text(json.dumps({"bootstrap": self.bootstrap, "pid": self._process.pid}), encoding="utf-8")
+        part.replace(facts)
+
+    def _log_size(self) -> int:
+        return self._log.stat().st_size if self._log.exists() else 0
+
+    def _did_not_start(self, log_start: int) -> SetupError:
+        lines = self._log.read_bytes()[log_start:].decode(errors="replace").splitlines()
+        telling = [line.strip() for line in lines if line.strip() and not line.startswith(("\tat ", "\t... "))]
+        wrong = [line for line in telling if "Exception" in line or "Error" in line or "ERROR" in line]
+        said = (wrong or telling or ["nothing"])[-1]
+        return SetupError(f"the Kafka broker did not start; the last it said was '{said}'; the whole is in {self._log}")
+
+
+def running_broker(workspace: Path) -> str | None:
+    """Where the broker that runs on ``workspace`` answers (host:port), or None when none does."""
+    try:
+        facts = json.loads(_facts_file(workspace).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    # The file alone proves nothing: it stays behind when the process is killed.
+    if holder(_lock_file(workspace)) is None or not is_alive(facts["pid"]):
+        return None
+    bootstrap: str = facts["bootstrap"]
+    return bootstrap
+
+
+def _lock_file(workspace: Path) -> Path:
+    return workspace / "run" / "broker.lock"
+
+
+def _facts_file(workspace: Path) -> Path:
+    return workspace / "run" / "broker.json"
+
+
+def _answers(bootstrap: str) -> bool:
+    host, port = bootstrap.split(":")
+    with suppress(OSError):
+        socket.create_connection((host, int(port)), timeout=1).close()  # at once; the client would wait between its attempts
+        with suppress(BrokerError), admin(bootstrap, {}, "list its nodes") as client:
+            return bool(client.list_topics(timeout=2).brokers)
+    return False

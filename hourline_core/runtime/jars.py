@@ -1,0 +1,158 @@
+"""The jars of Spark and of the broker: a locked list (`jars.lock`), fetched in parallel into a cache and verified by SHA-256.
+
+``python -m hourline_core.runtime.jars`` fetches all of them, which is what set-up does. Settings, both from the environment:
+
+    HOURLINE_CACHE    the folder of the cache (default: ``$XDG_CACHE_HOME/hourline``, else ``~/.cache/hourline``)
+    HOURLINE_MAVEN    the URL of a Maven repository, https, http or file (default: Maven Central)
+"""
+
+import hashlib
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Literal, get_args
+from uuid import uuid4
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from hourline_core.errors import HourlineError, SetupError
+from hourline_core.runtime.download import download
+
+JarSet = Literal["spark", "broker"]
+LOCK = Path(__file__).with_name("jars.lock")
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+_PARALLEL = 8
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One line of the lock."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+    @property
+    def repository_path(self) -> str:
+        return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.file_name}"
+
+
+def locked_jars(which: str, lock: Path = LOCK) -> list[Jar]:
+    """The jars of one set (of this project's own lock, a JarSet), in the order of the lock."""
+    lines = (line.split() for line in lock.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#"))
+    chosen = ((*coordinates.split(":"), sha256) for jar_set, coordinates, sha256 in lines if jar_set == which)
+    return [Jar(group, artifact, version, sha256) for group, artifact, version, sha256 in chosen]
+
+
+def fetch_jars(which: str, lock: Path = LOCK) -> list[Path]:
+    """The paths of one set of jars, each fetched if the cache does not hold it and verified in any case.
+
+    Several processes may do this at once. Shows its progress on stderr when something has to be fetched.
+    Raises SetupError when a jar cannot be had, is not the one locked, or cannot be stored.
+    """
+    jars = locked_jars(which, lock)
+    folder = cache_folder() / "jars"
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        # Hashing every time costs a tenth of a second and leaves no state beside the jars that could lie.
+        sound = list(pool.map(lambda jar: _is_sound(folder / jar.file_name, jar), jars))
+    missing = [jar for jar, is_sound in zip(jars, sound, strict=True) if not is_sound]
+    if missing:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _fetch(missing, folder, f"{which} jars")
+        except OSError as error:
+            raise SetupError(
+                f"the jars cannot be stored in {folder}: {error.strerror or error}; make it writable, or set HOURLINE_CACHE to another folder"
+            ) from error
+    return [folder / jar.file_name for jar in jars]
+
+
+def cache_folder() -> Path:
+    """Where what is fetched is kept. Raises SetupError when there is no such place."""
+    if named := os.environ.get("HOURLINE_CACHE"):
+        return Path(named).absolute()
+    caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if caches.is_absolute():  # a relative one is to be ignored, says the XDG specification
+        return caches / "hourline"
+    try:
+        return Path.home() / ".cache" / "hourline"
+    except RuntimeError:
+        raise SetupError("there is no home folder to keep the jars in; set HOURLINE_CACHE to a folder") from None
+
+
+def _repository() -> str:
+    repository = os.environ.get("HOURLINE_MAVEN") or MAVEN_CENTRAL
+    if not repository.startswith(("https://", "http://", "file://")):
+        raise SetupError(f"HOURLINE_MAVEN is '{repository}'; it must be a URL that begins with https://, http:// or file://")
+    return repository.rstrip("/")
+
+
+def _is_sound(path: Path, jar: Jar) -> bool:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
+    except OSError:  # not there; what else keeps it from being read will be met, and told, when it is fetched
+        return False
+
+
+def _fetch(jars: list[Jar], folder: Path, title: str) -> None:
+    console = Console(stderr=True)
+    for jar in jars:
+        if (folder / jar.file_name).exists():
+            console.print(f"{folder / jar.file_name} is damaged (another SHA-256 than in jars.lock); fetching it again", soft_wrap=True)
+    repository = _repository()
+    columns = (TextColumn("fetching {task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[size]:.0f} MB"))
+    stop = Event()
+    with Progress(*columns, console=console) as progress, ThreadPoolExecutor(_PARALLEL) as pool:
+        task = progress.add_task(title, total=len(jars), size=0.0)
+        size = 0
+        fetches = [pool.submit(_fetch_one, jar, repository, folder, stop) for jar in jars]
+        try:
+            for fetch in fetches:
+                size += fetch.result()
+                progress.update(task, advance=1, size=size / 1e6)
+        except BaseException:
+            stop.set()  # the others would go on for minutes, each to its own time limit
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _fetch_one(jar: Jar, repository: str, folder: Path, stop: Event) -> int:
+    """Fetch one jar, verify it, and only then give it its name. Returns its size in bytes."""
+    url = f"{repository}/{jar.repository_path}"
+    part = folder / f".{jar.file_name}.{uuid4().hex}.part"
+    try:
+        sha256 = download(url, part, stop)
+        if sha256 != jar.sha256:
+            raise SetupError(
+                f"{jar.file_name} has a wrong checksum: jars.lock expects SHA-256 {jar.sha256}, {url} gave {sha256}; nothing was kept, "
+                "so run again, or set HOURLINE_MAVEN to a repository that can be trusted"
+            )
+        size = part.stat().st_size
+        part.replace(folder / jar.file_name)
+        return size
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def main() -> int:
+    try:
+        for which in get_args(JarSet):
+            fetch_jars(which)
+    except HourlineError as error:
+        Console(stderr=True).print(str(error), style="red", markup=False, soft_wrap=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

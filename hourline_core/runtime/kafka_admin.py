@@ -1,0 +1,48 @@
+"""Kafka's admin client, with short time limits and errors that a person can act on."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from hourline_core.errors import BrokerError
+
+TIMEOUT_SECONDS = 10.0
+_NOT_REACHED = {
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError.REQUEST_TIMED_OUT,
+}
+
+
+@contextmanager
+def admin(bootstrap: str, client_options: Mapping[str, str], doing: str) -> Iterator[AdminClient]:
+    """An admin client for the Kafka at ``bootstrap``; ``client_options`` are librdkafka's own.
+
+    Raises BrokerError, with the words of ``doing`` (as "create topic 'x'"), for whatever Kafka or the client refuses within.
+    """
+    said: list[KafkaError] = []  # why it cannot connect (a wrong password, say) is told here only; a call then just times out
+    try:
+        client = AdminClient({**client_options, "bootstrap.servers": bootstrap, "log_level": 0}, error_cb=said.append)
+    except KafkaException as error:
+        raise _broker_error(error.args[0], said, bootstrap, doing) from error
+    try:
+        yield client
+    except KafkaException as error:
+        client.poll(0)
+        raise _broker_error(error.args[0], said, bootstrap, doing) from error
+
+
+def _broker_error(error: KafkaError, said: list[KafkaError], bootstrap: str, doing: str) -> BrokerError:
+    if error.code() not in _NOT_REACHED:
+        return BrokerError(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
+    telling = [one for one in said if one.code() != KafkaError._ALL_BROKERS_DOWN]
+    reason = (telling[-1] if telling else error).str()
+    return BrokerError(
+        f"Kafka at {bootstrap} did not answer within {TIMEOUT_SECONDS:.0f} seconds, to {doing}: {reason}; "
+        "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"
+    )

@@ -1,0 +1,93 @@
+"""A child process that is gone when its parent is gone, killed with -9 included.
+
+Between the two stands `watchdog.py`: it starts the command, and ends it when it is told to or the parent has died.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hourline_core.errors import SetupError
+
+_WATCHDOG = Path(__file__).with_name("watchdog.py")
+
+
+class Supervised:
+    """A command that runs from construction until ``stop()``, its own end, or the end of this process.
+
+    It has a session of its own, so that Ctrl-C in a terminal reaches this process alone, which then decides in which order things stop.
+    Its output is appended to ``log``, a file, or a file descriptor that is open for writing. ``env`` is its whole environment (None: this
+    process's). ``keep_open`` are file descriptors that it inherits, for a lock that must be held until it is really gone. ``grace`` is how many
+    seconds it has between SIGTERM and SIGKILL.
+    Raises SetupError when the command cannot be started.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path | int,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        keep_open: Sequence[int] = (),
+        grace: float = 10.0,
+    ) -> None:
+        self._grace = grace
+        if isinstance(log, Path):
+            log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") if isinstance(log, Path) else os.fdopen(os.dup(log), "wb") as output:
+            self._watchdog = subprocess.Popen(
+                # Isolated and without site-packages: it starts in 20 ms, and nothing in the folder it starts in can get in its way.
+                [sys.executable, "-I", "-S", _WATCHDOG, str(grace), ",".join(map(str, keep_open)), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                cwd=cwd,
+                env=env,
+                pass_fds=keep_open,
+                start_new_session=True,
+            )
+        assert self._watchdog.stdout is not None
+        with self._watchdog.stdout as answer:
+            first_line = answer.readline().decode(errors="replace").strip()
+        if not first_line.isdigit():
+            self._watchdog.wait()
+            raise SetupError(f"'{command[0]}' could not be started: {first_line or f'its output is {log}'}")
+        self.pid = int(first_line)
+        """The process id of the command itself."""
+
+    def alive(self) -> bool:
+        return self._watchdog.poll() is None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the command's end and return its exit status (-n: ended by signal n).
+
+        Raises subprocess.TimeoutExpired when it still runs after ``timeout`` seconds.
+        """
+        return _status(self._watchdog.wait(timeout))
+
+    def stop(self) -> int:
+        """End the command and what it started: SIGTERM, ``grace`` seconds, SIGKILL. Returns its exit status, as ``wait`` does."""
+        self.ask_to_stop()
+        return self.wait()
+
+    def ask_to_stop(self) -> None:
+        """Begin what ``stop`` does, without waiting for the end: several can end at the same time."""
+        if self.alive():
+            self._watchdog.send_signal(signal.SIGTERM)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+
+def _status(watchdog_status: int) -> int:
+    """The command's status: the watchdog passes it on, as a shell would, with 128 + n for signal n."""
+    return 128 - watchdog_status if watchdog_status > 128 else watchdog_status

@@ -1,0 +1,102 @@
+"""Topics: made with what the project needs, and how far they reach."""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # it exports them, but not in the way that strict mypy asks for
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+    TopicDescription,
+)
+
+from hourline_core.errors import BrokerError
+from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, admin
+
+_T = TypeVar("_T")
+_BROKERS_DEFAULT = -1
+_PASSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
+"""What a node may answer about a topic for a moment after it was made, or while a partition moves to another node."""
+
+
+def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Mapping[str, str]) -> str:
+    """Make ``topic`` if it is missing, and return its id as Kafka's own tools print it; a topic made anew has another id.
+
+    A topic that exists is left as it is, whatever its number of partitions. Raises BrokerError.
+    """
+    with admin(bootstrap, client_options, f"create topic '{topic}'") as client:
+        # Replayed old events must not be deleted as too old: see the retention of the broker's own configuration.
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config={"retention.ms": "-1"})
+        try:
+            client.create_topics([new], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)[topic].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        return _id(_patiently(lambda: _describe(client, topic)))
+
+
+def topic_offsets(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> dict[int, tuple[int, int]]:
+    """For each partition its earliest offset and the end of what is committed. Raises BrokerError, also for a missing topic."""
+    with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'") as client:
+        partitions = sorted(partition.id for partition in _existing(client, topic).partitions)
+        earliest = _patiently(lambda: _offsets(client, topic, partitions, OffsetSpec.earliest()))  # type: ignore[no-untyped-call]
+        latest = _patiently(lambda: _offsets(client, topic, partitions, OffsetSpec.latest()))  # type: ignore[no-untyped-call]
+        return {partition: (earliest[partition], latest[partition]) for partition in partitions}
+
+
+def topic_id_of(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> str:
+    """The id of a topic that exists, as ``ensure_topic`` returns it. Raises BrokerError, also for a missing topic."""
+    with admin(bootstrap, client_options, f"describe topic '{topic}'") as client:
+        return _id(_existing(client, topic))
+
+
+def offsets_at(bootstrap: str, topic: str, moment: datetime, client_options: Mapping[str, str]) -> dict[int, int]:
+    """For each partition the offset of the first record whose own time (Kafka's record timestamp) is at or after ``moment``, else the end of what is
+    committed. Raises BrokerError, also for a missing topic.
+    """
+    latest = {partition: end for partition, (_, end) in topic_offsets(bootstrap, topic, client_options).items()}
+    milliseconds = -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))  # rounded up
+    with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'") as client:
+        at: OffsetSpec = OffsetSpec.for_timestamp(milliseconds)
+        found = _patiently(lambda: _offsets(client, topic, sorted(latest), at))
+    return {partition: found[partition] if found[partition] >= 0 else end for partition, end in latest.items()}
+
+
+def _existing(client: AdminClient, topic: str) -> TopicDescription:
+    try:
+        return _describe(client, topic)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+        raise BrokerError(f"there is no topic '{topic}'; replaying events to its source or starting the speed layer makes it") from error
+
+
+def _id(described: TopicDescription) -> str:
+    # The client prints ids in plain Base64, Kafka's own tools in the form that is safe in URLs and file names.
+    return str(described.topic_id).replace("+", "-").replace("/", "_")
+
+
+def _describe(client: AdminClient, topic: str) -> TopicDescription:
+    described: TopicDescription = client.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_SECONDS)[topic].result()
+    return described
+
+
+def _offsets(client: AdminClient, topic: str, partitions: list[int], which: OffsetSpec) -> dict[int, int]:
+    asked = {TopicPartition(topic, partition): which for partition in partitions}
+    answers = client.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_SECONDS)
+    return {asked_for.partition: answer.result().offset for asked_for, answer in answers.items()}
+
+
+def _patiently(ask: Callable[[], _T]) -> _T:
+    """What ``ask`` returns, asked again for a while as long as Kafka answers with a passing state."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)

@@ -1,0 +1,115 @@
+"""By how much, and in how many cells, an hour's values differ between two stages of one metric: before and after its late events, say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+
+from hourline_core.aggregates.measures import quoted
+from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.model import Metric
+from hourline_core.sql.merge import values_sql
+
+TOLERANCE = 1e-9
+"""Relative: so far sums of doubles may differ by the order of their addition."""
+
+_NUMBERS = ("DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "BIGINT", "INTEGER", "SMALLINT", "TINYINT")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The values of one metric at one stage, as two temporary tables: per hour and dimensions, and per hour."""
+
+    metric: Metric
+    cells: str
+    totals: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """How one measure of one hour changed from one stage to the next; only what changed is told."""
+
+    hour: datetime
+    measure: str
+    amount: float | None
+    """Over all dimensions together; None where the measure is no number, or had no value before."""
+    cells: int
+    """How many groups have another value."""
+    beyond_rounding: bool
+
+
+def make_stage(connection: duckdb.DuckDBPyConnection, name: str, metric: Metric, stored: Mapping[str, str], states: str) -> Stage:
+    """Compute a stage from the state rows that the query ``states`` gives (hour, dimensions, stored columns). Sketch functions are installed."""
+    stage = Stage(metric, f"_cells_{name}", f"_totals_{name}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.cells} AS {values_sql(metric, stored, states, metric.dimensions)}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.totals} AS {values_sql(metric, stored, states, [])}")
+    return stage
+
+
+def of_late_events(counted: str, tables: MetricTables) -> str:
+    """Of the rows of the query ``counted`` (see ``counted_states_sql``) those that late events have brought."""
+    return f"FROM ({counted}) t SEMI JOIN hourline.late_{tables.source.name} l ON l.hour = t.hour AND l.sequence = t.sequence"
+
+
+def without_late_events(counted: str, tables: MetricTables) -> str:
+    """The rows of the query ``counted`` but for those that late events have brought."""
+    return f"FROM ({counted}) t ANTI JOIN hourline.late_{tables.source.name} l ON l.hour = t.hour AND l.sequence = t.sequence"
+
+
+def totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[datetime, str], float | None]:
+    """By hour and measure, the value over all dimensions; None where it is no number."""
+    kinds = _kinds(connection, stage)
+    columns = ", ".join(_as_number(name, kinds) for name in stage.metric.measures)
+    rows = connection.execute(f"SELECT hour, {columns} FROM {stage.totals}").fetchall()
+    return {(hour, name): value for hour, *values in rows for name, value in zip(stage.metric.measures, values, strict=True)}
+
+
+def changes(
+    connection: duckdb.DuckDBPyConnection, before: Stage, after: Stage, magnitudes: Mapping[tuple[datetime, str], float] | None = None
+) -> Iterator[Change]:
+    """What changed of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, where they are known."""
+    kinds = _kinds(connection, after)
+    known = [{"hour": hour, "measure": measure, "size": size} for (hour, measure), size in (magnitudes or {}).items()]
+    columns = pa.schema({"hour": pa.timestamp("us", tz="UTC"), "measure": pa.string(), "size": pa.float64()})
+    connection.register("_magnitudes", pa.Table.from_pylist(known, columns))
+    for measure in [name for name in after.metric.measures if name in before.metric.measures]:
+        for hour, *values in connection.execute(_changes_sql(before, after, measure, kinds)).fetchall():
+            yield Change(hour, measure, *values)
+
+
+def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str]) -> str:
+    """hour, amount (double), cells (bigint), beyond_rounding (boolean); hours in which nothing changed are left out."""
+    together = list(before.metric.dimensions) == list(after.metric.dimensions)
+    # Other dimensions, other cells: then only the hours can be compared.
+    tables, keys = ((before.cells, after.cells), ["hour", *before.metric.dimensions]) if together else ((before.totals, after.totals), ["hour"])
+    a, b = f"a.{quoted(measure)}", f"b.{quoted(measure)}"
+    same_cell = " AND ".join(f"b.{quoted(key)} IS NOT DISTINCT FROM a.{quoted(key)}" for key in keys)
+    differs = f"({b} IS DISTINCT FROM {a} OR b.hour IS NULL OR a.hour IS NULL)"
+    close = _close(a, b) if kinds[measure] in ("DOUBLE", "FLOAT") else "false"
+    value = _as_number(measure, kinds)
+    total = f"(a.v IS DISTINCT FROM b.v AND NOT {_close('a.v', 'b.v')})"
+    from_nothing = after.metric.measures[measure].kind in ("count", "sum", "distinct")
+    amount = "coalesce(a.v, 0) - coalesce(b.v, 0)" if from_nothing and not value.startswith("NULL") else "a.v - b.v"
+    return f"""
+        WITH m AS (SELECT hour, size FROM _magnitudes WHERE measure = '{measure}'), cells AS (
+            SELECT coalesce(a.hour, b.hour) AS hour, count(*) FILTER ({differs}) AS cells,
+                   coalesce(bool_or({differs} AND NOT {close}), false) AS beyond
+            FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell} LEFT JOIN m ON m.hour = coalesce(a.hour, b.hour) GROUP BY ALL
+        ), b AS (SELECT hour, {value} AS v FROM {before.totals}), a AS (SELECT hour, {value} AS v FROM {after.totals})
+        -- A group that weighs more than before has the same mean, and the mean of all another one.
+        SELECT hour, {amount}, cells, beyond OR {total}
+        FROM cells LEFT JOIN b USING (hour) LEFT JOIN a USING (hour) LEFT JOIN m USING (hour) WHERE cells > 0 OR {total} ORDER BY hour"""
+
+
+def _close(a: str, b: str) -> str:
+    return f"coalesce(abs({a} - {b}) <= {TOLERANCE} * greatest(abs({a}), abs({b}), coalesce(m.size, 0)), false)"
+
+
+def _kinds(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {stage.cells}").fetchall()}
+
+
+def _as_number(measure: str, kinds: Mapping[str, str]) -> str:
+    return f"{quoted(measure)}::DOUBLE" if kinds[measure].startswith(_NUMBERS) else "NULL::DOUBLE"

@@ -1,0 +1,150 @@
+"""The data files of a table at one version: which they are, and whether they can be read."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem, PyFileSystem, SubTreeFileSystem
+
+from hourline_core.errors import TableError, first_line
+from hourline_core.ledger.layout import place_of
+
+BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
+"""What mends a table that nothing can compute anew."""
+
+_PIECE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The data files of a table at one version."""
+
+    paths: list[str]
+    size: int
+    """In bytes, of all of them."""
+
+
+def name_of(table: DeltaTable) -> str:
+    """The table's path below the root of the tables, such as ``events/clicks``."""
+    return place_of(table.table_uri, str(table.metadata().name))
+
+
+def is_whole(table: DeltaTable) -> bool:
+    """Whether all data files are there, at their sizes, of the version that ``table`` stands on; a vacuum may have deleted some of an older one."""
+    return next(_wrong_files(table), None) is None
+
+
+def data_size(table: DeltaTable) -> int:
+    """The bytes of all data files of the version that ``table`` stands on."""
+    return sum(pa.table(table.get_add_actions())["size_bytes"].to_pylist())
+
+
+def damage_of(table: DeltaTable, decoding: bool = True) -> str | None:
+    """A sentence about the first data file found that cannot be read, of the version that ``table`` stands on; None: all of them can.
+
+    Without ``decoding``, they are only looked for, and their sizes compared.
+    """
+    for path, wrong in chain(_wrong_files(table), _undecodable_files(table) if decoding else ()):
+        return damaged(table, path, wrong)
+    return None
+
+
+def damaged(table: DeltaTable, path: str, wrong: str) -> str:
+    """The sentence about a damaged data file, and what mends it."""
+    return f"the table at {table.table_uri.rstrip('/')} is damaged: its file {path} {wrong}; {_remedy(name_of(table))}"
+
+
+def data_files(table: DeltaTable) -> list[str]:
+    """The paths, below the table, of the data files of the version that ``table`` stands on."""
+    paths: list[str] = pa.table(table.get_add_actions())["path"].to_pylist()
+    return paths
+
+
+def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
+    """The rows of some of the data files; columns that an older one lacks are null. Raises TableError.
+
+    Of many small files, this takes a seventh of what a scan by Arrow does.
+    """
+    schema, files = pa.schema(table.schema().to_arrow()), file_system(table)
+    parts = [schema.empty_table()]
+    for path in paths:
+        try:
+            with files.open_input_file(path) as file:
+                rows = pq.ParquetFile(file).read(use_threads=False)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise TableError(damaged(table, path, f"cannot be read ({first_line(error)})")) from error
+        # Text comes as another Arrow type (string_view) out of files that delta-rs has written while it deleted rows.
+        columns = [rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type) for c in schema]
+        parts.append(pa.table(columns, schema=schema))
+    return pa.concat_tables(parts)
+
+
+def local_files(table: DeltaTable) -> DataFiles | None:
+    """The data files of the version that ``table`` stands on, for whoever reads them by themselves.
+
+    None: there is none, they are not on this machine, or lie in a folder whose name would be taken for a pattern.
+    """
+    uri = urlsplit(table.table_uri)
+    folder = unquote(uri.path).rstrip("/")
+    added = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
+    if uri.scheme != "file" or not added["path"] or set(folder) & set("*?["):
+        return None
+    return DataFiles([f"{folder}/{path}" for path in added["path"]], sum(added["size_bytes"]))
+
+
+def checksum(table: DeltaTable, path: str) -> str:
+    """BLAKE2b of 128 bits of a data file, as hexadecimal digits. Raises OSError when it cannot be read."""
+    digest = hashlib.blake2b(digest_size=16)
+    with file_system(table).open_input_stream(path) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def file_system(table: DeltaTable) -> FileSystem:
+    """The files of the table, by paths below it. Those on this machine are read tens of times faster without delta-rs."""
+    uri = urlsplit(table.table_uri)
+    if uri.scheme == "file":
+        return SubTreeFileSystem(unquote(uri.path), LocalFileSystem())
+    return PyFileSystem(DeltaStorageHandler.from_table(table._table))
+
+
+def _wrong_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
+    """The data files that are missing or have another size than they were written with, and which it is."""
+    added = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
+    there = file_system(table).get_file_info(added["path"])
+    for path, size, file in zip(*added.values(), there, strict=True):
+        if file.type != FileType.File:
+            yield path, "is missing"
+        elif file.size != size:
+            yield path, f"has {file.size:,} bytes instead of {size:,}"
+
+
+def undecodable(table: DeltaTable, path: str) -> str | None:
+    """What is wrong with a data file that cannot be decoded; None: it can."""
+    try:
+        with file_system(table).open_input_file(path) as file:
+            for _ in pq.ParquetFile(file).iter_batches():
+                pass
+    except (OSError, pa.ArrowInvalid) as error:
+        return f"cannot be decoded ({first_line(error)})"
+    return None
+
+
+def _undecodable_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
+    return ((path, wrong) for path in data_files(table) if (wrong := undecodable(table, path)))
+
+
+def _remedy(name: str) -> str:
+    """What mends a damaged data file of the table ``name``."""
+    kind, _, rest = name.partition("/")
+    metric = rest.partition("/")[0]
+    if kind in ("final", "provisional"):
+        return f"`hourline reset {metric}` and `hourline recompute` compute the metric anew from the archived events"
+    return BACKUP

@@ -1,0 +1,91 @@
+"""The tables that one read goes by; what an earlier read of this process has opened goes on from where it stands.
+
+To open a table is to go through its log since the last checkpoint, which takes ten times as long as to go through what was committed since it was
+read last. A handle that was kept is used again only if the file of the commit on which it stands is the one that it has read; else the table has been
+replaced, or its log shortened, and it is opened anew. Whatever is checked of a table that is opened is checked of this one, too.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from deltalake.exceptions import DeltaError
+from pyarrow.fs import FileType
+
+from hourline_core.errors import TableError
+from hourline_core.storage.commit_log import commit_file
+from hourline_core.storage.data_files import file_system
+from hourline_core.storage.tables import Table, exists, open_table, refuse_damaged, update
+
+_MOST = 256
+
+_Place = tuple[str, frozenset[tuple[str, str]]]
+"""Where a table lies, and how it is reached."""
+_Stamp = tuple[int, int]
+"""Of a file: when it was written, and its size."""
+
+_kept: OrderedDict[_Place, tuple[Table, _Stamp]] = OrderedDict()
+_lock = threading.Lock()
+
+
+class OpenTables:
+    """A context manager: at the end of the block, the tables are kept for the next read. Threads have one each, and no handle is in two of them."""
+
+    def __init__(self, storage_options: Mapping[str, str]) -> None:
+        self._options = storage_options
+        self._opened: dict[_Place, Table] = {}
+
+    def open(self, uri: str, version: int | None = None) -> Table:
+        """The table at ``uri``, at ``version`` or its newest. Raises TableError as ``open_table`` does."""
+        return self._noted(uri, self._reused(uri, version) or open_table(uri, self._options, version))
+
+    def find(self, uri: str, version: int | None = None) -> Table | None:
+        """The same; None: there is none."""
+        table = self._reused(uri, version)
+        if table is None and not exists(uri, self._options):
+            return None
+        return self._noted(uri, table or open_table(uri, self._options, version))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None:
+            return  # one of them may be what is wrong
+        stamped = {place: (table, stamp) for place, table in self._opened.items() if (stamp := _stamp(table))}
+        with _lock:
+            _kept.update(stamped)
+            while len(_kept) > _MOST:
+                _kept.popitem(last=False)
+
+    def _place(self, uri: str) -> _Place:
+        return uri, frozenset(self._options.items())
+
+    def _noted(self, uri: str, table: Table) -> Table:
+        self._opened[self._place(uri)] = table
+        return table
+
+    def _reused(self, uri: str, version: int | None) -> Table | None:
+        with _lock:
+            table, stamp = _kept.pop(self._place(uri), (None, None))
+        if table is None or _stamp(table) != stamp:
+            return None
+        try:
+            newer = version is None or (table.version() or 0) < version
+            if newer and file_system(table).get_file_info(commit_file(table.version() + 1)).type == FileType.File:
+                update(table)
+            if version not in (None, table.version()):
+                return None
+            refuse_damaged(table, uri)
+            table.transaction_version("")  # the commits before the last checkpoint may have been deleted: these handles would ask for them
+        except (TableError, DeltaError):
+            return None  # opened anew, it says what is wrong
+        return table
+
+
+def _stamp(table: Table) -> _Stamp | None:
+    """Of the file of the commit that ``table`` stands on; None: the log no longer has it."""
+    file = file_system(table).get_file_info(commit_file(table.version()))
+    return (file.mtime_ns, file.size) if file.type == FileType.File else None

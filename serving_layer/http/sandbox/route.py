@@ -1,0 +1,104 @@
+"""Free SQL over HTTP, where ``serve.sql`` is on: one SELECT over the views, run in the sandbox, for admins."""
+
+from threading import Event
+from typing import Annotated, Literal
+
+import pyarrow as pa
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from hourline_core.model import ServeSettings
+from serving_layer.connection import Connection
+from serving_layer.http.access import admin_only
+from serving_layer.http.answering import Answering, Body, answering_of
+from serving_layer.http.formats import MEDIA_TYPES, Format, columns_of, format_of, json_bytes, rows_arrow, rows_csv, rows_json
+from serving_layer.http.sandbox.process import Limits
+from serving_layer.http.sandbox.run import Sandbox
+
+MEMORY = 256 << 20
+"""Bytes for one query."""
+
+routes = APIRouter(prefix="/api/v1", tags=["sql"])
+
+
+class SqlQuestion(BaseModel):
+    """A query."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str = Field(description="One SELECT over the views, such as SELECT hour, sum(views) FROM views_by_page GROUP BY hour.")
+
+
+class SqlColumn(BaseModel):
+    """A column of the answer, with DuckDB's type."""
+
+    name: str
+    type: str
+
+
+class SqlAnswer(BaseModel):
+    """Rows, as of one snapshot."""
+
+    token: str
+    columns: list[SqlColumn]
+    rows: list[dict[str, object]]
+
+
+def start_sandbox(settings: ServeSettings) -> Sandbox | None:
+    """The sandbox, where free SQL is on. Raises SetupError where this machine cannot confine it."""
+    return Sandbox(Limits(int(settings.timeout.total_seconds()) or 1, MEMORY, settings.rows, settings.bytes)) if settings.sql else None
+
+
+@routes.post(
+    "/sql",
+    response_model=SqlAnswer,
+    dependencies=[Depends(admin_only)],
+    responses={200: {"content": {media_type: {} for media_type in MEDIA_TYPES.values()}}},
+)
+async def free_sql(
+    request: Request,
+    question: SqlQuestion,
+    answering: Annotated[Answering, Depends(answering_of)],
+    format: Annotated[Format | None, Query(description="Or by the Accept header, as for metrics.")] = None,
+    integers: Annotated[Literal["number", "text"], Query(description="As for metrics.")] = "number",
+) -> Response:
+    """The rows of one SELECT over the views. Two columns of one name are told apart by a number after it."""
+    sandbox: Sandbox | None = request.app.state.sandbox
+    if sandbox is None:
+        raise HTTPException(403, "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins")
+    form = format_of(request.headers.get("accept", ""), format)
+
+    gone = Event()
+
+    def work(connection: Connection) -> Body:
+        with connection.explaining(question.sql):
+            rows = _distinctly_named(sandbox.answer(question.sql, connection.database, connection.views, gone))
+            return _body(connection, rows, form, integers == "text")
+
+    body = await answering.compute(request, work, on_stop=gone.set)
+    return Response(body.content, headers={**body.headers, "Cache-Control": "no-store"}, media_type=body.media_type)
+
+
+def _body(connection: Connection, rows: pa.Table, form: Format, integers_as_text: bool) -> Body:
+    token = connection.token
+    match form:
+        case "json":
+            head = json_bytes({"token": token, "columns": columns_of(connection.database, rows)})[:-1]
+            content = head + b',"rows":' + rows_json(connection.database, rows, integers_as_text=integers_as_text) + b"}"
+        case "csv":
+            content = rows_csv(connection.database, rows)
+        case "arrow":
+            content = rows_arrow(rows, {"token": token})
+    return Body(content, MEDIA_TYPES[form], {"Hourline-Token": token})
+
+
+def _distinctly_named(rows: pa.Table) -> pa.Table:
+    names: list[str] = []
+    for name in rows.column_names:
+        other, number = name, 1
+        while other.casefold() in map(str.casefold, names):
+            other, number = f"{name}_{number}", number + 1
+        names.append(other)
+    return rows.rename_columns(names)

@@ -1,0 +1,265 @@
+"""Free SQL: each query runs in a process of its own that can do nothing but compute (sandbox_process.py), on rows that this one reads for it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from hourline_core.aggregates.measures import quoted
+from hourline_core.errors import SetupError, UsageError
+from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
+from serving_layer.http.sandbox.confinement import refuse_unsupported
+from serving_layer.http.sandbox.process import Limits, from_ipc, to_ipc
+from serving_layer.http.sandbox.sql_check import folded
+
+SQL_BYTES = 50_000
+"""The longest query."""
+
+_COMMAND = [sys.executable, "-P", "-m", "serving_layer.http.sandbox.process"]
+_START_SECONDS = 300.0
+_READ_ROWS = 100_000
+_LOOK_SECONDS = 0.1
+_FRAME = 1 << 20
+"""What a message may have beside the answer's own bytes."""
+
+
+class Sandbox:
+    """Runs free SQL, ``workers`` queries at a time. Threads may share it."""
+
+    def __init__(self, limits: Limits, workers: int = 2) -> None:
+        """Raises SetupError where queries cannot be confined; that is tried out."""
+        refuse_unsupported()
+        self.limits = limits
+        self._workers = [_Worker(limits) for _ in range(workers)]
+        self._idle: SimpleQueue[_Worker] = SimpleQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
+        try:
+            with duckdb.connect() as empty, suppress(TimedOutError):  # a machine that is busy; each query tries it out again
+                self.answer("SELECT 1", empty, [])
+        except BaseException:
+            self.close()
+            raise
+
+    def answer(self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event | None = None) -> pa.Table:
+        """The rows of one SELECT over ``views`` of ``database``, which is a cursor of the caller's own.
+
+        ``gone`` is set when nobody wants them any more.
+
+        Raises UsageError when the query is refused, saying which part of it, or ends its process; duckdb.Error when it is wrong or fails;
+        TimedOutError; TooLargeError when it needs more memory than is allowed, or reads or gives too much; TooManyError when all workers are busy.
+        """
+        if len(sql) > SQL_BYTES:
+            raise TooLargeError(f"the query has {len(sql):,} characters; allowed are {SQL_BYTES:,}")
+        try:
+            worker = self._idle.get_nowait()
+        except Empty:
+            raise TooManyError(
+                f"{len(self._workers)} free queries run already, which are all that may; try again when one of them has ended"
+            ) from None
+        try:
+            return self._run(worker, sql, database, views, gone or Event())
+        finally:
+            self._idle.put(worker)
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._workers:
+            worker.close()
+
+    def _run(self, worker: "_Worker", sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event) -> pa.Table:
+        with worker.fork() as fork, _deadline(self.limits.seconds, fork, database, gone) as passed:
+            try:
+                return self._converse(fork.connection, sql, database, views)
+            except (EOFError, OSError, duckdb.InterruptException):
+                status = fork.end()
+                if passed or status in (-signal.SIGXCPU, -signal.SIGALRM):
+                    raise TimedOutError(f"the query was stopped after {self.limits.seconds} s; ask for fewer hours, or for less of them") from None
+                raise UsageError(
+                    f"the query has ended its process ({_ending(status)}), as one does that needs far more memory than the "
+                    f"{self.limits.memory >> 20:,} MB that are allowed, or is nested too deeply"
+                ) from None
+
+    def _converse(self, connection: Connection, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str]) -> pa.Table:
+        """What comes from the fork is looked at as if somebody else had written it, since somebody may have."""
+        connection.send_bytes(json.dumps({"sql": sql, "views": sorted(views)}).encode())
+        parts: list[pa.Table] = []
+        rows, size = 0, 0
+        while True:
+            message = connection.recv_bytes(self.limits.bytes + _FRAME)
+            match message[:1]:
+                case b"W":
+                    wanted = json.loads(message[1:])
+                    self._send(connection, database, [view for view in views if view in wanted["views"]], wanted["columns"])
+                case b"A":
+                    try:
+                        parts.append(from_ipc(message[1:]))
+                        parts[-1].validate(full=True)
+                    except pa.ArrowException as error:  # an integer of 39 digits, say
+                        raise UsageError(f"the answer cannot be given as it is: {error}") from None
+                    rows, size = rows + parts[-1].num_rows, size + len(message)
+                    if rows > self.limits.rows or size > self.limits.bytes + _FRAME:
+                        raise self._too_large()
+                case _:
+                    self._end(json.loads(message[1:]))
+                    return pa.concat_tables(parts)
+
+    def _send(self, connection: Connection, database: duckdb.DuckDBPyConnection, views: list[str], columns: list[str] | None) -> None:
+        """The rows of ``views``, of which ``columns`` (None: all)."""
+        size = 0
+        for view in sorted(views):
+            types = {name: kind for name, kind, *_ in database.execute(f"DESCRIBE {quoted(view)}").fetchall()}
+            # A query that counts rows alone names no column; a table has to have one.
+            read = [name for name in types if columns is None or folded(name) in columns] or list(types)[:1]
+            connection.send_bytes(json.dumps({name: types[name] for name in read}).encode())
+            for batch in database.execute(f"SELECT {', '.join(map(quoted, read))} FROM {quoted(view)}").to_arrow_reader(_READ_ROWS):
+                size += batch.nbytes
+                if size > self.limits.memory // 2:
+                    raise TooLargeError(
+                        f"the query reads more than {self.limits.memory // 2 >> 20:,} MB of {' and '.join(sorted(views))}, which free SQL gets as "
+                        "a whole; name fewer columns, or ask a metric by its parameters"
+                    )
+                connection.send_bytes(to_ipc(pa.Table.from_batches([batch])))
+            connection.send_bytes(b"")
+
+    def _end(self, end: dict[str, Any]) -> None:
+        """Raises what has gone wrong, if something has."""
+        if "unconfined" in end:
+            raise SetupError(end["unconfined"])
+        if "refused" in end:
+            raise UsageError(end["refused"])
+        if "memory" in end:
+            raise TooLargeError(f"the query needs more than {self.limits.memory >> 20:,} MB of memory, which are allowed; ask for less at once")
+        if "too large" in end:
+            raise self._too_large()
+        if "error" in end:
+            raise duckdb.Error(end["error"])
+
+    def _too_large(self) -> TooLargeError:
+        return TooLargeError(
+            f"the answer has more than {self.limits.rows:,} rows or {self.limits.bytes:,} bytes, which are allowed; add a LIMIT, or group"
+        )
+
+
+class _Worker:
+    """The process that forks for each query; started again when it has ended."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._start()
+
+    @contextmanager
+    def fork(self) -> "Iterator[_Fork]":
+        """A process for one query, which is gone at the end of the block. Raises SetupError."""
+        try:
+            fork = self._fork()
+        except OSError:  # it is gone: killed for lack of memory, perhaps
+            self.close()
+            self._start()
+            fork = self._fork()
+        try:
+            yield fork
+        finally:
+            fork.end()
+            fork.close()
+
+    def close(self) -> None:
+        """End it, and its fork with it."""
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.settimeout(_START_SECONDS)
+        # Nothing of this process's environment, in which tokens may be; and no threads that a fork would lack.
+        environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+        with theirs:
+            self._process = subprocess.Popen(
+                [*_COMMAND, json.dumps(asdict(self._limits))], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=environment
+            )
+        with suppress(OSError):
+            if self._control.recv(16) == b"ready":
+                return
+        self.close()
+        raise SetupError(f"free SQL cannot be served: its process does not start (status {self._process.returncode}). Set serve.sql to false")
+
+    def _fork(self) -> "_Fork":
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [b"fork"], [theirs.fileno()])
+        _, handles, _, _ = socket.recv_fds(self._control, 16, 1)
+        if not handles:
+            ours.close()
+            raise ConnectionResetError
+        return _Fork(self._control, Connection(ours.detach()), handles[0])
+
+
+class _Fork:
+    """A process that runs one query."""
+
+    def __init__(self, control: socket.socket, connection: Connection, handle: int) -> None:
+        self.connection = connection
+        self._control = control
+        self._handle = handle
+        self._status: int | None = None
+
+    def kill(self) -> None:
+        """By a handle that names no other process later on."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+    def end(self) -> int:
+        """Kill it if it still runs: its exit status, or minus the signal that ended it."""
+        if self._status is None:
+            self.kill()
+            with suppress(OSError):
+                self._status = int(self._control.recv(16) or -signal.SIGKILL)
+            self._status = -signal.SIGKILL if self._status is None else self._status
+        return self._status
+
+    def close(self) -> None:
+        """Only when nobody will kill it any more: its handle's number may soon be another's."""
+        self.connection.close()
+        os.close(self._handle)
+
+
+@contextmanager
+def _deadline(seconds: float, fork: _Fork, database: duckdb.DuckDBPyConnection, gone: Event) -> Iterator[list[bool]]:
+    """Stops whatever runs of the query when ``seconds`` are over, or ``gone`` is set; the list has something in it then."""
+    passed: list[bool] = []
+    ended = Event()
+    over = time.monotonic() + seconds
+
+    def watch() -> None:
+        while not ended.wait(_LOOK_SECONDS):
+            if gone.is_set() or time.monotonic() > over:
+                passed.append(True)
+                fork.kill()
+                database.interrupt()
+                return
+
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield passed
+    finally:
+        ended.set()
+        watching.join()
+
+
+def _ending(status: int) -> str:
+    return signal.Signals(-status).name if status < 0 else f"status {status}"

@@ -1,0 +1,169 @@
+"""Which hours of which metrics the answer to a query rests on, and in which state they are; told from the query, without computing it.
+
+A condition on ``hour`` narrows the hours down where it stands in the WHERE of a SELECT that names the metric right after FROM, alone or in inner
+joins; joined by ``USING (hour)``, a condition on ``hour`` is about all of them. Anywhere else (around a subquery, in HAVING or ON, in an outer join)
+it is not relied on, and the answer counts as resting on all hours of the metric.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from copy import deepcopy
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import duckdb
+
+from hourline_core.errors import UsageError, WeakAnswerError
+from hourline_core.model.hours import hour_text
+from hourline_core.sql.hour_states import WEAKEST_FIRST
+from hourline_core.storage.tables import KEPT_HOURS
+
+_WEAK = ("missing", "stale", "blocked")
+_VIEWS = ("", "_states", "_final", "_provisional")
+_NAMED_BY_TEXT = ("query", "query_table")
+"""Table functions to which a table's name is a text: they may read any metric."""
+_SHOWN = 3
+
+Node = dict[str, Any]
+"""A part of a parsed query, as DuckDB's ``json_serialize_sql`` gives it."""
+
+
+class HourState(NamedTuple):
+    """One hour (UTC) of one metric that an answer rests on."""
+
+    metric: str
+    hour: datetime
+    state: str
+
+
+def states_of(database: duckdb.DuckDBPyConnection, query: str, metrics: Collection[str]) -> list[HourState]:
+    """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. ``query`` is one SELECT; raises DuckDB's errors on it."""
+    tree = _parsed(database, query)
+    views = {f"{metric}{end}": metric for metric in metrics for end in _VIEWS}
+    found = set()
+    for metric, conditions in _named(tree, views, {}):
+        hours = _parsed(database, f"SELECT hour, state FROM hours WHERE kind = 'metric' AND name = '{metric}'")
+        hours["statements"][0]["node"]["where_clause"]["children"] += conditions
+        ((sql,),) = database.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(hours)]).fetchall()
+        found |= {HourState(metric, *row) for row in database.execute(sql).fetchall()}
+    return sorted(found)
+
+
+def in_words(states: Collection[HourState]) -> str:
+    """``74 final, 1 revised``: how many hours are in each state; one of several metrics is in the weakest of theirs."""
+    weakest: dict[datetime, str] = {}
+    for _, hour, state in states:
+        weakest[hour] = min(weakest.get(hour, state), state, key=WEAKEST_FIRST.index)
+    counts = Counter(weakest.values())
+    return ", ".join(f"{counts[state]:,} {state}" for state in reversed(WEAKEST_FIRST) if counts[state])
+
+
+def refuse_weak(states: Collection[HourState]) -> None:
+    """Raises WeakAnswerError if any of the hours is missing, stale or blocked."""
+    weak: dict[str, list[str]] = {}
+    for metric, hour, state in states:
+        if state in _WEAK:
+            weak.setdefault(metric, []).append(f"{hour_text(hour)} {state}")
+    if weak:
+        raise WeakAnswerError(
+            f"the answer would rest on hours that are not to be relied on: {_told(weak)} "
+            "(`hourline plan` and `hourline quality` say what mends them, and without strict it is given all the same)"
+        )
+
+
+def refuse_forgotten(states: Collection[HourState], forgotten: Collection[str]) -> None:
+    """Raises UsageError if any of the hours is missing of a metric that is ``forgotten``: an answer without it would not be what it was."""
+    gone: dict[str, list[str]] = {}
+    for metric, hour, state in states:
+        if state == "missing" and metric in forgotten:
+            gone.setdefault(metric, []).append(hour_text(hour))
+    if gone:
+        raise UsageError(
+            f"the answer rested on provisional rows that are no longer kept (they are for {KEPT_HOURS} hours): {_told(gone)}; "
+            "hours that were final then can be asked for alone, and the view `hours` says which these are"
+        )
+
+
+def _told(hours_of: Mapping[str, list[str]]) -> str:
+    return "; ".join(f"of '{metric}' {', '.join(hours[:_SHOWN])}{_more(len(hours) - _SHOWN)}" for metric, hours in hours_of.items())
+
+
+def _more(count: int) -> str:
+    return f" and {count:,} more" if count > 0 else ""
+
+
+def _parsed(database: duckdb.DuckDBPyConnection, query: str) -> Node:
+    ((text,),) = database.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
+    tree: Node = json.loads(text)
+    return tree
+
+
+def _named(node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node]]) -> Iterator[tuple[str, list[Node]]]:
+    """Each metric that the query names, as often as it does, with the conditions on its ``hour``; ``narrowed`` has those of the tables within."""
+    if isinstance(node, list):
+        for part in node:
+            yield from _named(part, views, narrowed)
+    elif isinstance(node, dict) and node.get("show_type") != "DESCRIBE":  # of which only the columns are asked
+        if node.get("type") == "SELECT_NODE":
+            narrowed = _conditions(node)
+        if metric := views.get((node.get("table_name") or "").strip('"').casefold()):
+            yield metric, narrowed.get(id(node), [])
+        if node.get("function_name") in _NAMED_BY_TEXT:
+            yield from ((metric, []) for metric in set(views.values()))
+        for part in node.values():
+            yield from _named(part, views, narrowed)
+
+
+def _conditions(select: Node) -> dict[int, list[Node]]:
+    """By table right after FROM (its ``id``), the conditions of WHERE that are about its ``hour`` alone."""
+    tables, joins = _joined(select["from_table"])
+    if any(join["join_type"] != "INNER" or join["ref_type"] not in ("REGULAR", "CROSS") for join in joins):
+        return {}
+    conditions = list(_conjuncts(select["where_clause"]))
+    narrowed = {}
+    for table in tables:
+        # Every metric has an hour: alone, the word is the only one's, or that of all joined by it, or else DuckDB calls it ambiguous.
+        names = [["hour"], [(table["alias"] or table["table_name"]).casefold(), "hour"]]
+        if not table["column_name_alias"]:
+            narrowed[id(table)] = [_on_hour(condition) for condition in conditions if _is_about(condition, names)]
+    return narrowed
+
+
+def _joined(node: Node) -> tuple[list[Node], list[Node]]:
+    """The tables of a FROM, and the joins between them."""
+    if node["type"] == "JOIN":
+        left, right = _joined(node["left"]), _joined(node["right"])
+        return left[0] + right[0], [node, *left[1], *right[1]]
+    return ([node] if node["type"] == "BASE_TABLE" else []), []
+
+
+def _conjuncts(condition: Node | None) -> Iterator[Node]:
+    if condition and condition["type"] == "CONJUNCTION_AND":
+        for part in condition["children"]:
+            yield from _conjuncts(part)
+    elif condition:
+        yield condition
+
+
+def _is_about(condition: Node, names: list[list[str]]) -> bool:
+    """Whether it names columns among ``names``, and nothing else that depends on rows."""
+    nodes = list(_nodes(condition))
+    columns = [[name.casefold() for name in node["column_names"]] for node in nodes if "column_names" in node]
+    return bool(columns) and all(column in names for column in columns) and not any(node.get("class") in ("SUBQUERY", "LAMBDA") for node in nodes)
+
+
+def _on_hour(condition: Node) -> Node:
+    """The condition with its columns called ``hour`` alone."""
+    condition = deepcopy(condition)
+    for node in _nodes(condition):
+        if "column_names" in node:
+            node["column_names"] = ["hour"]
+    return condition
+
+
+def _nodes(node: Any) -> Iterator[Node]:
+    if isinstance(node, dict):
+        yield node
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _nodes(part)

@@ -1,0 +1,1 @@
+"""Typed answers about hours: status, late events, drift, quality, lineage."""

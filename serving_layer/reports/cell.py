@@ -1,0 +1,136 @@
+"""The part of a metric that somebody asks about: one hour, and some values of its dimensions."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from hourline_core.aggregates.measures import quoted
+from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.ledger.layout import sql_timestamp
+from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.model import Metric
+from hourline_core.model.hours import hour_text
+from hourline_core.sql.merge import stored_types, values_sql
+from serving_layer.connection import Connection
+from serving_layer.sql_errors import without_tables
+
+_NEAREST = 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All groups of one hour of a metric that agree with ``values``; dimensions that are not in it are rolled up."""
+
+    tables: MetricTables
+    hour: datetime
+    values: Mapping[str, str | None]
+    """By dimension, as text; None is null."""
+    stored: Mapping[str, str]
+    """The DuckDB types of the columns that are stored."""
+
+    @property
+    def metric(self) -> Metric:
+        """As it is served."""
+        return self.tables.metric
+
+    def of(self, rows: str) -> str:
+        """A query: those of ``rows`` (a table, or a query in brackets, with hour and the dimensions) that belong here."""
+        return f"SELECT * FROM {rows} WHERE {self.condition({name: name for name in self.values})}"
+
+    def condition(self, columns: Mapping[str, str]) -> str:
+        """SQL that chooses the hour and, of the dimensions in ``columns``, the values; ``columns`` says what each is called."""
+        values = [self._is(name, column) for name, column in columns.items() if name in self.values]
+        return " AND ".join([f"hour = TIMESTAMPTZ '{sql_timestamp(self.hour)}'", *values])
+
+    def _is(self, dimension: str, column: str) -> str:
+        text = self.values[dimension]
+        return f"{quoted(column)} IS NULL" if text is None else f"{quoted(column)} = CAST({_literal(text)} AS {self.stored[dimension]})"
+
+
+def cell_of(connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None]) -> Cell:
+    """The cell of ``hour`` (UTC) with these values of dimensions, as text; None is null.
+
+    Raises UsageError when the metric or a dimension is not there, a value is not of its dimension's type, or the hour has no events.
+    """
+    if metric not in connection.project.metrics:
+        raise UsageError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.metrics)}")
+    tables = next((tables for tables in connection.snapshot.served if tables.metric.name == metric), None)
+    if tables is None:
+        raise UsageError(without_tables(metric))
+    stored = stored_types(connection.database, tables)
+    for name, text in dimensions.items():
+        _check(connection, tables.metric, name, text, stored)
+    hour = hour.astimezone(UTC)
+    _refuse_without_events(connection, tables, hour)
+    return Cell(tables, hour, dict(dimensions), stored)
+
+
+def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
+    """Raises UsageError, with what is near, when none of ``rows`` (a table with all groups of the hour) has the values of ``cell``."""
+    if not cell.values or connection.database.execute(f"{cell.of(rows)} LIMIT 1").fetchone():
+        return
+    place = f"of '{cell.metric.name}' in {hour_text(cell.hour)}"
+    for name, text in cell.values.items():
+        single = Cell(cell.tables, cell.hour, {name: text}, cell.stored)
+        if not connection.database.execute(f"{single.of(rows)} LIMIT 1").fetchone():
+            raise UsageError(f"no row {place} has {shown(name, text)}{_near(connection, rows, name, text)}")
+    raise UsageError(f"no row {place} has {' and '.join(shown(*value) for value in cell.values.items())} together, though each of them is there")
+
+
+def finished_values(connection: Connection, cell: Cell, rows: str) -> dict[str, Any]:
+    """The measures of ``cell``, out of the state rows of the query ``rows``; all null where there are none."""
+    found = connection.database.sql(values_sql(cell.metric, cell.stored, rows, [])).to_arrow_table().to_pylist()
+    return {name: found[0][name] if found else None for name in cell.metric.measures}
+
+
+def shown(dimension: str, text: str | None) -> str:
+    """One value of a dimension, for people."""
+    return f"{dimension} null" if text is None else f"{dimension} '{text}'"
+
+
+def _check(connection: Connection, metric: Metric, name: str, text: str | None, stored: Mapping[str, str]) -> None:
+    if name not in metric.dimensions:
+        none = f"metric '{metric.name}' has no dimension '{name}'"
+        raise UsageError(f"{none}{did_you_mean(name, metric.dimensions)}" if metric.dimensions else f"{none}, nor any other")
+    if text is None:
+        return
+    whole = stored[name] in ("BIGINT", "INTEGER", "SMALLINT", "TINYINT")  # to which DuckDB would round 1.5
+    row = connection.database.execute(f"SELECT TRY_CAST({_literal(text)} AS {stored[name]}) IS NULL").fetchone()
+    if row == (True,) or (whole and not re.fullmatch(r"[-+]?\d+", text.strip())):
+        raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
+
+
+def _refuse_without_events(connection: Connection, tables: MetricTables, hour: datetime) -> None:
+    hours = f"hourline.source_hours_{tables.source.name}"
+    moment = f"TIMESTAMPTZ '{sql_timestamp(hour)}'"
+    before, there, after = _one(
+        connection,
+        f"SELECT max(hour) FILTER (hour < {moment}), count(*) FILTER (hour = {moment}), min(hour) FILTER (hour > {moment}) FROM {hours}",
+    )
+    if there:
+        return
+    near = " and ".join(hour_text(one) for one in (before, after) if one)
+    nearest = f"; the nearest with events: {near}" if near else ", nor in any other hour yet"
+    raise UsageError(f"source '{tables.source.name}' has accepted no event in {hour_text(hour)}{nearest}")
+
+
+def _near(connection: Connection, rows: str, name: str, text: str | None) -> str:
+    column = f"{quoted(name)}::VARCHAR"
+    found = connection.database.execute(
+        f"SELECT DISTINCT {column} AS v, jaro_winkler_similarity(v, {_literal(text or '')}) AS near FROM {rows} "
+        f"WHERE v IS NOT NULL ORDER BY near DESC, v LIMIT {_NEAREST + 1}"
+    ).fetchall()
+    values = [value for value, _ in found]
+    near = did_you_mean(text or "", [*values[:_NEAREST], *(["…"] if len(values) > _NEAREST else [])])
+    return f"{near}; null is written {name} alone" if text is not None and text.casefold() in ("", "null", "none") else near
+
+
+def _one(connection: Connection, query: str) -> tuple[Any, ...]:
+    (row,) = connection.database.execute(query).fetchall()
+    return tuple(row)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,92 @@
+"""The archived events behind a cell: how many, where in the topic they lie, and when they came."""
+
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from hourline_core.aggregates.measures import quoted
+from serving_layer.connection import Connection
+from serving_layer.reports.cell import Cell
+
+
+class Stretch(BaseModel):
+    """Events of one partition of a topic (or of one imported file) that count in the same layer; between the offsets lie others, too."""
+
+    layer: str
+    """final: up to the cut; provisional: above it."""
+    topic: str
+    topic_id: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    first_sequence: int
+    last_sequence: int
+    events: int
+
+
+class CellEvents(BaseModel):
+    """Accepted events of the hour, as far as can be told without Spark which of them belong to the cell."""
+
+    of: list[str]
+    """The dimensions by whose values they are chosen: those that are plain fields."""
+    before: list[str]
+    """What is not looked at, since it is an expression: dimensions that were asked for, and conditions (`where`)."""
+    events: int
+    duplicates: int
+    """Recognised at once, and left out everywhere; not among ``events``."""
+    repeated: int | None
+    """Of ``events``, those that repeat an id beyond the horizon: a recompute leaves them out. None: the id is an expression."""
+    late: int
+    """Of ``events``, those that came after the hour had settled."""
+    sequences: int
+    """In so many micro-batches they came."""
+    first_arrived: datetime | None
+    last_arrived: datetime | None
+    """When the micro-batches began."""
+    stretches: list[Stretch]
+
+
+def cell_events(connection: Connection, cell: Cell, cut: int | None) -> CellEvents:
+    """The events of ``cell``; ``cut`` is the sequence up to which its hour was recomputed."""
+    source, metric = cell.tables.source, cell.metric
+    fields = {name.casefold(): name for name in source.fields}
+
+    def field(expression: str) -> str | None:
+        return fields.get(expression.strip("`").casefold())  # Spark tells columns apart without regard to case
+
+    columns = {name: column for name in cell.values if (column := field(metric.dimensions[name]))}
+    conditions = [name for name, text in (("where", metric.where), ("where of the source", source.where)) if text]
+    identity = field(source.id) if source.id else None
+    arrivals = f'PARTITION BY {quoted(identity)} ORDER BY sequence, partition, "offset"' if identity else ""
+    repeated = f"NOT duplicate AND {quoted(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1" if identity else "false"
+    # The first of an id may lie in another cell of the hour.
+    of_hour = f"SELECT *, {repeated} AS repeated FROM events_{source.name} WHERE {cell.condition({})}"
+    connection.database.execute(f"""
+        CREATE OR REPLACE TEMP TABLE _events AS
+        SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late, started,
+               CASE WHEN sequence <= {-1 if cut is None else cut} THEN 'final' ELSE 'provisional' END AS layer
+        FROM (SELECT * FROM ({of_hour}) WHERE {cell.condition(columns)})
+        -- Old progress is summed up: the row that holds a sequence is the next one.
+        ASOF JOIN (SELECT sequence AS until, started FROM hourline.progress_{source.name}) ON sequence <= until
+        LEFT JOIN (SELECT hour, sequence, true AS late FROM hourline.late_{source.name}) USING (hour, sequence)""")
+    totals = connection.sql(
+        "SELECT count(*) FILTER (NOT duplicate), count(*) FILTER (duplicate), count(*) FILTER (repeated), count(*) FILTER (late AND NOT duplicate), "
+        "count(DISTINCT sequence) FILTER (NOT duplicate), min(started) FILTER (NOT duplicate), max(started) FILTER (NOT duplicate) FROM _events"
+    )
+    ((events, duplicates, repetitions, late, sequences, first, last),) = totals.fetchall()
+    stretches = connection.sql(
+        'SELECT layer, topic, topic_id, partition, min("offset") AS first_offset, max("offset") AS last_offset, min(sequence) AS first_sequence, '
+        "max(sequence) AS last_sequence, count(*) AS events FROM _events WHERE NOT duplicate GROUP BY ALL ORDER BY layer, topic, topic_id, partition"
+    )
+    return CellEvents(
+        of=list(columns),
+        before=[*(name for name in cell.values if name not in columns), *conditions],
+        events=events,
+        duplicates=duplicates,
+        repeated=repetitions if identity or not source.id else None,
+        late=late,
+        sequences=sequences,
+        first_arrived=first,
+        last_arrived=last,
+        stretches=[Stretch(**row) for row in stretches.to_arrow_table().to_pylist()],
+    )

@@ -1,0 +1,109 @@
+"""What `hourline late` shows: which hours got events after they had settled, how late those were, and what they changed."""
+
+from collections import defaultdict
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from hourline_core.model import Metric
+from hourline_core.sql.differences import changes, make_stage, of_late_events, without_late_events
+from hourline_core.sql.merge import counted_states_sql, stored_types
+from serving_layer.connection import Connection
+
+Moved = dict[tuple[str, datetime], dict[str, "Move"]]
+"""By metric and hour, then by measure."""
+
+
+class Move(BaseModel):
+    """What late events changed of one measure of one hour."""
+
+    amount: float | None
+    """Over all dimensions together; None: it is no number."""
+    cells: int
+    """In how many groups; the sum over recomputes, if they came in several goes."""
+
+
+class LateHour(BaseModel):
+    """One hour of one source that got late events. All times in UTC."""
+
+    source: str
+    hour: datetime
+    state: str | None
+    """Of the hour now; `revised` (or `provisional`): they wait for a recompute, and are in the answer already."""
+    events: int
+    late_seconds: int
+    """How far the latest of them was behind its source's clock."""
+    first_arrived: datetime
+    last_arrived: datetime
+    moved: dict[str, dict[str, Move]]
+    """By metric and measure."""
+
+
+def late_hours(connection: Connection, hour: datetime | None = None) -> list[LateHour]:
+    """Every hour with late events, or ``hour`` alone, by source and hour."""
+    condition = "true" if hour is None else f"l.hour = TIMESTAMPTZ '{hour.isoformat()}'"
+    rows = connection.sql(
+        "SELECT l.source, l.hour, any_value(h.state) AS state, count(*) AS events, max(late_seconds) AS late_seconds, "
+        "min(arrived) AS first_arrived, max(arrived) AS last_arrived "
+        "FROM late_events l LEFT JOIN hours h ON h.kind = 'source' AND h.name = l.source AND h.hour = l.hour "
+        f"WHERE {condition} GROUP BY ALL ORDER BY l.source, l.hour"
+    )
+    found = [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
+    moved = _moved_before(connection)
+    for metric, of_metric in _moving_now(connection, [row["hour"] for row in found]).items():
+        for measure, move in of_metric.items():
+            earlier = moved[metric].get(measure, Move(amount=0, cells=0))
+            amount = None if move.amount is None or earlier.amount is None else earlier.amount + move.amount
+            moved[metric][measure] = Move(amount=amount, cells=earlier.cells + move.cells)
+    metrics = connection.project.metrics_of
+    return [
+        LateHour(
+            **row,
+            moved={metric.name: _ordered(metric, moves) for metric in metrics(row["source"]) if (moves := moved.get((metric.name, row["hour"])))},
+        )
+        for row in found
+    ]
+
+
+def _ordered(metric: Metric, moves: dict[str, Move]) -> dict[str, Move]:
+    return {measure: moves[measure] for measure in metric.measures if measure in moves}
+
+
+def late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:
+    """The late events of one hour, one by one: source, event_time, late_seconds, arrived, sequence, topic, partition, offset."""
+    rows = connection.sql(
+        'SELECT source, event_time, late_seconds, arrived, sequence, topic, partition, "offset" FROM late_events '
+        f"WHERE hour = TIMESTAMPTZ '{hour.isoformat()}' ORDER BY source, sequence, partition, \"offset\""
+    )
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
+
+
+def _moved_before(connection: Connection) -> defaultdict[tuple[str, datetime], dict[str, Move]]:
+    """By late events that a recompute has counted since; kept as drift."""
+    amount = "CASE WHEN count(amount) = count(*) THEN sum(amount) END"
+    rows = connection.sql(f"SELECT metric, hour, measure, {amount}, sum(cells) FROM drift WHERE cause = 'late' GROUP BY ALL").fetchall()
+    moved: defaultdict[tuple[str, datetime], dict[str, Move]] = defaultdict(dict)
+    for metric, hour, measure, amount, cells in rows:
+        moved[metric, hour][measure] = Move(amount=amount, cells=cells)
+    return moved
+
+
+def _moving_now(connection: Connection, hours: list[datetime]) -> Moved:
+    """By late events of ``hours`` that wait for a recompute: the merged answer with them, against the one without."""
+    moving: defaultdict[tuple[str, datetime], dict[str, Move]] = defaultdict(dict)
+    if not hours:
+        return moving
+    database = connection.database
+    among = ", ".join(f"TIMESTAMPTZ '{hour.isoformat()}'" for hour in sorted(set(hours)))
+    for tables in connection.snapshot.served:
+        stored = stored_types(database, tables)
+        counted = counted_states_sql(tables, stored, connection.snapshot.progress[tables.source.name].sequence)
+        counted = f"FROM ({counted}) WHERE hour IN ({among})"
+        late = of_late_events(counted, tables)
+        database.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN ({late}) USING (hour)")
+        before = make_stage(database, "settled", tables.metric, stored, without_late_events("FROM _counted", tables))
+        after = make_stage(database, "now", tables.metric, stored, "FROM _counted")
+        for change in changes(database, before, after):
+            moving[tables.metric.name, change.hour][change.measure] = Move(amount=change.amount, cells=change.cells)
+    return moving

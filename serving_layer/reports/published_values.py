@@ -1,0 +1,148 @@
+"""Every value that was ever published for a cell, as far as the tables still know it, and why each differs from the one before."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+from pydantic import BaseModel
+
+from hourline_core.errors import TableError
+from hourline_core.ledger.layout import Layout, sql_timestamp
+from hourline_core.ledger.snapshot import pinned_version
+from hourline_core.storage.tables import open_table
+from serving_layer.connection import Connection
+from serving_layer.reports.cell import Cell, finished_values
+from serving_layer.reports.quality import AuditedHour
+
+
+class Reason(BaseModel):
+    """Why a measure changed, and by how much: of the whole hour, over all dimensions."""
+
+    cause: str
+    """late, duplicate, declaration, rounding, unexplained."""
+    measure: str
+    amount: float | None
+    """None: it is no number."""
+    cells: int
+    """In how many groups."""
+
+
+class PublishedValue(BaseModel):
+    """What was served of the cell at one time, or was not let through. All times in UTC."""
+
+    stage: Literal["settled", "provisional", "final", "blocked"]
+    """settled: by the speed layer, without the late events; provisional: what was served last before the publication; final: what was published;
+    blocked: what did not pass its audit, and was not served.
+    """
+    publication: int
+    """Its number; of what was served before it, the number of the publication that took its place."""
+    published: datetime
+    cut: int | None
+    """The sequence up to which events were counted; None: by the speed layer."""
+    values: dict[str, Any] | None
+    """By measure; None: no table keeps them (any more)."""
+    why: list[Reason] = []
+    """Why they differ from those before."""
+    note: str = ""
+    """What the audit, or a person, had to say."""
+
+
+def published_values(connection: Connection, cell: Cell, audits: list[AuditedHour]) -> list[PublishedValue]:
+    """The values of ``cell``, oldest first; ``audits`` are all that are known of its hour.
+
+    What was served before a publication is kept over all dimensions together only, so of a cell of some dimension its published values alone.
+    """
+    publications = defaultdict(list)
+    for row in _drift(connection, cell):
+        publications[row["publication"]].append(row)
+    judged = {audit.publication: audit for audit in audits}
+    found: list[PublishedValue] = []
+    for number in sorted({*publications, *(number for number, audit in judged.items() if _failed(audit))}):
+        audit = judged.get(number)
+        if number in publications:
+            found += _of_publication(connection, cell, number, publications[number], audit)
+        elif audit:
+            found.append(_blocked(connection, cell, audit))
+    return found
+
+
+def _drift(connection: Connection, cell: Cell) -> list[dict[str, Any]]:
+    rows = connection.sql(
+        "SELECT publication, published, declaration, measure, cut, settled, provisional, final, causes FROM hourline.drift "
+        f"WHERE metric = '{cell.metric.name}' AND hour = TIMESTAMPTZ '{sql_timestamp(cell.hour)}' ORDER BY publication"
+    )
+    found: list[dict[str, Any]] = rows.to_arrow_table().to_pylist()
+    return found
+
+
+def _of_publication(
+    connection: Connection, cell: Cell, number: int, rows: list[dict[str, Any]], audit: AuditedHour | None
+) -> Iterator[PublishedValue]:
+    moment, declaration = rows[0]["published"], rows[0]["declaration"]
+    rows = [row for row in rows if row["measure"] in cell.metric.measures]
+    why = [Reason(measure=row["measure"], **cause) for row in rows for cause in row["causes"] or []]
+    late = [reason for reason in why if reason.cause == "late"]
+    if not cell.values and any(row["provisional"] is not None for row in rows):
+        if late:
+            yield PublishedValue(stage="settled", publication=number, published=moment, cut=None, values=_stage(rows, "settled"))
+        yield PublishedValue(stage="provisional", publication=number, published=moment, cut=None, values=_stage(rows, "provisional"), why=late)
+        why = [reason for reason in why if reason.cause != "late"]
+    cut, values = _published(connection, cell, declaration, number)
+    if not cell.values:
+        values = _exact(values, _stage(rows, "final"))
+    note = "" if declaration == cell.tables.declaration else f"as declared then ({declaration})"
+    if audit and (words := [finding.found for finding in audit.findings if finding.origin == "person"]):
+        note = f"accepted by {words[0]}"
+    yield PublishedValue(
+        stage="final", publication=number, published=moment, cut=rows[0]["cut"] if cut is None else cut, values=values, why=why, note=note
+    )
+
+
+def _stage(rows: list[dict[str, Any]], stage: str) -> dict[str, Any]:
+    return {row["measure"]: row[stage] for row in rows}
+
+
+def _exact(values: dict[str, Any] | None, kept: Mapping[str, float | None]) -> dict[str, Any]:
+    """What drift has kept, as doubles; where final still says it exactly, or it is no number, as final does."""
+    exact = values or {}
+    return {name: exact.get(name) if value is None or exact.get(name) == value else value for name, value in kept.items()}
+
+
+def _published(connection: Connection, cell: Cell, declaration: str, publication: int) -> tuple[int | None, dict[str, Any] | None]:
+    """The cut, and what the final table held of the cell, at ``publication``; None where retention has not kept it, or it was declared otherwise."""
+    tables, layout = cell.tables, Layout.of(connection.project)
+    if declaration != tables.declaration:
+        return None, None
+    try:
+        covered = open_table(layout.coverage, layout.storage_options, publication).to_pyarrow_table()
+        version = pinned_version(covered, tables.metric, declaration)
+        final = open_table(layout.final_of(tables.metric.name, declaration), layout.storage_options, version)
+        rows = final.to_pyarrow_table(filters=[("hour", "=", cell.hour)])
+    except (TableError, DeltaError, OSError, pa.ArrowException):
+        return None, None
+    key = (tables.metric.name, declaration, cell.hour)
+    cuts = [row["cut"] for row in covered.to_pylist() if (row["metric"], row["declaration"], row["hour"]) == key]
+    connection.database.register("_published", rows)
+    return cuts[0] if cuts else None, finished_values(connection, cell, cell.of("_published"))
+
+
+def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> PublishedValue:
+    """An hour that did not pass; its rows are kept for as long as it is blocked."""
+    failed = [f for f in audit.findings if f.severity == "fail" and not f.success]
+    mark = connection.snapshot.blocked.get((cell.metric.name, cell.hour))
+    kept = mark and mark["blocked_cut"] == audit.cut and mark["declaration"] == cell.tables.declaration
+    return PublishedValue(
+        stage="blocked",
+        publication=audit.publication,
+        published=audit.audited,
+        cut=audit.cut,
+        values=finished_values(connection, cell, cell.of(f"hourline.staged_{cell.tables.name}")) if kept else None,
+        note="; ".join(f"{f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}" for f in failed),
+    )
+
+
+def _failed(audit: AuditedHour) -> bool:
+    return any(finding.severity == "fail" and not finding.success for finding in audit.findings)

@@ -1,0 +1,156 @@
+"""What `hourline quality` shows: what the newest audit of each hour found, and which hours are blocked."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from hourline_core.ledger.report_pages import page_name, page_path, report_site
+from serving_layer.connection import Connection
+
+SHOWN_DAYS = 28
+"""Without an hour, so far back from the newest audited one; what is blocked is told however old it is."""
+
+
+class Finding(BaseModel):
+    """What one expectation found in one hour."""
+
+    expectation: str
+    """By Great Expectations' name; ``audit``: the audit itself failed, ``accepted``: a person has overruled it."""
+    about: str
+    """The column, or columns."""
+    parameters: dict[str, Any]
+    origin: str
+    """declaration, user, history, person."""
+    severity: str
+    success: bool
+    found: str
+    observed: float | None
+    lower: float | None
+    upper: float | None
+    unexpected: int | None
+    """How many rows failed."""
+    rows: list[dict[str, Any]]
+    """Some of them, with their keys."""
+
+
+class AuditedHour(BaseModel):
+    """One audit of one hour of one metric. All times in UTC."""
+
+    hour: datetime
+    source: str
+    metric: str
+    outcome: Literal["blocked", "accepted", "warned", "passed", "superseded"]
+    """superseded: it did not pass, and a later audit, or another declaration of the metric, has taken its place."""
+    publication: int
+    """The number of the publication that it was made for."""
+    audited: datetime
+    cut: int
+    """The sequence up to which the audited recompute counted."""
+    expectations: int
+    """How many were evaluated."""
+    findings: list[Finding]
+    """Those that were not fulfilled; all of them, where one hour was asked for."""
+    report: str | None
+    """The path of its Data Docs page; None: it is no longer kept."""
+
+
+class QualityReport(BaseModel):
+    """``blocked``, ``warned`` and so on count audited hours (hours × metrics) by the outcome of their newest audit."""
+
+    audited: int
+    blocked: int
+    warned: int
+    accepted: int
+    passed: int
+    since: datetime | None
+    """The first hour that was looked at, but for what is blocked."""
+    hours: list[AuditedHour]
+    site: str | None
+    """The path of the overview page."""
+
+
+def quality_report(
+    connection: Connection, hour: datetime | None = None, metric: str | None = None, *, failed: bool = False, unsolved: bool = False
+) -> QualityReport:
+    """The newest audit of each hour, or of ``hour``, and of all metrics, or of ``metric``.
+
+    ``hours`` are those that did not simply pass; with ``failed`` all audits that blocked an hour, also earlier ones; with ``unsolved`` those that
+    are blocked now alone; with ``hour`` all of it.
+    """
+    newest = connection.sql("SELECT max(hour) FROM quality").fetchall()[0][0]
+    since = None if newest is None or hour is not None else newest - timedelta(days=SHOWN_DAYS)
+    audits = all_audits(connection, hour, metric, since)
+    latest = [audit for audit in audits if audit.outcome != "superseded"]
+    counts = {outcome: sum(audit.outcome == outcome for audit in latest) for outcome in ("blocked", "warned", "accepted", "passed")}
+    if unsolved:
+        shown = [audit for audit in latest if audit.outcome == "blocked"]
+    elif failed:
+        shown = [audit for audit in audits if audit.outcome == "accepted" or any(f.severity == "fail" and not f.success for f in audit.findings)]
+    else:
+        shown = [audit for audit in latest if hour is not None or audit.outcome != "passed"]
+    if hour is None:
+        for audit in shown:
+            audit.findings = [finding for finding in audit.findings if not finding.success or finding.origin == "person"]
+    index = report_site(connection.project) / "index.html"
+    return QualityReport(audited=len(latest), **counts, since=since, hours=shown, site=str(index) if index.exists() else None)
+
+
+def all_audits(connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None = None) -> list[AuditedHour]:
+    """All audits that are kept, also earlier ones: of ``hour``, or from ``since`` on; of all metrics, or of ``metric``."""
+    blocked = connection.snapshot.blocked
+    chosen = ["true"]
+    if hour is not None:
+        chosen.append(f"hour = TIMESTAMPTZ '{hour.isoformat()}'")
+    elif since is not None:
+        old = ", ".join(f"TIMESTAMPTZ '{moment.isoformat()}'" for _, moment in blocked if moment < since)
+        chosen.append(f"(hour >= TIMESTAMPTZ '{since.isoformat()}'{f' OR hour IN ({old})' if old else ''})")
+    of_metric = f"metric = '{metric}'" if metric else "metric IS NOT NULL"
+    # An expectation on the events of a source concerns each of its metrics.
+    rows = connection.sql(f"""
+        WITH found AS (FROM quality WHERE {" AND ".join(chosen)}),
+        audits AS (SELECT DISTINCT publication, source, metric, hour, audited, cut FROM found WHERE {of_metric})
+        SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cut,
+               a.publication = max(a.publication) OVER (PARTITION BY a.metric, a.hour) AS newest,
+               expectation, about, parameters, origin, severity, success, found, observed, lower, upper, unexpected, rows
+        FROM audits a JOIN found f
+        ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source AND coalesce(f.metric, a.metric) = a.metric
+        ORDER BY a.hour, a.metric, a.publication, success, severity, f.metric NULLS FIRST, expectation, about""").to_arrow_table()
+    audits: dict[tuple[str, datetime, int], AuditedHour] = {}
+    for row in rows.to_pylist():
+        key = (row["metric"], row["hour"], row["publication"])
+        if key not in audits:
+            page = report_site(connection.project) / page_path(row["publication"], page_name(row["source"], row["metric"]))
+            audits[key] = AuditedHour(
+                hour=row["hour"],
+                source=row["source"],
+                metric=row["metric"],
+                outcome="passed" if row["newest"] else "superseded",
+                publication=row["publication"],
+                audited=row["audited"],
+                cut=row["cut"],
+                expectations=0,
+                findings=[],
+                report=str(page) if page.exists() else None,
+            )
+        audit = audits[key]
+        audit.expectations += row["origin"] != "person"
+        details = {name: row[name] for name in Finding.model_fields if name not in ("parameters", "rows")}
+        audit.findings.append(
+            Finding(**details, parameters=json.loads(row["parameters"] or "{}"), rows=[json.loads(one) for one in row["rows"] or []])
+        )
+    for (name, moment, _), audit in audits.items():
+        if audit.outcome == "passed":
+            audit.outcome = _outcome(audit, (name, moment) in blocked)
+    return list(audits.values())
+
+
+def _outcome(audit: AuditedHour, blocked: bool) -> Literal["blocked", "accepted", "warned", "passed", "superseded"]:
+    if blocked:
+        return "blocked"
+    if any(finding.origin == "person" for finding in audit.findings):
+        return "accepted"
+    if any(finding.severity == "fail" and not finding.success for finding in audit.findings):
+        return "superseded"  # by another declaration of the metric
+    return "passed" if all(finding.success for finding in audit.findings) else "warned"

@@ -1,0 +1,35 @@
+"""DuckDB's errors in one sentence, with what is near among the project's own names."""
+
+import re
+
+import duckdb
+
+from hourline_core.errors import did_you_mean
+from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.model import Project
+
+_VIEWS = ("hours", "late_events", "drift", "quality", "publications")
+
+
+def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapshot) -> str:
+    """What is wrong with ``query``."""
+    text = str(error)
+    if table := re.search(r"Table with name (\S+) does not exist", text):
+        there = {tables.metric.name for tables in snapshot.served}
+        if table[1] in project.metrics and table[1] not in there:
+            return without_tables(table[1])
+        records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")]
+        return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
+    if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
+        # DuckDB offers the nearest few; who looks for a measure wants to see them all.
+        named = [tables.metric for tables in snapshot.served if re.search(rf"\b{tables.metric.name}\b", query)]
+        candidates = {name for metric in named for name in ("hour", *metric.dimensions, *metric.measures, "state")}
+        candidates |= set(re.findall(r"[\"']([^\"']+)[\"']", column[2]))
+        return f"there is no column '{column[1]}'{did_you_mean(column[1], candidates)}"
+    kind, _, rest = text.partition(": ")
+    return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}"
+
+
+def without_tables(metric: str) -> str:
+    """What is wrong with a metric that is declared, and that no speed layer has started with yet."""
+    return f"metric '{metric}' has no tables yet; `hourline speed` (or `hourline up`) makes them when it starts"

@@ -1,0 +1,106 @@
+"""Which ids were seen in recent hours, so that a duplicate does not count in provisional results either.
+
+Held are 64-bit hashes of (id, hour), sorted, by hour: 8 bytes an event within the source's horizon. Should two different ids of an hour ever
+share a hash, the event taken for a duplicate counts all the same once its hour is recomputed, since that compares the ids themselves. Nothing is
+dropped: a duplicate is archived, marked as one.
+"""
+
+import json
+import re
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+from pyspark.sql.types import StructType
+
+from hourline_core.compute.aggregation import explain, with_derived
+from hourline_core.errors import SparkError
+from hourline_core.ledger.layout import sql_timestamp
+from hourline_core.model import Source
+from hourline_core.storage.tables import files_with
+
+Hashes = npt.NDArray[np.int64]
+
+
+class KnownIds:
+    """The ids of a source's recent hours. ``horizon`` is how far an hour may lie behind the source's clock to be remembered."""
+
+    def __init__(self, horizon: timedelta) -> None:
+        self._horizon = horizon
+        self._by_hour: dict[int, Hashes] = {}
+
+    def duplicates(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Which of ``rows`` (hour, id_hash, partition, offset) have an id that was seen before, in these rows or earlier; by row.
+
+        Of several in these rows the first by partition and offset is none, as in a recompute. A row without an id_hash is never one.
+        """
+        found = np.zeros(rows.num_rows, dtype=np.bool_)
+        identified = np.flatnonzero(pc.is_valid(rows["id_hash"]).to_numpy())
+        if not len(identified):
+            return found
+        hashes, hours, partitions, offsets = _columns(rows.take(identified), "id_hash", "hour", "partition", "offset")
+        order = np.lexsort((offsets, partitions, hashes))
+        again = np.concatenate(([False], hashes[order][1:] == hashes[order][:-1]))
+        repeated = np.zeros(len(identified), dtype=np.bool_)
+        repeated[order] = again
+        for hour in np.unique(hours):
+            known = self._by_hour.get(int(hour))
+            if known is not None:
+                here = hours == hour
+                repeated[here] |= np.isin(hashes[here], known, assume_unique=False)
+        found[identified] = repeated
+        return found
+
+    def remember(self, rows: pa.Table, clock: datetime | None) -> None:
+        """Add the ids of ``rows`` (hour, id_hash), and forget hours that lie further behind ``clock`` than the horizon."""
+        hashes, hours = _columns(rows.filter(pc.is_valid(rows["id_hash"])), "id_hash", "hour")
+        for hour in np.unique(hours):
+            known = self._by_hour.get(int(hour), np.empty(0, dtype=np.int64))
+            self._by_hour[int(hour)] = np.union1d(known, hashes[hours == hour])
+        if clock is not None:
+            oldest = int((clock - self._horizon).timestamp() * 1_000_000)
+            self._by_hour = {hour: known for hour, known in self._by_hour.items() if hour >= oldest}
+
+
+def with_id_hash(judged: DataFrame, source: Source) -> DataFrame:
+    """The judged records with ``id_hash`` (bigint): of (id, hour), null where there is no id, or no accepted event."""
+    if source.id is None:
+        return judged.withColumn("id_hash", F.lit(None).cast("bigint"))
+    hashed = with_derived(judged, source).withColumn("id_hash", F.when(F.col("outcome") == "accepted", _hash(source)))
+    return hashed.drop(*source.derived)
+
+
+def archived_id_hashes(spark: SparkSession, source: Source, address: str, events: DeltaTable, since: datetime) -> pa.Table:
+    """hour, id_hash of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the version it stands on.
+
+    Its files are read as Parquet: a session's first query on a Delta table takes Spark seconds, for which the next events would wait.
+    Raises SparkError when one of them cannot be read.
+    """
+    schema = StructType.fromJson(json.loads(events.schema().to_json()))
+    try:
+        archived = spark.read.schema(schema).parquet(*(_literally(f"{address}/{path}") for path in files_with(events, "hour", since)))
+        recent = with_derived(archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp")), source)
+        return recent.select("hour", _hash(source).alias("id_hash")).toArrow()
+    except PySparkException as error:
+        words = explain(error).rstrip(".")
+        raise SparkError(f"the ids of archived events cannot be read: {words}; `hourline verify` names each damaged file") from error
+
+
+def _literally(path: str) -> str:
+    """A path as Spark takes it, which would read some characters as a pattern."""
+    return re.sub(r"([{}*?\\])", r"\\\1", path)
+
+
+def _hash(source: Source) -> Column:
+    identity = F.expr(source.id or "null")
+    return F.when(identity.isNotNull(), F.xxhash64(identity, F.col("hour")))
+
+
+def _columns(rows: pa.Table, *names: str) -> list[Hashes]:
+    return [rows[name].cast(pa.int64()).to_numpy() for name in names]

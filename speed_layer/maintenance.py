@@ -1,0 +1,117 @@
+"""Keeps the speed layer's tables small while it runs, by their one writer, between two micro-batches.
+
+Sums up progress that is old. Prunes provisional rows at or below a *published* cut, since no reader counts them any more, nor ever will: cuts never
+decrease. Compacts the small files of many commits into few; provisional rows keep their sequences, as a sum over several could cross a cut already
+chosen. Vacuums files that no version needs which a reader may still be at.
+"""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from hourline_core.ledger.layout import Layout, sql_timestamp
+from hourline_core.ledger.snapshot import has_taken_over, read_coverage, take_snapshot
+from hourline_core.model import Project, Source
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.storage import tables
+from hourline_core.storage.table_maintenance import TableUpkeep
+from speed_layer.progress_compaction import sum_up
+
+if TYPE_CHECKING:
+    from speed_layer.source_tables import Ledger
+
+MICRO_BATCHES = 200
+"""So many micro-batches lie between two times of upkeep."""
+
+MERGED = 20
+"""So many lie between two times at which the smallest files are merged: a commit, and a read, take longer with each file that a table has."""
+SMALL_BYTES = 1024 * 1024
+"""Files below this size are merged then."""
+
+
+def after_micro_batch(project: Project, ledger: "Ledger", finished: int) -> None:
+    """What is due after so many micro-batches. Raises ConflictError as ``keep_up`` does."""
+    if finished % MICRO_BATCHES == 0:
+        keep_up(project, ledger)
+    elif finished % MERGED == 0:
+        for table in ledger.tables:
+            tables.compact(table, below=SMALL_BYTES)
+
+
+def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock) -> None:
+    """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises ConflictError when another
+    process writes to them.
+    """
+    publication, coverage = read_coverage(project)
+    for older, newer in ledger.changing():
+        if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):
+            ledger.stop_writing(older)
+    for name, table in ledger.provisional.items():
+        prune(table, _of(coverage, name), publication)
+    sum_up(ledger.progress, clock() - _asked_again(project, kept_hours), _cuts(coverage, ledger.source))
+    for table in ledger.tables:
+        tables.compact(table)
+        tables.vacuum(table, kept_hours)
+
+
+def keep_up_stopped(
+    project: Project, source: Source, *, dry_run: bool = False, kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock
+) -> list[str]:
+    """The same for the tables of ``source`` while no speed layer runs: one line for each table that was changed, or that ``dry_run`` would change.
+
+    What an unfinished micro-batch has left stays for the next start to clear. The caller holds the lease "speed". Raises ConflictError, TableError.
+    """
+    layout, snapshot = Layout.of(project), take_snapshot(project)
+    if source.name not in snapshot.progress:
+        return []
+    publication, coverage = read_coverage(project)
+    addresses = {f"{kind}/{source.name}": "" for kind in ("events", "rejected", "progress")}
+    own = [of for of in snapshot.metrics if of.source.name == source.name]
+    addresses |= {f"provisional/{of.metric.name}/{of.declaration}": of.name for of in own}
+    lines = []
+    for address, provisional in addresses.items():
+        upkeep = TableUpkeep(address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
+        if provisional and (done := prune(upkeep.table, _of(coverage, provisional), publication, dry_run)):
+            upkeep.done.append(f"{done:,} hours pruned")
+        if address.startswith("progress/"):
+            less = sum_up(upkeep.table, clock() - _asked_again(project, kept_hours), _cuts(coverage, source), dry_run)
+            upkeep.done += [f"summed up, {less:,} rows less"] if less else []
+        upkeep.compact("sequence")
+        upkeep.vacuum(kept_hours)
+        lines += upkeep.line
+    return lines
+
+
+def _asked_again(project: Project, kept_hours: int) -> timedelta:
+    """For so long an answer can be repeated, which is made of the micro-batches up to one of them."""
+    return max(project.settings.batch.answers_kept, timedelta(hours=kept_hours))
+
+
+def _cuts(coverage: pa.Table, source: Source) -> set[int]:
+    """Up to where hours of ``source`` were recomputed, be it that they were blocked."""
+    own = coverage.filter(pc.equal(coverage["source"], source.name))
+    return {cut for name in ("cut", "blocked_cut") for cut in own[name].unique().to_pylist()} - {None}
+
+
+def _of(coverage: pa.Table, name: str) -> pa.Table:
+    return coverage.filter(pc.equal(pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_"), name))
+
+
+def prune(table: DeltaTable, covered: pa.Table, publication: int, dry_run: bool = False) -> int:
+    """Delete the provisional rows that final has taken over, and return of how many hours.
+
+    ``covered`` are the metric's rows of coverage at its version ``publication``: without that, the table can no longer be read.
+    """
+    there = table.to_pyarrow_table(columns=["hour", "sequence"]).group_by("hour").aggregate([("sequence", "min")])
+    done = there.join(covered.select(["hour", "cut"]), "hour", join_type="inner")
+    done = done.filter(pc.less_equal(done["sequence_min"], done["cut"]))
+    by_cut: dict[int, list[str]] = {}
+    for row in done.to_pylist():
+        by_cut.setdefault(row["cut"], []).append(f"'{sql_timestamp(row['hour'])}'")
+    if by_cut and not dry_run:
+        taken_over = " OR ".join(f"(sequence <= {cut} AND hour IN ({', '.join(hours)}))" for cut, hours in by_cut.items())
+        tables.delete(table, taken_over, {"pruned": f"{done.num_rows} hours"}, {"coverage": publication})
+    return int(done.num_rows)

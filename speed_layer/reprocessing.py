@@ -1,0 +1,118 @@
+"""Reading again what was read before, after a reset: each record is archived and counted once, whatever is read how often.
+
+A record that is archived is passed over, and so is a tombstone. One that was rejected is judged anew, as its source's declaration may have been
+mended: the micro-batch that reads it again takes back that it was rejected, so that over all of progress records = accepted + rejected + duplicates +
+tombstones is the number of distinct records read. What was said of it before stays until then: a reset that is followed by another loses nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from hourline_core.ledger.read_offsets import Range, Reading
+from hourline_core.storage import tables
+
+Offsets = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+_Held = TypeVar("_Held")
+
+
+class Rereading:
+    """What was read before of the offsets that lie ahead: 8 bytes a record, let go of once reading has passed it; mostly there is nothing."""
+
+    def __init__(self, reading: Reading, events: DeltaTable, rejected: DeltaTable, topic_id: str) -> None:
+        self._ahead = {
+            partition: reading.read[partition] for partition, offset in reading.next_offsets.items() if offset < (reading.end(partition) or 0)
+        }
+        starts = {partition: reading.next_offsets[partition] for partition in self._ahead}
+        self._archived = _offsets_from(events, topic_id, starts)
+        self._rejected = _offsets_from(rejected, topic_id, starts)
+
+    def counted(self, rows: pa.Table) -> Marks:
+        """Which of ``rows`` (partition, offset, outcome) count already, and are to be passed over."""
+        if not self._ahead:
+            return np.zeros(rows.num_rows, dtype=np.bool_)
+        tombstone = pc.equal(rows["outcome"], "tombstone").to_numpy()
+        passed: Marks = _marked(rows, self._archived, _among) | (tombstone & _marked(rows, self._ahead, _within))
+        return passed
+
+    def judged_anew(self, rows: pa.Table) -> int:
+        """How many of ``rows`` count already as rejected."""
+        return int(_marked(rows, self._rejected, _among).sum())
+
+    def passed(self, rows: pa.Table) -> None:
+        """``rows`` have been processed: let go of the partitions where they end beyond what was read before."""
+        for entry in rows.group_by("partition").aggregate([("offset", "max")]).to_pylist():
+            ahead = self._ahead.get(entry["partition"])
+            if ahead and entry["offset_max"] + 1 >= ahead[-1][1]:
+                for held in (self._ahead, self._archived, self._rejected):
+                    held.pop(entry["partition"], None)
+
+
+def drop_judged_anew(events: DeltaTable, rejected: DeltaTable, row: Mapping[str, Any]) -> None:
+    """Delete from ``rejected`` what a finished micro-batch has judged anew; ``row`` is its row of progress, the newest one.
+
+    Its own rows, in events and in rejected, say what it has judged. Raises ConflictError when another process writes there.
+    """
+    where = [
+        [("topic_id", "=", row["topic_id"]), ("partition", "=", read["partition"]), ("offset", ">=", read["first"]), ("offset", "<=", read["last"])]
+        for read in row.get("offsets", [])
+    ]
+    if not where:
+        return
+    there = rejected.to_pyarrow_table(columns=["sequence", "partition", "offset"], filters=where)
+    before = there.filter(pc.less(there["sequence"], row["sequence"]))
+    if not before.num_rows:
+        return
+    now = [events.to_pyarrow_table(columns=["partition", "offset"], filters=[[*one, ("sequence", "=", row["sequence"])] for one in where])]
+    now.append(there.filter(pc.equal(there["sequence"], row["sequence"])).select(["partition", "offset"]))
+    judged = _by_partition(pa.concat_tables(now))
+    dropped = []
+    for partition, offsets in _by_partition(before).items():
+        anew = np.isin(offsets, judged.get(partition, np.empty(0, dtype=np.int64)))
+        if anew.any():
+            # Few were not read again, if any (compacted away since): naming those keeps the predicate short.
+            kept = f" AND offset NOT IN ({', '.join(map(str, offsets[~anew]))})" if not anew.all() else ""
+            dropped.append(f"(partition = {partition} AND offset >= {offsets[anew].min()} AND offset <= {offsets[anew].max()}{kept})")
+    if dropped:
+        predicate = f"sequence < {row['sequence']} AND topic_id = '{row['topic_id']}' AND ({' OR '.join(dropped)})"
+        tables.delete(rejected, predicate, {"judged anew": row["sequence"]})
+
+
+def _offsets_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> dict[int, Offsets]:
+    """By partition, the offsets in ``table`` from where ``starts`` says, sorted."""
+    if not starts:
+        return {}
+    where = [[("topic_id", "=", topic_id), ("partition", "=", partition), ("offset", ">=", offset)] for partition, offset in starts.items()]
+    return _by_partition(table.to_pyarrow_table(columns=["partition", "offset"], filters=where))
+
+
+def _by_partition(rows: pa.Table) -> dict[int, Offsets]:
+    partitions, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
+    return {int(partition): np.sort(offsets[partitions == partition]) for partition in np.unique(partitions)}
+
+
+def _among(offsets: Offsets, held: Offsets) -> Marks:
+    places = np.minimum(np.searchsorted(held, offsets), len(held) - 1)
+    found: Marks = held[places] == offsets
+    return found
+
+
+def _within(offsets: Offsets, ranges: list[Range]) -> Marks:
+    found: Marks = np.logical_or.reduce([(offsets >= first) & (offsets < end) for first, end in ranges])
+    return found
+
+
+def _marked(rows: pa.Table, held: Mapping[int, _Held], is_held: Callable[[Offsets, _Held], Marks]) -> Marks:
+    """Of which rows the offset is held in their partition."""
+    partitions, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
+    found = np.zeros(rows.num_rows, dtype=np.bool_)
+    for partition, of_partition in held.items():
+        here = partitions == partition
+        found[here] = is_held(offsets[here], of_partition)
+    return found

@@ -1,0 +1,139 @@
+"""The speed layer's tables of one source, and where a start goes on: by what progress holds, not by what a Spark checkpoint remembers.
+
+Every start is treated alike, be it the first, after Ctrl-C or after kill -9: rows of a micro-batch that was not finished (a sequence beyond
+progress) are deleted, reading goes on at progress's offsets, and the new sequences lie above any ever written. So no micro-batch is ever
+replayed, and a lost, old or foreign checkpoint cannot matter.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.ledger.layout import DECLARATION, EVENT_COLUMNS, PROGRESS_SCHEMA, REJECTED_SCHEMA, Layout
+from hourline_core.ledger.read_offsets import Reading, reading_of
+from hourline_core.ledger.snapshot import SPEED_WRITER, last_row, refuse_without_progress
+from hourline_core.model import Source, to_stored
+from hourline_core.storage import tables
+from speed_layer.reprocessing import drop_judged_anew
+
+
+@dataclass
+class Ledger:
+    """The tables that one source's micro-batches are written to, opened for writing by their one writer."""
+
+    source: Source
+    tilings: list[Tiling]
+    events: DeltaTable
+    rejected: DeltaTable
+    progress: DeltaTable
+    provisional: dict[str, DeltaTable]
+    """By tiling."""
+    events_schema: pa.Schema
+    provisional_schemas: dict[str, pa.Schema]
+    first_sequence: int
+    """The sequence of the next micro-batch: above any ever written."""
+    clock: datetime | None
+    """The highest accepted event time so far, in UTC."""
+    reading: Reading
+    """How far ``topic_id`` was read, and where to go on."""
+    born: dict[str, int]
+    """By tiling, the sequence from which on its provisional rows are whole."""
+
+    @property
+    def tables(self) -> list[DeltaTable]:
+        """All of them."""
+        return [self.events, self.rejected, self.progress, *self.provisional.values()]
+
+    def metrics_row(self) -> list[dict[str, object]]:
+        """What progress says of the metrics: which ones a micro-batch wrote, and from which sequence on they are whole."""
+        return [{"metric": t.metric.name, "declaration": t.declaration, "born": self.born[t.name]} for t in self.tilings]
+
+    def changing(self) -> list[tuple[Tiling, Tiling]]:
+        """The metrics that have changed: the declaration that is served, and the newer one that takes over once it is covered."""
+        return [(older, newer) for older, newer in pairwise(self.tilings) if older.metric.name == newer.metric.name]
+
+    def stop_writing(self, older: Tiling) -> None:
+        """Write no more tiles of ``older``, since a newer declaration has taken over."""
+        self.tilings.remove(older)
+        del self.provisional[older.name]
+
+    def finish(self, row: pa.Table, sequence: int) -> None:
+        """Commit progress (PROGRESS_SCHEMA, without its sequence), which finishes the micro-batch and says at which versions it leaves its tables."""
+        numbered = row.append_column("sequence", pa.array([sequence], pa.int64())).select(PROGRESS_SCHEMA.names).cast(PROGRESS_SCHEMA)
+        written = tables.seen([self.events, self.rejected, *self.provisional.values()])
+        tables.append(self.progress, numbered, {"sequence": sequence}, [SPEED_WRITER], sequence, written)
+
+    def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
+        """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another process writes there."""
+        numbered = rows.append_column("sequence", pa.array([sequence] * rows.num_rows, pa.int64()))
+        tables.append(table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence)
+
+
+def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list[Tiling], topic_id: str) -> Ledger:
+    """Open (or create) the tables of ``source``, fence out whoever wrote to them before, and clear away what an unfinished micro-batch left.
+
+    A metric that has changed has two tilings until the new one takes over, the older one before the newer.
+    ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration, ConflictError when another
+    process writes to it.
+    """
+    events_schema = pa.schema([*pa.schema(EVENT_COLUMNS), *fields])
+    schemas = {tiling.name: pa.schema([pa.field("sequence", pa.int64()), *tiling.schema]) for tiling in tilings}
+    options = layout.storage_options
+    # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every table after the other did.
+    if not tables.exists(layout.progress(source), options):
+        refuse_without_progress(layout, source)
+    progress = tables.open_or_create(
+        layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
+    )
+    events = tables.open_or_create(layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}")
+    rejected = tables.open_or_create(
+        layout.rejected(source), options, "rejected", REJECTED_SCHEMA, tables.STREAMED, f"rejected records of {source.name}"
+    )
+    provisional = {
+        tiling.name: tables.open_or_create(
+            layout.provisional(tiling.source, tiling.metric),
+            options,
+            "provisional",
+            schemas[tiling.name],
+            {**tables.STREAMED, DECLARATION: to_stored(tiling.source, tiling.metric)},
+            f"provisional tiles of {tiling.metric.name}",
+        )
+        for tiling in tilings
+    }
+    for table in (events, rejected, *provisional.values()):
+        tables.require_seen(table, progress)
+    first = clear_unfinished(progress, events, rejected, provisional.values())
+    finished = progress.transaction_version(SPEED_WRITER) or 0
+    last = last_row(progress)
+    known = {f"{metric['metric']}_{metric['declaration']}": metric["born"] for metric in last.get("metrics") or []}
+    born = {tiling.name: known.get(tiling.name, finished + 1) for tiling in tilings}
+    reading = read_so_far(progress, topic_id)
+    return Ledger(source, tilings, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), reading, born)
+
+
+def clear_unfinished(progress: DeltaTable, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]) -> int:
+    """Delete what an unfinished micro-batch left in the tables of a source; returns the next sequence, above any ever written to them.
+
+    Whoever wrote to them before and still lives, frozen or on another machine, is fenced: off progress first, so that it cannot finish a micro-batch
+    any more; then off each other table, or rows of an unfinished one could come to lie under a sequence that this process will have finished.
+    """
+    tables.fence(progress)
+    finished = progress.transaction_version(SPEED_WRITER) or 0
+    written = [(table, table.transaction_version(SPEED_WRITER) or 0) for table in (events, rejected, *provisional)]
+    for table, sequence in written:
+        if sequence > finished:
+            tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
+        tables.fence(table)
+    drop_judged_anew(events, rejected, last_row(progress))
+    return max(finished, *(sequence for _, sequence in written)) + 1
+
+
+def read_so_far(progress: DeltaTable, topic_id: str) -> Reading:
+    """How far the topic was read. One that was deleted and made again has another id, and begins anew."""
+    columns = ["sequence", "topic_id", "offsets", "position"]
+    return reading_of(progress.to_pyarrow_table(columns=columns, filters=[("topic_id", "=", topic_id)]), topic_id)

@@ -1,0 +1,114 @@
+"""Publications one after the other on real Delta tables: none takes up what another has left, or lets go of what another has covered."""
+
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import serving_layer
+from batch_layer.publish import Publication
+from batch_layer.results import results_since
+from hourline_core.ledger.snapshot import read_coverage
+from hourline_core.model.hours import HourRange
+from speed_layer.maintenance import keep_up
+from tests.support.bare_tables import BASE, BareTables, hour
+
+
+class CrashError(Exception):
+    """The process dies here."""
+
+
+def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 0, 1, 0, 1])
+    tables.start()
+    tables.micro_batch(2)
+    tables.publish(0, 1)
+    tables.micro_batch(2)
+    with patch.object(Publication, "_commit_coverage", side_effect=CrashError), suppress(CrashError):
+        tables.publish(0)
+    tables.check()
+    with serving_layer.connect(tables.project) as connection:
+        assert len(connection.sql("FROM drift").fetchall()) == 4, "one of each metric and hour, by the first publication"
+    tables.publish(1)  # on top of it
+    tables.check()
+    with serving_layer.connect(tables.project) as connection:
+        assert len(connection.sql("FROM drift").fetchall()) == 6
+    tables.micro_batch(2)
+    tables.check()
+
+
+def test_a_publication_of_some_hours_and_metrics_keeps_the_others_covered(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 2, 0, 1, 2, 1])
+    tables.start()
+    for size, published, metrics in ((3, (0, 1, 2), ("totals", "odd")), (2, (1,), ("totals",)), (2, (1, 2), ("odd",))):
+        tables.micro_batch(size)
+        tables.publish(*published, metrics=metrics)
+        keep_up(tables.project, tables.ledger)  # whose pruning makes an hour that is no longer covered a hole
+        tables.check()
+
+
+def test_what_came_of_hours_is_told_by_their_metrics_and_their_source(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 2])
+    tables.start()
+    tables.micro_batch(3)
+    tables.publish(0, 1, blocked=[1])
+    first, second = "2024-03-01T00:00Z", "2024-03-01T01:00Z"
+    everything = results_since(tables.project, BASE)
+    assert everything["published"] == {"odd": [first], "totals": [first]}
+    assert everything["blocked"] == {"odd": [second], "totals": [second]}, "not the first hour, of which another source's audit failed"
+    assert len(everything["reports"]) == 2
+    assert results_since(tables.project, BASE, HourRange(hour(0), hour(1)))["blocked"] == {}
+    assert results_since(tables.project, BASE, HourRange(hour(2), hour(3))) == {"published": {}, "blocked": {}, "reports": []}
+    assert results_since(tables.project, BASE + timedelta(seconds=1)) == {"published": {}, "blocked": {}, "reports": []}
+
+
+def test_a_blocked_hour_keeps_what_readers_had_until_it_passes(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 0, 1, 0, 1, 1])
+    tables.start()
+    tables.micro_batch(2)
+    tables.publish(0, 1)
+    tables.micro_batch(2)
+    tables.publish(0, 1, blocked=[1])
+    assert states(tables) == {("totals", 0): "final", ("totals", 1): "blocked", ("odd", 0): "final", ("odd", 1): "blocked"}
+    assert cuts(tables) == {(metric, number): cut for metric in ("totals", "odd") for number, cut in ((0, 2), (1, 1))}, "its cut stays what it was"
+    assert staged(tables) == [2]
+    # The rows of one hour stay while another one is recomputed; what has come since counts on top.
+    tables.micro_batch(3)
+    tables.publish(0)
+    assert staged(tables) == [2]
+    tables.check()
+    keep_up(tables.project, tables.ledger)
+    tables.check()
+    tables.publish(1)
+    assert set(states(tables).values()) == {"final"}
+    assert staged(tables) == []
+    tables.check()
+
+
+def test_an_hour_that_is_blocked_from_its_first_recompute_on_stays_provisional(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 0])
+    tables.start()
+    tables.micro_batch(3)
+    tables.publish(0, 1, blocked=[0, 1])
+    assert set(states(tables).values()) == {"blocked"}
+    assert set(cuts(tables).values()) == {None}
+    keep_up(tables.project, tables.ledger)
+    tables.check()
+    tables.publish(0, 1)
+    assert set(states(tables).values()) == {"final"}
+    tables.check()
+
+
+def states(tables: BareTables) -> dict[tuple[str, int], str]:
+    with serving_layer.connect(tables.project) as connection:
+        rows = connection.sql("SELECT name, hour, state FROM hours WHERE kind = 'metric'").fetchall()
+    return {(name, moment.hour): state for name, moment, state in rows}
+
+
+def cuts(tables: BareTables) -> dict[tuple[str, int], int | None]:
+    return {(row["metric"], row["hour"].hour): row["cut"] for row in read_coverage(tables.project)[1].to_pylist()}
+
+
+def staged(tables: BareTables) -> list[int]:
+    with serving_layer.connect(tables.project) as connection:
+        return [n for (n,) in connection.sql("SELECT n FROM totals_staged ORDER BY hour").fetchall()]

@@ -1,0 +1,128 @@
+"""The speed layer's tables stay small while it runs, and nobody who reads notices."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import serving_layer
+from hourline_core.ledger.layout import Layout
+from hourline_core.storage import tables
+from speed_layer import maintenance as upkeep
+from speed_layer.maintenance import MICRO_BATCHES, keep_up
+from tests.support import parcels
+from tests.support.bare_tables import BareTables
+
+
+@pytest.mark.stack
+def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "MICRO_BATCHES", 4)
+    monkeypatch.setattr(upkeep, "MERGED", 2)
+    project = parcels.make(tmp_path, kafka, topic="upkeep", records_per_batch=30)
+    project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=4))
+    project.drain()
+    project.recompute()
+    project.send("scans", parcels.scans(project.random, 300, first_hour=2, hours=4))
+    project.drain()
+    assert project.last_sequence("scans") > 16
+    project.check()
+
+    layout, scans = Layout.of(project.project), project.project.sources["scans"]
+    events = DeltaTable(layout.events(scans))
+    assert len(events.file_uris()) <= 5, "some large file, and at most four micro-batches since the last upkeep"
+    covered = {hour for metric, hour in project.cuts if metric == "flow"}
+    provisional = DeltaTable(layout.provisional(scans, project.project.metrics["flow"])).to_pyarrow_table().to_pylist()
+    assert covered
+    assert not [row for row in provisional if row["sequence"] <= project.cuts.get(("flow", row["hour"]), 0)], "final has taken these over"
+
+
+def test_files_and_log_entries_stop_growing(tmp_path: Path) -> None:
+    """Time passes by making files older, which is what Delta's log cleanup goes by; a vacuum goes by the log's own times, so it keeps nothing."""
+    rounds = 4
+    tables = BareTables(tmp_path, [n // 300 for n in range(rounds * MICRO_BATCHES)])
+    tables.start()
+    most: dict[str, int] = {}
+    for number in range(1, rounds * MICRO_BATCHES + 1):
+        tables.micro_batch(1)
+        if number % MICRO_BATCHES == 0:
+            most = files(Path(tables.layout.root))
+            keep_up(tables.project, tables.ledger, kept_hours=0)
+            grow_older(Path(tables.layout.root), hours=1)
+    # The log reaches back two hours, here two rounds, from the last time it was cleaned, which is once a round.
+    logs = {folder: size for folder, size in most.items() if folder.endswith("_delta_log")}
+    assert max(logs.values()) < 3.25 * MICRO_BATCHES, logs
+    assert max(size for folder, size in most.items() if folder not in logs) < 1.25 * MICRO_BATCHES, most
+    tables.start()
+    tables.check()
+
+
+def test_a_reader_goes_on_reading_the_same_over_all_upkeep(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, [n % 5 for n in range(100)])
+    tables.start()
+    for _ in range(10):
+        tables.micro_batch(5)
+    with serving_layer.connect(tables.project) as early:
+        tables.publish(0, 1)
+        with serving_layer.connect(tables.project) as late:
+            before = answers(early)
+            assert sum(count for _, count in before) == 50
+            for numbers in ((0, 1, 2), (0, 3)):
+                grow_older(Path(tables.layout.root), hours=0.9)
+                keep_up(tables.project, tables.ledger)
+                tables.micro_batch(5)
+                tables.publish(*numbers)
+                assert answers(early) == answers(late) == before
+            late.refresh()
+            assert sum(count for _, count in answers(late)) == 60
+    tables.check()
+
+
+def answers(connection: serving_layer.Connection) -> list[tuple[Any, ...]]:
+    return connection.sql("SELECT hour, n FROM totals ORDER BY hour").fetchall()
+
+
+def files(root: Path) -> dict[str, int]:
+    """By folder of events, progress and provisional, how many files lie in it."""
+    folders = [folder for kind in ("events", "progress", "provisional") for folder in (root / kind).rglob("*") if folder.is_dir()]
+    return {str(folder.relative_to(root)): sum(file.is_file() for file in folder.iterdir()) for folder in folders}
+
+
+def grow_older(root: Path, hours: float) -> None:
+    for file in root.rglob("*"):
+        changed = file.stat().st_mtime - hours * 3600
+        os.utime(file, (changed, changed))
+
+
+def test_what_came_after_a_cut_is_never_pruned(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 0, 1, 0, 1, 1, 0])
+    tables.start()
+    tables.micro_batch(2)
+    for published in ([0, 1], [0], [1]):
+        tables.publish(*published)
+        tables.micro_batch(2)
+        keep_up(tables.project, tables.ledger)  # both are there: rows up to the cut, and rows after it
+        tables.check()
+
+
+def test_compaction_keeps_rows_of_files_that_were_written_in_different_ways(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [("sequence", pa.int64()), ("shop", pa.string()), ("read", pa.list_(pa.struct([("topic", pa.string()), ("last", pa.int64())])))]
+    )
+    wider = pa.schema([*schema, ("note", pa.string())])
+    uri = str(tmp_path / "events" / "sales")
+    table = tables.open_or_create(uri, {}, "events", schema, tables.STREAMED, "")
+    for sequence in range(1, 7):
+        rows = [{"sequence": sequence, "shop": shop, "read": [{"topic": shop, "last": sequence}]} for shop in ("north", "south", None)]
+        tables.append(table, pa.Table.from_pylist(rows, schema), {})
+    tables.delete(table, "sequence <= 4 AND shop = 'south'", {})  # delta-rs writes anew what is left of these files
+    table = tables.open_or_create(uri, {}, "events", wider, tables.STREAMED, "")
+    tables.append(table, pa.Table.from_pylist([{"sequence": 7, "shop": "east", "read": None, "note": "new"}], wider), {})
+    before = table.to_pyarrow_table().sort_by("sequence").to_pylist()
+    tables.compact(table)
+    assert len(table.file_uris()) == 1
+    after = tables.open_table(uri, {}).to_pyarrow_table()
+    assert sorted(after.to_pylist(), key=str) == sorted(before, key=str)
+    assert len(before) == 15

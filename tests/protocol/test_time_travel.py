@@ -1,0 +1,151 @@
+"""An old answer can be had again, exactly, after whatever has been processed, published, pruned, compacted and vacuumed since; or it is refused."""
+
+import shutil
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import serving_layer
+from batch_layer.maintain import Maintenance
+from hourline_core.errors import TableError, UsageError
+from hourline_core.ledger.time_travel import token_of
+from hourline_core.ledger.token import AnswerToken
+from hourline_core.model import BatchSettings, Settings
+from hourline_core.model.hours import wall_clock
+from hourline_core.storage.tables import open_table
+from speed_layer.maintenance import keep_up, keep_up_stopped
+from tests.support.bare_tables import METRICS, SOURCE, BareTables
+
+HOURS = [0, 1, 2, 0, 1, 3, 2, 0, 4, 3, 1, 5, 0, 4, 6, 2, 5, 7, 1, 6]
+VIEWS = [*METRICS, *(f"{metric}_states" for metric in METRICS), "hours", "drift", "quality", "late_events", "events_clicks", "rejected_clicks"]
+Answers = dict[str, list[tuple[Any, ...]]]
+Told = list[tuple[str, Answers, datetime]]
+"""Tokens, what was answered, and when."""
+
+
+def answers(tables: BareTables, as_of: str | None = None) -> Answers:
+    """Of every view, whatever may have been forgotten."""
+    with serving_layer.connect(tables.project, as_of=as_of) as connection:
+        return {view: connection.database.execute(f"FROM {view} ORDER BY ALL").fetchall() for view in VIEWS}
+
+
+def tables_in(folder: Path) -> BareTables:
+    tables = BareTables(folder, HOURS)
+    tables.project = replace(tables.project, settings=Settings())
+    tables.start()
+    return tables
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[BareTables, Told]:
+    """Tables with a history of micro-batches, publications and upkeep, and what was answered in between."""
+    tables = tables_in(tmp_path_factory.mktemp("made"))
+    found: Told = []
+
+    def ask() -> None:
+        with serving_layer.connect(tables.project) as connection:
+            found.append((connection.token, answers(tables), wall_clock()))
+
+    for number in range(10):
+        tables.micro_batch(2)
+        ask()
+        if number % 2:
+            tables.publish(*range(number), blocked=[1] if number == 5 else ())
+            ask()
+        if number == 4:
+            keep_up(tables.project, tables.ledger)
+            tables.start()
+            ask()
+    return tables, found
+
+
+@pytest.fixture
+def told(made: tuple[BareTables, Told], tmp_path: Path) -> tuple[BareTables, Told]:
+    """The same, for one test alone."""
+    shutil.copytree(made[0].project.root, tmp_path / "told")
+    return tables_in(tmp_path / "told"), made[1]
+
+
+def test_every_answer_is_repeated_as_it_was(told: tuple[BareTables, Told]) -> None:
+    tables, found = told
+    for number in range(20):
+        tables.publish(*range(number % 8 + 1))
+    keep_up_stopped(tables.project, SOURCE)
+    list(Maintenance(tables.project).run())
+    for token, answered, moment in found:
+        assert answers(tables, token) == answered
+        assert token_of(tables.project, moment.isoformat(), wall_clock()) == AnswerToken.parse(token)
+
+
+def test_where_provisional_is_no_longer_kept_final_hours_are_as_they_were_and_the_others_are_missing(
+    told: tuple[BareTables, Told],
+) -> None:
+    tables, found = told
+    tables.publish(*range(8))  # all is final
+    keep_up_stopped(tables.project, SOURCE, kept_hours=0)
+    list(Maintenance(tables.project, kept_hours=0).run())
+    seen = set()
+    for token, answered, _ in found:
+        repeated = answers(tables, token)
+        for metric in METRICS:
+            states = {row[2]: row[3] for row in answered["hours"] if row[:2] == ("metric", metric)}
+            now = {row[2]: row[3] for row in repeated["hours"] if row[:2] == ("metric", metric)}
+            assert {state for hour, state in now.items() if state != states[hour]} <= {"missing"}
+            # Whether what lay above the cut passed the metric's `where` is not known any more.
+            assert metric == "odd" or all(now[hour] == "final" for hour, state in states.items() if state == "final")
+            assert repeated[metric] == [row for row in answered[metric] if now[row[0]] != "missing"]
+            seen |= set(now.values())
+            with serving_layer.connect(tables.project, as_of=token) as connection:
+                final = [hour for hour, state in now.items() if state == "final"]
+                chosen = f"FROM {metric} WHERE hour IN ({', '.join(repr(str(hour)) for hour in final) or 'NULL'}) ORDER BY ALL"
+                assert connection.sql(chosen).fetchall() == [row for row in answered[metric] if row[0] in final]
+                if "missing" in now.values():
+                    with pytest.raises(UsageError, match="the answer rested on provisional rows that are no longer kept"):
+                        connection.sql(f"FROM {metric}")
+    assert seen >= {"final", "missing"}
+
+
+def test_what_final_needs_is_kept_as_long_as_the_settings_say(told: tuple[BareTables, Told]) -> None:
+    tables, found = told
+    tables.project = replace(tables.project, settings=Settings(batch=BatchSettings(answers_kept=timedelta(0))))
+    list(Maintenance(tables.project, kept_hours=0).run())
+    with serving_layer.connect(tables.project) as connection:
+        assert answers(tables, connection.token) == answers(tables)
+    refused = 0
+    for token, answered, _ in found:
+        try:
+            assert answers(tables, token)["quality"] == answered["quality"]
+        except UsageError as error:
+            assert "is no longer kept; answers can be repeated for 0:00:00 (batch.answers_kept in hourline.yaml)" in str(error)
+            refused += 1
+    assert refused > 0
+
+
+def test_what_is_damaged_is_not_said_to_be_old(told: tuple[BareTables, Told]) -> None:
+    tables, _ = told
+    with serving_layer.connect(tables.project) as connection:
+        token = connection.token
+    Path(open_table(tables.layout.final(SOURCE, METRICS["totals"]), {}).file_uris()[0]).unlink()
+    with pytest.raises(TableError, match=r"final/totals/.* is damaged: its file .* is missing"):
+        serving_layer.connect(tables.project, as_of=token)
+
+
+def test_what_never_was_is_refused(told: tuple[BareTables, Told]) -> None:
+    tables, _ = told
+    newest = open_table(tables.layout.coverage, {}).version()
+    for as_of, said in (
+        (f"p{newest + 1}-clicks.3", f"there is no publication {newest + 1} yet; the newest is {newest}"),
+        (f"p{newest}-clicks.999", "source 'clicks' has no micro-batch 999; the newest is"),
+        (f"p{newest}-click.3", "there is no source 'click' — did you mean 'clicks'?"),
+        (f"p{newest}-clicks.1", f"there never was an answer p{newest}-clicks.1: publication {newest} counts clicks up to sequence"),
+        ("yesterday", "'yesterday' is no token of an answer"),
+        (f"p{newest}", f"there never was an answer p{newest}: publication {newest} counts clicks up to sequence"),
+        ("2999-01-01", "'2999-01-01' lies in the future: it is 20"),
+        ("2020-01-01", "nothing had been processed by 2020-01-01T00:00:00Z"),
+    ):
+        with pytest.raises(UsageError) as error:
+            serving_layer.connect(tables.project, as_of=as_of)
+        assert said in str(error.value)

@@ -1,0 +1,127 @@
+"""Every measure: however rows are split, in whatever order, Spark's partial states merged by DuckDB are the naive answer over all of them."""
+
+import math
+import random
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline_core.aggregates.measures import finished, merges, partials
+from hourline_core.model import EventTime, Field, Measure, Project, Settings, Source
+from hourline_core.runtime.spark import spark_session
+from hourline_core.sql.database import connect
+from hourline_core.sql.sketches import install_sketch_functions
+from tests.support import oracle
+
+pytestmark = pytest.mark.stack
+
+# By column: its Spark type, and the values that hold surprises; each column is drawn from these and from random ones.
+DAY = date(2024, 2, 29)
+MOMENT = datetime(2024, 2, 29, 23, 59, 59, 999999, tzinfo=UTC)
+COLUMNS: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "flag": ("boolean", st.booleans()),
+    "tiny": ("int", st.integers(-(2**31), 2**31 - 1)),
+    "big": ("bigint", st.sampled_from([-(2**63), 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)),
+    "amount": ("decimal(28,9)", st.decimals(-(10**18), 10**18, places=9, allow_nan=False)),
+    "single": ("float", st.floats(-(2.0**99), 2.0**99, width=32)),
+    "real": ("double", st.sampled_from([0.0, -0.0, 1e300]) | st.floats(-1e12, 1e12)),
+    "text": ("string", st.sampled_from(["", " ", "\x00", "é", "e\u0301", "😀", "\uffff"]) | st.text(st.characters(codec="utf-8"), max_size=5)),
+    "day": ("date", st.dates(date(1, 1, 3), date(9999, 12, 30)) | st.just(DAY)),
+    "moment": ("timestamp", st.datetimes(datetime(1900, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC)) | st.just(MOMENT)),  # noqa: DTZ001
+}
+NUMBERS = ("flag", "tiny", "big", "amount", "single", "real")
+MEASURES = {
+    "rows": Measure(kind="count"),
+    **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("sum", "mean") for name in NUMBERS},
+    **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("min", "max", "distinct") for name in COLUMNS},
+}
+
+ROW = st.fixed_dictionaries({name: st.none() | values for name, (_, values) in COLUMNS.items()} | {"part": st.integers(0, 5)})
+# Many examples in one go, since each go costs Spark a second.
+EXAMPLES = st.lists(st.lists(ROW, min_size=1, max_size=8), min_size=1, max_size=25)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    settings = Settings.model_validate({"spark": {"master": "local[2]"}})
+    source = Source(name="rows", topic="rows", fields={"at": Field(type="string")}, event_time=EventTime(expression="at"))
+    session = spark_session(Project(tmp_path_factory.mktemp("measures"), settings, {"rows": source}, {}), "test")
+    yield session
+    session.stop()
+
+
+# Shrinking would take minutes; a failing example is told with its values.
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
+@given(examples=EXAMPLES, order=st.randoms(use_true_random=False))
+def test_parts_merge_to_the_whole(spark: SparkSession, examples: list[list[dict[str, Any]]], order: random.Random) -> None:
+    rows = [{**row, "example": number} for number, example in enumerate(examples) for row in example]
+    order.shuffle(rows)
+    states = partial_states(spark, rows)
+    answers = merged(states.take(order.sample(range(states.num_rows), states.num_rows)))
+    assert len(answers) == len(examples)
+    for number, example in enumerate(examples):
+        for name, measure in MEASURES.items():
+            values = [row[measure.argument] if measure.argument else 1 for row in example]
+            check(f"{name} of {values}", measure, answers[number][name], values)
+
+
+def test_distinct_counts_stay_near_the_truth_when_they_are_many(spark: SparkSession) -> None:
+    events = spark.range(40_000).select(F.col("id").alias("big"), (F.col("id") % 7).alias("part"))
+    (sql,) = partials("n", Measure(kind="distinct", argument="big"), "bigint").values()
+    states = events.groupBy("part").agg(F.expr(sql).alias("n")).toArrow()
+    with connect() as database:
+        install_sketch_functions(database)
+        database.register("states", states)
+        ((one_way,),) = database.sql("SELECT distinct_count(n) FROM (FROM states ORDER BY part)").fetchall()
+        ((other_way,),) = database.sql(
+            "SELECT distinct_count(n) FROM (SELECT distinct_merge(n) AS n FROM states GROUP BY part % 2 ORDER BY part % 2 DESC)"
+        ).fetchall()
+    assert one_way == other_way
+    assert one_way == pytest.approx(40_000, rel=0.05)
+
+
+def partial_states(spark: SparkSession, rows: list[dict[str, Any]]) -> pa.Table:
+    schema = ", ".join(["example int", "part int", *(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())])
+    frame = spark.createDataFrame([tuple(row[name] for name in ("example", "part", *COLUMNS)) for row in rows], schema)
+    columns = {
+        column: sql
+        for name, measure in MEASURES.items()
+        for column, sql in partials(name, measure, COLUMNS[measure.argument][0] if measure.argument else "").items()
+    }
+    return frame.groupBy("example", "part").agg(*(F.expr(sql).alias(column) for column, sql in columns.items())).toArrow()
+
+
+def merged(states: pa.Table) -> dict[int, dict[str, Any]]:
+    """By example, the finished measures, merged twice: some parts first, then what came of them."""
+    with connect() as database:
+        install_sketch_functions(database)
+        database.register("states", states)
+        stored = {name: kind for name, kind, *_ in database.execute("DESCRIBE states").fetchall()}
+        columns = ", ".join(f"{sql} AS {column}" for name, measure in MEASURES.items() for column, sql in merges(name, measure, stored).items())
+        values = ", ".join(f"{finished(name, measure)} AS {name}" for name, measure in MEASURES.items())
+        rows = database.sql(f"""
+            WITH partly AS (SELECT example, {columns} FROM states GROUP BY example, part % 2),
+                 whole AS (SELECT example, {columns} FROM partly GROUP BY example)
+            SELECT example, {values} FROM whole""").to_arrow_table()
+    return {row["example"]: row for row in rows.to_pylist()}
+
+
+def check(what: str, measure: Measure, got: Any, values: list[Any]) -> None:
+    if measure.kind == "distinct":
+        values = [0.0 if value == 0 and isinstance(value, float) else value for value in values]
+    want = oracle.value(measure.kind, values)
+    known = [float(value) for value in values if isinstance(value, int | float | Decimal)]
+    if measure.kind in ("sum", "mean") and want is not None and (measure.kind == "mean" or isinstance(want, float)):
+        # Of doubles that cancel each other out, the error is relative to what was added, not to what is left.
+        assert math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-9 * math.fsum(map(abs, known))), f"{what}: got {got!r}, want {want!r}"
+    else:
+        assert got == want, f"{what}: got {got!r}, want {want!r}"
+        assert (got is None) == (want is None)

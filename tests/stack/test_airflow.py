@@ -1,0 +1,232 @@
+"""The DAGs on the real Airflow, its scheduler and PostgreSQL included: whatever is killed, each hour ends up published once, as the oracle has it."""
+
+import configparser
+import json
+import os
+import re
+import signal
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from hourline_core.model.hours import hour_text
+from hourline_core.runtime.airflow.api import AirflowApi
+from hourline_core.runtime.airflow.configuration import home
+from hourline_core.runtime.airflow.health import airflow_status
+from hourline_core.runtime.airflow.stack import PARTS, facts_file
+from hourline_core.runtime.background import AIRFLOW, start, stop
+from hourline_core.runtime.lease import lease_holder
+from tests.support import parcels
+from tests.support.speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
+from tests.support.stack_project import StackProject
+
+pytestmark = pytest.mark.beside
+
+HOURS = 4
+BLOCKED = 1
+"""The hour in the middle that does not pass its audit at first."""
+
+SETTINGS = """
+schedule:
+  start: "{start}"
+  catch_up: true
+  retry_delay: 2s
+  deadline: 1s
+  alert: [{python}, -c, "import sys; print(sys.argv[1], file=open('alerts', 'a'))"]
+"""
+EXPECTATION = """
+expectations:
+  - expect_column_values_to_be_in_set: {{column: depot, value_set: [{depots}]}}
+"""
+
+
+class Scheduled:
+    """A project whose Airflow runs."""
+
+    def __init__(self, stack: StackProject, url: str) -> None:
+        self.stack = stack
+        self.project = stack.project
+        self.api = AirflowApi(self.project, url)
+        self.name = self.project.name
+
+    def dag(self, name: str) -> str:
+        return f"{self.name}.{name}"
+
+    def part(self, name: str) -> int:
+        """The process id of a part of Airflow."""
+        return int(json.loads(facts_file(self.project).read_text())["parts"][name])
+
+    def runs(self, dag: str, state: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.api.get(f"dags/{self.dag(dag)}/dagRuns", limit=100, state=state)["dag_runs"]
+        return found
+
+    def recomputing(self) -> dict[str, Any] | None:
+        """A recompute of the hourly DAG whose Java runs."""
+        running: list[dict[str, Any]] = self.api.get(f"dags/{self.dag('hourly_recompute')}/dagRuns/~/taskInstances", state="running")[
+            "task_instances"
+        ]
+        return next((one for one in running if one["task_id"] == "recompute" and one["pid"] and has_java(one["pid"])), None)
+
+    def covered(self) -> dict[datetime, str]:
+        """The hours that were recomputed: final, or blocked in a metric."""
+        rows = self.stack.table("coverage", "") if Path(f"{self.project.tables}/coverage").exists() else []
+        return {
+            row["hour"]: "blocked" if row["staged"] is not None else "final" for row in sorted(rows, key=lambda r: r["staged"] or -1) if row["hour"]
+        }
+
+    def told(self, metric: str) -> set[str]:
+        """The hours of a metric that its asset has told of."""
+        asset = self.api.get("assets", name_pattern=f"{self.name}.{metric}")["assets"][0]
+        events = self.api.get("assets/events", asset_id=asset["id"], limit=200)["asset_events"]
+        return {event["partition_key"] for event in events}
+
+    def another_recompute(self, than: dict[str, Any] | None) -> dict[str, Any]:
+        """One that has begun after ``than``, which may still be about to end."""
+        found: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            task = self.recomputing()
+            if task and (than is None or task["id"] != than["id"]):
+                found.append(task)
+            return bool(found)
+
+        wait_for(look, "no recompute runs")
+        return found[0]
+
+
+def has_java(pid: int) -> bool:
+    for one in descendants(pid):
+        with suppress(OSError):  # it has just ended
+            if b"java" in Path(f"/proc/{one}/cmdline").read_bytes().partition(b"\0")[0]:
+                return True
+    return False
+
+
+@pytest.fixture
+def scheduled(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduled]:
+    monkeypatch.setenv("KAFKA", kafka)
+    # Two days ago, so that a whole day can be backfilled.
+    begin = datetime.now(UTC).replace(hour=21, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    monkeypatch.setattr(parcels, "BEGIN", begin)
+    project = parcels.make(tmp_path, kafka, topic="scheduled")
+    with (tmp_path / "hourline.yaml").open("a") as settings:
+        # Runs enough to catch up with, also for a machine that does nothing else.
+        settings.write(SETTINGS.format(start=(begin - timedelta(days=3)).isoformat(), python=sys.executable))
+    expect(tmp_path, "north, south, west")
+    project = StackProject(tmp_path, kafka, project.rules)
+    try:
+        yield Scheduled(project, start(project.project, AIRFLOW))
+    finally:
+        stop(project.project, AIRFLOW)
+
+
+@pytest.mark.stack
+def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) -> None:
+    stack, rand = scheduled.stack, scheduled.stack.random
+    with SpeedProcess(stack) as speed:
+        speed.wait_until_ready()
+        for hour in range(HOURS):
+            events = parcels.scans(rand, 60, first_hour=hour, hours=1)
+            if hour == BLOCKED:
+                events += [{**event, "scan": f"{event['scan']}!", "depot": "nowhere"} for event in events[:3]]
+            late = parcels.scans(rand, 10, first_hour=hour - 1, hours=1) if hour else []
+            # The hour settles when the next but one has begun, since `settle` is an hour.
+            before = scheduled.recomputing()
+            stack.send("scans", [*late, *events, *parcels.scans(rand, 1, first_hour=hour + 2, hours=1)])
+            if hour == 2:
+                kill(scheduled, scheduled.another_recompute(before))
+            if hour == 3:
+                assert "blocked" in scheduled.covered().values()
+                expect(stack.root, "north, south, west, nowhere")
+                day = f"{parcels.BEGIN:%Y-%m-%d}T00:00:00Z"
+                scheduled.api.post("backfills", {"dag_id": scheduled.dag("backfill"), "from_date": day, "to_date": day, "max_active_runs": 1})
+                scheduled.another_recompute(before)
+                os.kill(scheduled.part("scheduler"), signal.SIGKILL)
+            wait_for(partial(is_covered, scheduled, hour), f"hour {hour} was not published")
+        wait_for(lambda: set(scheduled.covered().values()) == {"final"}, "the blocked hour was not tried again")
+        wait_for(lambda: scheduled.runs("backfill", "success"), "the backfill did not come to its end")
+        assert scheduled.runs("hourly_recompute", "failed"), "the run whose hour was blocked"
+        for metric in stack.rules["scans"].metrics:
+            # Airflow tells of an hour when the task has ended that published it.
+            wait_for(partial(is_told, scheduled, metric), f"the asset of {metric} does not tell of all hours")
+            assert scheduled.told(metric) == {hour_text(hour) for hour in scheduled.covered()}
+        assert airflow_status(scheduled.project).healthy
+        forgets_what_is_long_past(scheduled)
+        with (stack.root / "metrics" / "flow.yaml").open("a") as file:
+            file.write("wheer: fragile\n")
+        wait_for(lambda: airflow_status(scheduled.project).errors, "the mistake was not seen")
+        [error] = airflow_status(scheduled.project).errors
+        assert re.search(r"metrics/flow.yaml:\d+: wheer: is no key that is known here — did you mean 'where'\?$", error)
+        expect(stack.root, "north, south, west, nowhere")
+        everything = descendants(lease_holder(scheduled.project.workspace, "airflow") or 0)
+        assert len(everything) > len(PARTS)
+        stop(scheduled.project, AIRFLOW)
+        assert not alive(everything)
+        stack.note_cuts()
+        speed.process.send_signal(signal.SIGINT)
+        assert speed.wait() == 0, speed.lines
+    keys = [(row["metric"], row["hour"]) for row in stack.table("coverage", "") if row["hour"]]
+    assert max(Counter(keys).values()) == 1, "coverage has each hour once"
+    assert stack.check() > 500
+    alerts = (stack.root / "alerts").read_text()
+    assert f"{scheduled.dag('hourly_recompute')}: the run " in alerts
+    assert "has failed" in alerts
+    assert "is late" in alerts
+
+
+def is_covered(scheduled: Scheduled, hour: int) -> bool:
+    return parcels.BEGIN + timedelta(hours=hour) in scheduled.covered()
+
+
+def is_told(scheduled: Scheduled, metric: str) -> bool:
+    return scheduled.told(metric) >= {hour_text(hour) for hour in scheduled.covered()}
+
+
+def kill(scheduled: Scheduled, task: dict[str, Any]) -> None:
+    """Kill -9 a task whose Java runs: Java goes with it, and the task is tried again."""
+    family = descendants(task["pid"])
+    os.kill(task["pid"], signal.SIGKILL)
+    wait_until(lambda: not alive(family), "a killed task leaves processes behind")
+
+    def tried_again() -> bool:
+        path = f"dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/recompute"
+        again = scheduled.api.get(path)
+        return bool(again["state"] == "success" and again["try_number"] > task["try_number"])
+
+    wait_for(tried_again, "the task that was killed was not tried again")
+
+
+def forgets_what_is_long_past(scheduled: Scheduled) -> None:
+    """A day later, a run that ended longer ago than runs are kept is gone from the database, and the others are not."""
+    runs = {run["dag_run_id"] for run in scheduled.runs("hourly_recompute", "success")}
+    past = min(runs)
+    config = configparser.ConfigParser()
+    config.read(home(scheduled.project) / "airflow.cfg")
+    with psycopg.connect(config["database"]["sql_alchemy_conn"].replace("+psycopg2", "")) as connection:
+        connection.execute("UPDATE dag_run SET start_date = start_date - interval '91 days' WHERE run_id = %s", [past])
+    (home(scheduled.project) / "hourline.cleaned").write_text((datetime.now(UTC) - timedelta(days=1)).isoformat())
+    wait_for(lambda: past not in {run["dag_run_id"] for run in scheduled.runs("hourly_recompute", "success")}, "an old run was not forgotten")
+    assert runs - {past} <= {run["dag_run_id"] for run in scheduled.runs("hourly_recompute", "success")}
+
+
+def expect(root: Path, depots: str) -> None:
+    """Have the audit expect these depots."""
+    (root / "metrics" / "flow.yaml").write_text(textwrap.dedent(parcels.FILES["metrics/flow.yaml"]) + EXPECTATION.format(depots=depots))
+
+
+def wait_for(condition: Callable[[], object], otherwise: str) -> None:
+    """Look now and then, since it costs something, whether ``condition`` holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.3)

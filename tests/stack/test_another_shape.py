@@ -1,0 +1,218 @@
+"""A project of another shape: nested fields, no ids, local times over both changes of the clocks, epoch milliseconds, a wall clock, huge numbers."""
+
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from batch_layer.plan import plan
+from tests.support import oracle
+from tests.support.oracle import Body, MetricRule, SourceRule
+from tests.support.stack_project import StackProject, write_project
+
+pytestmark = pytest.mark.stack
+
+FILES = {
+    "hourline.yaml": """\
+        kafka: {bootstrap: "${KAFKA}"}
+        spark: {master: "local[2]"}
+        speed: {max_records_per_batch: 300}
+        batch: {hours_per_job: 3}
+        """,
+    "sources/meters.yaml": """\
+        topic: another_meters
+        fields:
+          Meter: "struct<id: string, place: struct<town: string, floor: int>, tags: array<string>>"
+          readings: array<double>
+          limits: map<string, long>
+          total: {type: long, required: true}
+          cost: decimal(28,9)
+          open: boolean
+          measured: string
+          day: date
+        event_time:
+          expression: measured
+          encoding: local
+          zone: Europe/Berlin
+        derived:
+          town: Meter.place.town
+          top: array_max(readings)
+        settle: 2h
+        partitions: 2
+        """,
+    "sources/ticks.yaml": """\
+        topic: another.ticks
+        fields: {ms: long, symbol: string, price: float, Ratio: double}
+        event_time: {expression: ms, encoding: epoch_milliseconds}
+        clock: wall
+        settle: 30m
+        """,
+    "metrics/by_town.yaml": """\
+        source: meters
+        dimensions: [town, {floor: Meter.place.floor}, open, {tags: Meter.tags}]
+        measures:
+          meters: distinct(Meter.id)
+          readings: sum(size(readings))
+          top: max(top)
+          total: sum(total)
+          mean_total: mean(total)
+          cost: sum(cost)
+          last_day: max(day)
+          first_town: min(town)
+        """,
+    "metrics/everything.yaml": """\
+        source: meters
+        measures:
+          n: count
+          total: sum(total)
+          least: min(total)
+          open: sum(open)
+          limit: max(limits['high'])
+          never: sum(if(total is null, total, null))
+        """,
+    "metrics/symbols.yaml": """\
+        source: ticks
+        dimensions: {symbol: symbol, up: Ratio > 1}
+        measures: {n: count, low: min(price), high: max(price), mean_price: mean(price), ratio: mean(Ratio), prices: distinct(price)}
+        where: price > 0 or price is null
+        """,
+}
+BERLIN = ZoneInfo("Europe/Berlin")
+TOWNS = ["Zürich", "東京", "🚀", "é", "e\u0301", "", " ", "o'Brien", 'say "hi"', "back\\slash", "nul\u0000l", "line\nbreak", None]
+
+
+def local_time(body: Body) -> datetime:
+    return datetime.fromisoformat(body["measured"]).replace(tzinfo=BERLIN).astimezone(UTC)
+
+
+def meter(*path: str) -> Any:
+    def value(body: Body) -> Any:
+        found: Any = body["Meter"]
+        for name in path:
+            found = None if found is None else found[name]
+        return found
+
+    return value
+
+
+def cost(body: Body) -> Decimal | None:
+    return None if body["cost"] is None else Decimal(body["cost"])
+
+
+METERS = SourceRule(
+    time=local_time,
+    settle=timedelta(hours=2),
+    metrics={
+        "by_town": MetricRule(
+            dimensions={"town": meter("place", "town"), "floor": meter("place", "floor"), "open": lambda b: b["open"], "tags": meter("tags")},
+            measures={
+                "meters": ("distinct", meter("id")),
+                # In Spark without ANSI mode the size of null is -1.
+                "readings": ("sum", lambda b: -1 if b["readings"] is None else len(b["readings"])),
+                "top": ("max", lambda b: max((x for x in b["readings"] or [] if x is not None), default=None)),
+                "total": ("sum", lambda b: b["total"]),
+                "mean_total": ("mean", lambda b: b["total"]),
+                "cost": ("sum", cost),
+                "last_day": ("max", lambda b: b["day"] and date.fromisoformat(b["day"])),
+                "first_town": ("min", meter("place", "town")),
+            },
+        ),
+        "everything": MetricRule(
+            measures={
+                "n": ("count", lambda b: 1),
+                "total": ("sum", lambda b: b["total"]),
+                "least": ("min", lambda b: b["total"]),
+                "open": ("sum", lambda b: None if b["open"] is None else int(b["open"])),
+                "limit": ("max", lambda b: (b["limits"] or {}).get("high")),
+                "never": ("sum", lambda b: None),
+            }
+        ),
+    },
+)
+TICKS = SourceRule(
+    time=lambda b: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=b["ms"]),
+    settle=timedelta(minutes=30),
+    metrics={
+        "symbols": MetricRule(
+            where=lambda b: b["price"] is None or b["price"] > 0,
+            dimensions={"symbol": lambda b: b["symbol"], "up": lambda b: None if b["Ratio"] is None else b["Ratio"] > 1},
+            measures={
+                "n": ("count", lambda b: 1),
+                "low": ("min", lambda b: b["price"]),
+                "high": ("max", lambda b: b["price"]),
+                "mean_price": ("mean", lambda b: b["price"]),
+                "ratio": ("mean", lambda b: b["Ratio"]),
+                "prices": ("distinct", lambda b: b["price"]),
+            },
+        )
+    },
+)
+
+
+def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: Path) -> None:
+    project = StackProject(write_project(tmp_path, FILES), kafka, {"meters": METERS, "ticks": TICKS})
+    rand = random.Random(11)  # noqa: S311 (the same numbers each time)
+    # The clocks go forward on 31 March and back on 27 October 2024: one local hour is not there, and one is there twice.
+    for begin in ("2024-03-30T23:00", "2024-10-26T23:00"):
+        project.send("meters", [reading(rand, begin, minutes=7 * 60) for _ in range(300)])
+    project.send("ticks", [tick(rand) for _ in range(300)])
+    project.drain()
+    assert project.check() > 1000
+
+    # Wall time settles the ticks, event time the meters.
+    first = min(event.hour for event in project.events("ticks"))
+    before, after = (first + timedelta(minutes=90, microseconds=micros) for micros in (-1, 0))
+    assert {item.hour for item in plan(project.project, ["symbols"], clock=lambda: before)} == set()
+    assert {item.hour for item in plan(project.project, ["symbols"], clock=lambda: after)} == {first}
+    settled = oracle.settled_hours(METERS, project.events("meters"))
+    assert {item.hour for item in plan(project.project) if item.source == "meters"} == settled
+
+    done = project.recompute()
+    assert len(done) > 2, "several jobs, of three hours each"
+    assert project.check() > 1000
+
+    project.send("meters", [reading(rand, "2024-10-27T01:00", minutes=180) for _ in range(100)])
+    project.send("ticks", [tick(rand) for _ in range(100)])
+    project.drain()
+    assert project.check() > 1000
+    project.recompute()
+    assert project.check() > 1000
+
+
+def reading(rand: random.Random, begin: str, minutes: int) -> Body:
+    at = datetime.fromisoformat(begin) + timedelta(microseconds=rand.randrange(minutes * 60_000_000))
+    return {
+        "Meter": maybe(
+            rand,
+            {
+                "id": maybe(rand, f"m{rand.randrange(50)}"),
+                "place": maybe(rand, {"town": rand.choice(TOWNS), "floor": maybe(rand, rand.randrange(2))}),
+                "tags": maybe(rand, rand.choice([[], ["a"], ["a", None], ["a", "b"]])),
+            },
+        ),
+        "readings": maybe(rand, [maybe(rand, rand.uniform(-5, 5)) for _ in range(rand.randrange(3))]),
+        "limits": maybe(rand, rand.choice([{}, {"high": rand.randrange(100)}, {"high": None, "low": 1}])),
+        "total": rand.choice([2**62, 2**63 - 1, -(2**63), 2**62 + rand.randrange(1000), rand.randrange(100)]),
+        "cost": maybe(rand, f"{rand.randrange(10**18)}.{rand.randrange(10**9):09}"),
+        "open": maybe(rand, rand.random() < 0.5),
+        "measured": rand.choice([f"{at:%Y-%m-%dT%H:%M:%S.%f}", f"{at:%Y-%m-%d %H:%M:00}"]),
+        "day": maybe(rand, f"{at:%Y-%m-%d}"),
+    }
+
+
+def tick(rand: random.Random) -> Body:
+    return {
+        "ms": 1_715_000_000_000 + rand.randrange(5 * 3_600_000),
+        "symbol": rand.choice(["ÄÖÜ", "X", None]),
+        # Quarters, which 32 bits hold exactly.
+        "price": maybe(rand, rand.randrange(-20, 400) / 4),
+        "Ratio": maybe(rand, rand.uniform(0.5, 2)),
+    }
+
+
+def maybe(rand: random.Random, value: Any) -> Any:
+    return None if rand.random() < 0.1 else value

@@ -1,0 +1,284 @@
+"""Nothing unaudited reaches a reader: an hour that does not pass keeps what it had, alone; mended, it publishes by itself."""
+
+import json
+import signal
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+from typer.testing import CliRunner, Result
+
+import serving_layer
+from batch_layer.archived_events import tiles_of
+from batch_layer.audit.validation import Validator
+from batch_layer.job import run_job
+from batch_layer.plan import Wanted, plan, plan_range
+from hourline.cli import app
+from hourline_core.errors import DeclarationError
+from hourline_core.model.hours import HOUR, HourRange, wall_clock
+from hourline_core.runtime.spark import spark_session
+from tests.support import oracle, parcels
+from tests.support.speed_process import SpeedProcess
+from tests.support.stack_project import StackProject
+
+pytestmark = pytest.mark.stack
+
+FIRST = parcels.BEGIN + timedelta(hours=6)
+SECOND = FIRST + timedelta(hours=1)
+COMPLETE = """
+    expectations:
+      - expect_column_distinct_values_to_contain_set: {column: depot, value_set: [north, south, west]}
+      - expect_column_values_to_be_between: {column: scans, min_value: 1, max_value: 40}
+        severity: warn
+    """
+
+
+@pytest.fixture(scope="module")
+def sound(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
+    """A project whose first hours are published, and to which two more hours have come."""
+    project = parcels.make(tmp_path_factory.mktemp("sound"), kafka, topic="audited")
+    project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=5))
+    project.drain()
+    project.recompute()
+    project.send("scans", [*parcels.scans(project.random, 200, first_hour=6, hours=2), *parcels.scans(project.random, 20, first_hour=9, hours=1)])
+    project.drain()
+    return project
+
+
+@pytest.fixture
+def project(sound: StackProject, tmp_path: Path) -> StackProject:
+    """A copy; what any of the tests sends, all copies read that drain the topic after it."""
+    copied = sound.copy(tmp_path)
+    copied.sent = sound.sent
+    return copied
+
+
+def with_expectations(project: StackProject, file: str, text: str) -> StackProject:
+    """The project with ``text`` added to one of its files."""
+    with (project.root / file).open("a") as lines:
+        lines.write(textwrap.dedent(text))
+    changed = StackProject(project.root, project.kafka, project.rules)
+    changed.sent, changed.cuts, changed.blocked, changed.mended = project.sent, project.cuts, project.blocked, project.mended
+    return changed
+
+
+def answers(project: StackProject, metric: str, hour: datetime) -> list[dict[str, Any]]:
+    """What readers see of one hour, but for its state."""
+    with serving_layer.connect(project.project) as connection:
+        rows = connection.sql(f"SELECT * EXCLUDE (state) FROM {metric} WHERE hour = '{hour.isoformat()}' ORDER BY ALL").to_arrow_table().to_pylist()
+    return [dict(row) for row in rows]
+
+
+def new_hours(project: StackProject) -> list[Wanted]:
+    """Of every metric, the two hours that have come."""
+    return plan_range(project.project, HourRange(FIRST, SECOND + HOUR))
+
+
+def command(project: StackProject, *arguments: str) -> Result:
+    environment = {"KAFKA": project.kafka}
+    return CliRunner().invoke(app, [arguments[0], "--project", str(project.root), *arguments[1:]], env=environment, catch_exceptions=False)
+
+
+def quality(project: StackProject, *options: str) -> dict[str, Any]:
+    return dict(json.loads(command(project, "quality", "--format", "json", *options).stdout))
+
+
+@pytest.mark.parametrize("moment", ["after append quality"])
+def test_an_audit_that_is_killed_publishes_nothing(project: StackProject, moment: str) -> None:
+    before = quality(project)
+    with SpeedProcess(project, command="recompute", failpoint=f"kill {moment}") as process:
+        assert process.wait() == -signal.SIGKILL, process.lines
+    assert project.check_answers() > 100
+    assert quality(project) == before
+    project.recompute()
+    assert project.blocked == set()
+    assert project.check() > 100
+
+
+@contextmanager
+def damaged_archive(project: StackProject) -> Iterator[None]:
+    """Somebody deletes events by hand."""
+    table = DeltaTable(project.project.tables + "/events/scans")
+    version = table.version()
+    table.delete(f"hour = '{FIRST.isoformat()}' AND depot = 'north'")
+    yield
+    table.restore(version)
+
+
+@contextmanager
+def wrong_tiles(project: StackProject, change: Callable[[pa.Table, pa.Table], pa.Table]) -> Iterator[None]:
+    """The aggregation is at fault: ``change`` is given the tiles of the other hours and those of FIRST."""
+
+    def faulty(tiling: Any, events: Any, hours: list[datetime]) -> pa.Table:
+        tiles = tiles_of(tiling, events, hours)
+        here = pc.equal(tiles["hour"], pa.scalar(FIRST, tiles.schema.field("hour").type))
+        return change(tiles.filter(pc.invert(here)), tiles.filter(here))
+
+    with patch("batch_layer.job.tiles_of", faulty):
+        yield
+
+
+def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) -> None:
+    faults: dict[str, tuple[AbstractContextManager[Any], set[datetime]]] = {
+        "events are missing in the archive": (damaged_archive(project), {FIRST}),
+        "a group is lost": (wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles.slice(1)])), {FIRST}),
+        "a group is there twice": (wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles, tiles.slice(0, 1)])), {FIRST}),
+        # Great Expectations by itself passes on no rows.
+        "there are no rows": (wrong_tiles(project, lambda others, tiles: others), {FIRST}),
+        "the audit itself falls over": (patch.object(Validator, "results", side_effect=RuntimeError("out of memory")), {FIRST, SECOND}),
+    }
+    both = ("flow", "fragile")
+    before = {metric: answers(project, metric, FIRST) for metric in both}
+    project.blocked = set()
+    spark = spark_session(project.project, "batch")
+    try:
+        for fault, (context, hours) in faults.items():
+            with context:
+                done = run_job(spark, project.project, new_hours(project), wall_clock)
+            assert set(done.blocked) == {(metric, hour) for metric in both for hour in hours}, fault
+            found = [finding for hour in quality(project, "--open")["hours"] for finding in hour["findings"] if finding["severity"] == "fail"]
+            assert found and all(finding["found"] for finding in found), fault
+            # Only after an audit that could not be done, the next recompute tries again.
+            assert bool([item for item in plan(project.project) if item.hour in hours]) == (fault == "the audit itself falls over"), fault
+            project.recomputed([item for item in plan_range(project.project, HourRange(SECOND, SECOND + HOUR)) if item.hour not in hours], done.cuts)
+            project.blocked = set(done.blocked)
+            assert {metric: answers(project, metric, FIRST) for metric in both} == before, fault
+            assert project.check_answers() > 100, fault
+        done = run_job(spark, project.project, new_hours(project), wall_clock)
+    finally:
+        spark.stop()
+    assert done.blocked == []
+    project.blocked = set()
+    project.recomputed(new_hours(project), done.cuts)
+    assert project.check() > 100
+
+
+def test_an_expectation_that_nobody_knows_blocks_its_metric(project: StackProject) -> None:
+    mistaken = "expectations: [{expect_column_values_to_be_betwen: {column: scans, min_value: 1}}]"
+    project = with_expectations(project, "metrics/flow.yaml", mistaken)
+    project.recompute(new_hours(project))
+    assert project.blocked == {("flow", FIRST), ("flow", SECOND)}
+    assert "did you mean 'expect_column_values_to_be_between'?" in command(project, "quality", "--open").stdout
+    with pytest.raises(DeclarationError, match=r"metrics/flow.yaml:\d+: expectations.0: Great Expectations has no"):
+        command(project, "check")
+    (project.root / "metrics/flow.yaml").write_text((project.root / "metrics/flow.yaml").read_text().replace("betwen", "between"))
+    project = with_expectations(project, "metrics/flow.yaml", "")
+    assert {item.reason for item in plan(project.project) if (item.metric, item.hour) in project.blocked} == {"blocked"}
+    project.recompute()
+    assert project.blocked == set()
+
+
+def test_what_is_expected_of_events_blocks_every_metric_and_names_the_records(project: StackProject) -> None:
+    text = """
+        expectations:
+          - expect_column_values_to_be_in_set: {column: depot, value_set: [north, south]}
+          - expect_column_values_to_be_between: {column: weight, min_value: 0, max_value: 10000}
+          - expect_column_mean_to_be_between: {column: per_kilo, min_value: 0}
+            severity: warn
+        """
+    project = with_expectations(project, "sources/scans.yaml", text)
+    project.recompute(new_hours(project))
+    assert project.blocked == {(metric, hour) for metric in ("flow", "fragile") for hour in (FIRST, SECOND)}
+    wrong = {(e.partition, e.offset) for e in project.events("scans") if e.hour == FIRST and e.body["depot"] == "west"}
+    (hour,) = (hour for hour in quality(project, "--open", "--metric", "flow")["hours"] if hour["hour"][:13] == f"{FIRST:%Y-%m-%dT%H}")
+    (finding,) = (finding for finding in hour["findings"] if finding["about"] == "depot")
+    assert {(row["partition"], row["offset"]) for row in finding["rows"]} <= wrong
+    assert finding["rows"]
+    assert project.check_answers() > 100
+
+
+def lacking(project: StackProject) -> set[datetime]:
+    """The hours whose events, as a recompute counts them now, lack a depot."""
+    depots: dict[datetime, set[str]] = {}
+    rule = project.rules["scans"]
+    everything = {("flow", event.hour): project.last_sequence("scans") for event in project.events("scans")}
+    for event in oracle.counted(rule, "flow", project.events("scans"), everything):
+        depots.setdefault(event.hour, set()).add(event.body["depot"])
+    return {hour for hour, found in depots.items() if found != {"north", "south", "west"}}
+
+
+def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(project: StackProject) -> None:
+    project = with_expectations(project, "metrics/flow.yaml", COMPLETE)
+    at = parcels.BEGIN + timedelta(hours=12)
+    scan = parcels.scans(project.random, 1, first_hour=12, hours=1)[0] | {"at": f"{at:%Y-%m-%dT%H:%M:%S}Z", "scan": None, "depot": "west"}
+    project.send("scans", [scan, scan | {"at": f"{at + timedelta(hours=5):%Y-%m-%dT%H:%M:%S}Z"}])
+    project.drain()
+    wanted = {item.hour for item in plan(project.project) if item.metric == "flow"}
+    before = answers(project, "flow", at)
+    project.recompute()
+    assert project.blocked == {("flow", hour) for hour in lacking(project) & wanted}
+    assert ("flow", at) in project.blocked
+    assert answers(project, "flow", at) == before
+    assert project.check_answers() > 100
+
+    told = command(project, "quality", "--open")
+    assert told.exit_code == 1
+    assert "missing: north, south" in told.stdout and f"{at:%Y-%m-%d %H:%M}" in told.stdout
+    assert all(Path(hour["report"]).is_file() for hour in quality(project, "--open")["hours"])
+    assert command(project, "quality", "--metric", "fragile").exit_code == 0
+    with serving_layer.connect(project.project) as connection:
+        staged = connection.sql(f"SELECT * EXCLUDE (cut) FROM flow_staged WHERE hour = '{at.isoformat()}' ORDER BY ALL").to_arrow_table()
+    assert [dict(row) for row in staged.to_pylist()] == before
+    assert not [item for item in plan(project.project) if item.hour == at], "nothing has changed that would make it pass"
+
+    missing = [{"at": f"{hour:%Y-%m-%dT%H:%M:%S}Z", "depot": depot} for _, hour in project.blocked for depot in ("north", "south", "west")]
+    project.send("scans", [scan | one for one in missing])
+    project.drain()
+    assert {item.reason for item in plan(project.project) if (item.metric, item.hour) in project.blocked} == {"blocked"}
+    project.recompute()
+    assert project.blocked == set()
+    assert project.check() > 500
+    assert quality(project)["blocked"] == 0
+    earlier = quality(project, "--failed", "--metric", "flow")["hours"]
+    assert {hour["outcome"] for hour in earlier if hour["hour"].startswith(f"{at:%Y-%m-%dT%H}")} == {"superseded"}
+
+
+def test_a_person_overrules_an_audit_on_record(project: StackProject) -> None:
+    project = with_expectations(project, "metrics/flow.yaml", "expectations: [{expect_table_row_count_to_equal: {value: 1}}]")
+    project.recompute(new_hours(project))
+    assert project.blocked == {("flow", FIRST), ("flow", SECOND)}
+    cut = project.last_sequence("scans")
+    # What has come since counts on top of what is accepted.
+    project.send("scans", parcels.scans(project.random, 30, first_hour=6, hours=1))
+    project.drain()
+    for refused in (
+        ["--accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", " "],
+        ["--accept", "flaw", f"{FIRST:%Y-%m-%dT%H}", "--reason", "x"],
+        ["--accept", "flow", "2001-01-01T00", "--reason", "x"],
+        ["--accept", "flow", "yesterday", "--reason", "x"],
+    ):
+        process = SpeedProcess(project, *refused, command="publish")
+        assert process.wait() == 2, process.lines
+    done = command(project, "publish", "--accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", "it was a holiday")
+    assert done.exit_code == 0
+    project.blocked.remove(("flow", FIRST))
+    project.cuts["flow", FIRST] = cut
+    assert project.check_answers() > 100
+    accepted = [hour for hour in quality(project, "--metric", "flow")["hours"] if hour["outcome"] == "accepted"]
+    assert [finding["found"].partition(": ")[2] for hour in accepted for finding in hour["findings"]] == ["it was a holiday"]
+
+
+def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_them_are_known(project: StackProject) -> None:
+    project = with_expectations(project, "metrics/flow.yaml", "history: {severity: fail, days: 4, learning: 3}")
+    days = [parcels.BEGIN + timedelta(days=1 + day, hours=3) for day in range(6)]
+    scan = parcels.scans(project.random, 1, first_hour=0, hours=1)[0] | {"scan": None, "depot": "north"}
+    for day, count in zip(days, [20, 80, 20, 21, 80, 20], strict=True):
+        project.send("scans", [scan | {"at": f"{day:%Y-%m-%dT%H:%M:%S}Z"}] * count)
+    project.send("scans", [scan | {"at": f"{days[-1] + timedelta(hours=9):%Y-%m-%dT%H:%M:%S}Z"}])
+    project.drain()
+    project.recompute([item for day in days for item in plan_range(project.project, HourRange(day, day + HOUR), ["flow"])])
+    # The second day is as wild as the fifth, but then too little was known.
+    assert project.blocked == {("flow", days[4])}
+    (hour,) = quality(project, "--open")["hours"]
+    told = {finding["about"]: finding for finding in hour["findings"]}
+    assert (told["scans beyond past days"]["observed"], told["scans beyond past days"]["origin"]) == (80.0, "history")
+    assert 0 < told["scans beyond past days"]["lower"] < 20.5 < told["scans beyond past days"]["upper"] < 80
+    assert project.check_answers() > 100

@@ -1,0 +1,142 @@
+"""History imported from files: each row once, however often it is imported or killed, exact beside the stream, and never late."""
+
+import gzip
+import signal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import serving_layer
+from hourline_core.model import load_project
+from hourline_core.runtime.lease import lease
+from serving_layer.reports.status import project_status
+from speed_layer.import_files import find_history, import_files
+from speed_layer.run import speed_session
+from tests.support import parcels
+from tests.support.speed_process import SpeedProcess
+from tests.support.stack_project import StackProject
+from tests.surface.test_command_line import Failing, declared, failing  # noqa: F401 (fixtures)
+
+pytestmark = pytest.mark.beside
+
+GARBAGE = [b"{", b"", b"[]", b'{"depot": "north", "at": "2924-05-06T20:00:00Z"}', b'{"depot": null, "at": "2024-05-06T20:00:00Z"}']
+
+
+@pytest.mark.stack
+def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: str, tmp_path: Path) -> None:
+    project = parcels.make(tmp_path / "parcels", kafka, topic="import_history", records_per_batch=200)
+    bodies = parcels.scans(project.random, 650, first_hour=0, hours=6)
+    history = project.write_history(tmp_path / "history.jsonl", "scans", [*bodies[:300], *GARBAGE, *bodies[300:]])
+    # Another file, with some of the same events.
+    more = project.write_history(tmp_path / "more.parquet", "scans", [*parcels.scans(project.random, 100, first_hour=1, hours=5), *bodies[500:530]])
+
+    # The speed layer has never run. Killed when the third chunk is archived, and not finished.
+    with SpeedProcess(project, str(history), str(more), "--source", "scans", command="import", failpoint="kill after append events 3") as process:
+        assert process.wait() == -signal.SIGKILL, process.lines
+    assert project.check_answers() > 500
+    with SpeedProcess(project, str(history), str(more), "--source", "scans", command="import") as process:
+        assert process.wait() == 0, process.lines
+    said = "".join(process.lines)
+    assert "imported 255 rows of history.jsonl" in said
+    assert "(400 were imported before)" in said
+    assert "imported 130 rows of more.parquet" in said
+    assert "not recomputed, since they have not settled yet: 2 hour(s), 2024-05-07T00:00Z … 2024-05-07T01:00Z" in said
+    project.note_cuts()
+    assert len(project.cuts) == 2 * 4, said
+    assert project.check() > 1000
+
+    # Again, and by another name: nothing is left, and Spark is not even started.
+    same = history.rename(tmp_path / "same.jsonl")
+    with SpeedProcess(project, str(same), str(more), "--source", "scans", command="import") as process:
+        assert process.wait() == 0, process.lines
+    assert process.lines == [
+        "same.jsonl: all of its 655 rows were imported before\n",
+        "more.parquet: all of its 130 rows were imported before\n",
+        "not recomputed, since they have not settled yet: 2 hour(s), 2024-05-07T00:00Z … 2024-05-07T01:00Z\n",
+        "no hour wants recomputing\n",
+    ]
+
+    # The stream begins, and knows the ids of what was imported.
+    assert lag(project) == (0, 0)
+    project.send("scans", [*parcels.scans(project.random, 200, first_hour=3, hours=5), *bodies[600:]])
+    assert lag(project) == (250, 0)
+    finished = project.drain()
+    assert sum(done.duplicates for done in finished) > 10
+    assert project.check() > 1000
+
+    # Older history, while the stream has come further: it is not late, and the stream goes on where it was.
+    older = project.write_history(tmp_path / "older.jsonl", "scans", parcels.scans(project.random, 300, first_hour=-3, hours=5))
+    late_before = late(project)
+    assert late_before > 0
+    imported = import_here(project, older)
+    assert imported == [300, 300]
+    assert late(project) == late_before
+    assert lag(project) == (0, 0)
+    assert project.check() > 1000
+    assert project.drain() == []
+    project.recompute()
+    assert project.check() > 1000
+
+
+def import_here(project: StackProject, file: Path) -> list[int]:
+    """Import a file in this process; how many rows that were, and how many of them accepted or duplicates."""
+    source = project.project.sources["scans"]
+    with lease(project.project.workspace, "speed"), speed_session(project.project) as spark:
+        (done,) = import_files(spark, project.project, source, find_history(project.project, source, [str(file)]))
+    return [done.rows, done.accepted + done.duplicates]
+
+
+def late(project: StackProject) -> int:
+    with serving_layer.connect(project.project) as connection:
+        ((late,),) = connection.sql("SELECT sum(late)::BIGINT FROM hours WHERE kind = 'source'").fetchall()
+        assert connection.sql("SELECT count(*) FROM late_events").fetchall() == [(late,)]
+    return int(late)
+
+
+def lag(project: StackProject) -> tuple[int | None, int]:
+    (status,) = project_status(project.project, last=1).sources
+    return status.lag, status.skipped
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["history.jsonl", "--source", "scnas"], "there is no source 'scnas' — did you mean 'scans'?"),
+        (["histroy.jsonl", "--source", "scans"], "did you mean 'history.jsonl'?"),
+        (["history.jsonl", "histroy.jsonl", "--source", "scans"], "did you mean 'history.jsonl'?"),
+        (["metrics", "--source", "scans"], "metrics is a folder"),
+        (["empty.csv", "--source", "scans"], "empty.csv is empty"),
+        (["header.csv", "--source", "scans"], "header.csv holds no records"),
+        (["table.parquet", "--source", "scans", "--format", "jsonl"], "holds no JSON object in its first lines"),
+        (["history.jsonl", "--source", "scans", "--format", "parquet"], "is not a sound Parquet file"),
+        (["table.parquet", "--source", "scans"], "has none of the fields of source 'scans'"),
+        (["history.jsonl", "--source", "scans", "--null-text", "NA"], "leave --null-text out"),
+        (["table.csv", "--source", "scans"], "line 3: got 1 cells"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_gets_one_sentence(failing: Failing, declared: Path, arguments: list[str], said: str) -> None:  # noqa: F811
+    (declared / "history.jsonl").write_text('{"depot": "north", "at": "2024-05-06T20:00:00Z"}\n')
+    (declared / "empty.csv").write_text("")
+    (declared / "header.csv").write_text("depot,at\n")
+    (declared / "table.csv").write_text("depot,at\nnorth,2024-05-06T20:00:00Z\nsouth\n")
+    pq.write_table(pa.table({"colour": ["red"]}), declared / "table.parquet")
+    assert said in failing.sentence("import", *arguments, folder=declared)
+    assert not (declared / ".hourline" / "tables").exists()
+
+
+def test_while_the_speed_layer_runs_nothing_is_imported(failing: Failing, declared: Path) -> None:  # noqa: F811 (fixtures)
+    (declared / "history.jsonl").write_text('{"depot": "north", "at": "2024-05-06T20:00:00Z"}\n')
+    with lease(load_project(declared, {"KAFKA": "localhost:1"}).workspace, "speed"):
+        said = failing.sentence("import", "history.jsonl", "--source", "scans", folder=declared, status=75)
+    assert "`hourline down`" in said
+
+
+def test_a_file_is_known_by_its_content_also_packed_or_given_twice(declared: Path) -> None:  # noqa: F811 (fixtures)
+    project = load_project(declared, {"KAFKA": "localhost:1"})
+    plain, packed = declared / "a.jsonl", declared / "b.jsonl.gz"
+    plain.write_text('{"depot": "north", "at": "2024-05-06T20:00:00Z"}\n')
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    (found,) = find_history(project, project.sources["scans"], [str(plain), str(packed), str(plain)])
+    assert (found.name, found.imported, found.rows.total) == ("a.jsonl", 0, 1)

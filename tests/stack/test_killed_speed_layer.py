@@ -1,0 +1,84 @@
+"""The speed layer killed with -9: at any moment, and exactly between the commits of one micro-batch. Nothing is lost, nothing counts twice."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from tests.support import parcels
+from tests.support.speed_process import SpeedProcess, records_arriving, wait_until
+from tests.support.stack_project import StackProject
+
+pytestmark = pytest.mark.stack
+
+
+def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str, tmp_path: Path) -> None:
+    project = parcels.make(tmp_path, kafka, topic="killed")
+    with records_arriving(project):
+        # Between the archive's commit and the last one; at some moment after the last one. (All others: test_failpoints.py.)
+        for moment in (committed(project, "events/scans"), None):
+            with SpeedProcess(project) as speed:
+                speed.wait_until_ready()
+                if moment:
+                    wait_until(moment(), "nothing was committed")
+                else:
+                    for _ in range(3):
+                        speed.wait_for(" records")
+                speed.kill()
+    with SpeedProcess(project, "--drain") as speed:
+        assert speed.wait() == 0, speed.lines
+    assert len(project.sent["scans"]) > 300
+    assert project.check() > 500
+    project.recompute()
+    assert project.check() > 500
+
+
+@pytest.mark.parametrize("left_behind", [("events/scans",), ("provisional/flow", "provisional/fragile"), ("events/scans", "provisional/fragile")])
+def test_what_an_unfinished_micro_batch_left_never_counts(finished_project: StackProject, tmp_path: Path, left_behind: tuple[str, ...]) -> None:
+    project = finished_project.copy(tmp_path)
+    last = project.last_sequence("scans")
+    for table in left_behind:
+        (folder,) = Path(project.project.tables).glob(table if table.startswith("events") else f"{table}/*")
+        leave_rows(folder, sequence=last + 1)
+    assert project.check_answers() > 100  # readers do not see it before
+    project.drain()
+    assert project.check() > 100
+    assert project.last_sequence("scans") == last, "there was nothing to read"
+    project.recompute()
+    assert project.check() > 100
+
+
+def test_a_sequence_is_never_used_again(kafka: str, tmp_path: Path) -> None:
+    project = parcels.make(tmp_path, kafka, topic="sequences")
+    project.send("scans", parcels.scans(project.random, 50, first_hour=2, hours=1))
+    (first,) = project.drain()
+    leave_rows(Path(project.project.tables) / "events/scans", sequence=first.sequence + 7)
+    project.send("scans", parcels.scans(project.random, 50, first_hour=2, hours=1))
+    (second,) = project.drain()
+    assert second.sequence == first.sequence + 8
+    assert project.check() > 100
+
+
+def leave_rows(table: Path, sequence: int) -> None:
+    """What a process leaves behind that dies after this commit: rows of a sequence that progress does not know."""
+    delta = DeltaTable(table)
+    rows = delta.to_pyarrow_table()
+    number = rows.schema.get_field_index("sequence")
+    rows = rows.slice(0, 30).set_column(number, rows.schema.field(number), pa.array([sequence] * min(30, rows.num_rows), pa.int64()))
+    properties = CommitProperties(app_transactions=[Transaction("hourline-speed", sequence)])
+    write_deltalake(delta, rows, mode="append", commit_properties=properties)
+
+
+def committed(project: StackProject, table: str) -> Callable[[], Callable[[], bool]]:
+    """From the moment when it is called: whether ``table`` has got another commit with rows."""
+
+    def commits() -> int:
+        return sum(1 for _ in Path(project.project.tables).glob(f"{table}/_delta_log/*.json"))
+
+    def begin() -> Callable[[], bool]:
+        before = max(commits(), 1)
+        return lambda: commits() > before
+
+    return begin

@@ -1,0 +1,358 @@
+"""Resets: whatever is read again, skipped, or computed anew, and wherever the command is killed, no record counts twice and none is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+import serving_layer
+from batch_layer.plan import plan_range
+from hourline_core.errors import BrokerError, UsageError
+from hourline_core.ledger import snapshot
+from hourline_core.model import load_project
+from hourline_core.model.hours import HourRange
+from hourline_core.runtime.lease import lease
+from hourline_core.runtime.topics import ensure_topic, offsets_at
+from serving_layer.reports.status import SourceStatus, project_status
+from speed_layer.maintenance import prune
+from speed_layer.reset import MetricReset, SourceReset, Target
+from tests.stack.test_killed_speed_layer import leave_rows
+from tests.support import oracle, parcels
+from tests.support.speed_process import SpeedProcess
+from tests.support.stack_project import StackProject, write_project
+from tests.surface.test_command_line import Failing, declared, failing  # noqa: F401 (fixtures)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STRICT = "belt: {type: string, required: true}"
+
+
+@pytest.mark.stack
+def test_a_reset_to_the_earliest_offset_changes_no_number(kafka: str, tmp_path: Path) -> None:
+    project = parcels.make(tmp_path, kafka, topic="reset_earliest", records_per_batch=100)
+    project.send("scans", parcels.scans(project.random, 200, first_hour=0, hours=4))
+    project.send_refused("scans", [b"{", None, b"", None])
+    project.drain()
+    project.recompute()
+    project.send("scans", parcels.scans(project.random, 100, first_hour=1, hours=4))
+    project.drain()
+    before, events = numbers(project), project.table("events", "scans")
+
+    project.send("scans", parcels.scans(project.random, 30, first_hour=1, hours=4))  # not read yet: new in all that follows
+    new, project.sent["scans"] = project.sent["scans"][-30:], project.sent["scans"][:-30]
+    reset(project, "earliest")
+    assert numbers(project) == before
+    project.sent["scans"] += new
+    finished = project.drain()
+    assert sum(done.again for done in finished) == 302, "all that is archived, and the tombstones"
+    assert sum(done.rejected for done in finished) == 2
+    assert project.check() > 1000
+    assert [row for row in project.table("events", "scans") if row["sequence"] < finished[0].sequence] == events
+    assert numbers(project)["records"] == before["records"] + 30
+
+    before = numbers(project)
+    reset(project, "earliest")
+    project.drain()
+    assert numbers(project) == before
+
+
+@pytest.mark.stack
+def test_a_mended_declaration_accepts_what_was_rejected_and_nothing_else(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, mended = strict_project(tmp_path, kafka, "reset_mended")
+    project.recompute()
+    before = numbers(project)
+    assert before["rejected"] == len(mended) + 2
+
+    mend(project)
+    accept(project, mended, after=reset(project, "earliest"))
+    # Killed when what it has judged anew is committed, and what was said before is not deleted yet.
+    monkeypatch.setenv("HOURLINE_FAILPOINT", "kill before delete rejected")
+    with SpeedProcess(project, "--drain") as speed:
+        assert speed.wait() < 0, speed.lines
+    monkeypatch.delenv("HOURLINE_FAILPOINT")
+    project.drain()
+    assert project.check() > 500
+    assert numbers(project)["records"] == before["records"]
+    assert numbers(project)["rejected"] == 2
+    assert numbers(project)["duplicates"] > before["duplicates"], "one at least has the id of an archived event"
+    project.recompute()
+    assert project.check() > 500
+
+
+@pytest.mark.stack
+def test_a_reset_taken_back_before_anything_was_read_loses_nothing(kafka: str, tmp_path: Path) -> None:
+    project, mended = strict_project(tmp_path, kafka, "reset_twice")
+    before = numbers(project)
+    mend(project)
+    reset(project, "earliest")
+    reset(project, "latest")
+    assert project.drain() == []
+    assert numbers(project) == before
+    assert project.check() > 500
+
+    # Read again in one partition alone.
+    partition = min(mended)[0]
+    last = reset(project, {partition: 0})
+    accept(project, {address: body for address, body in mended.items() if address[0] == partition}, after=last)
+    project.drain()
+    assert project.check() > 500
+
+
+@pytest.mark.stack
+def test_what_a_reset_skips_is_on_record_until_it_is_read(kafka: str, tmp_path: Path) -> None:
+    project = parcels.make(tmp_path, kafka, topic="reset_latest")
+    project.send("scans", parcels.scans(project.random, 100, first_hour=0, hours=4))
+    project.drain()
+    read = project.sent["scans"]
+    project.sent["scans"] = []
+    project.send("scans", parcels.scans(project.random, 60, first_hour=0, hours=4))
+    project.send_refused("scans", [None, b"{"])
+    skipped, project.sent["scans"] = project.sent["scans"], read
+    reset(project, "latest")
+    assert (status(project).skipped, status(project).lag) == (62, 0)
+    assert project.drain() == []
+    project.send("scans", parcels.scans(project.random, 50, first_hour=2, hours=4))
+    project.drain()
+    assert project.check() > 500
+    assert status(project).skipped == 62
+
+    first = {partition: min(record.offset for record in skipped if record.partition == partition) for partition in range(3)}
+    reset(project, first)
+    assert status(project).lag == 112
+    project.sent["scans"] = project.sent["scans"] + skipped
+    project.drain()
+    assert project.check() > 500
+    assert (status(project).skipped, status(project).lag) == (0, 0)
+    project.recompute()
+    assert project.check() > 500
+
+
+@pytest.mark.stack
+def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(finished_project: StackProject, tmp_path: Path) -> None:
+    project = finished_project.copy(tmp_path)
+    steps = [f"{when} {step}" for step in ("delete events", "delete provisional", "append progress") for when in ("before", "after")]
+    for step in steps:
+        for table in ("events/scans", "provisional/fragile/*"):
+            (folder,) = Path(project.project.tables).glob(table)
+            leave_rows(folder, sequence=project.last_sequence("scans") + 1)
+        killed(project, "reset", "scans", "--yes", step=step)
+        assert project.check_answers() > 100
+        if step != steps[-1]:
+            reset(project, "earliest")
+            assert project.check() > 100
+    project.drain()
+    assert project.check() > 100
+    assert status(project).skipped == 0
+
+
+@pytest.mark.stack
+def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_again(finished_project: StackProject, tmp_path: Path) -> None:
+    project = finished_project.copy(tmp_path)
+    for step in ("append progress", "delete provisional", "delete coverage"):
+        for when in ("before", "after"):
+            killed(project, "reset", "flow", "--yes", step=f"{when} {step}")
+            missing = check_but_missing(project)
+            assert missing == {} if (when, step) == ("before", "append progress") else missing
+            MetricReset(project.project, project.project.metrics["flow"]).apply(NOW)
+            everything = check_but_missing(project)
+            assert set(everything) == {"flow"}
+            assert everything["flow"] == {event.hour for event in project.events("scans")}
+            if step != "delete coverage":  # back to hours of every state
+                continue
+            project.recompute(plan_range(project.project, HourRange(parcels.BEGIN, parcels.BEGIN + timedelta(days=1)), ["flow"]))
+            assert check_but_missing(project) == {}
+    project.drain()
+    project.send("scans", parcels.scans(project.random, 50, first_hour=1, hours=4))
+    project.drain()
+    project.recompute()
+    assert project.check() > 100
+
+
+@pytest.mark.stack
+def test_a_reader_whom_a_metric_reset_overtakes_begins_again(finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = finished_project.copy(tmp_path)
+    open_coverage = snapshot.open_coverage
+    (provisional,) = Path(project.project.tables).glob("provisional/flow/*")
+    publication, coverage = snapshot.read_coverage(project.project)
+    prune(DeltaTable(provisional), coverage.filter(pc.equal(coverage["metric"], "flow")), publication)  # no answer can do without the coverage now
+    resets = iter([MetricReset(project.project, project.project.metrics["flow"])])
+
+    def overtaken(*read: Any) -> Any:
+        for planned in resets:
+            planned.apply(NOW)
+        return open_coverage(*read)
+
+    monkeypatch.setattr(snapshot, "open_coverage", overtaken)
+    assert set(check_but_missing(project)) == {"flow"}
+
+
+@pytest.mark.stack
+def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject, tmp_path: Path) -> None:
+    project = finished_project.copy(tmp_path)
+    checkpoints = project.project.workspace / "checkpoints"
+    checkpoints.mkdir(exist_ok=True)
+    tables = sorted(log.parent for log in Path(project.project.tables).glob("**/_delta_log"))
+    before = {table: DeltaTable(table).version() for table in tables}
+    of_source, of_metric = command(project, "reset", "scans", "--dry-run"), command(project, "reset", "flow", "--dry-run")
+    for listed in ("progress/scans", "read again", "checkpoints/"):
+        assert listed in of_source
+    assert "skipped" in command(project, "reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run")
+    covered = sum(metric == "flow" for metric, _ in project.cuts)
+    for listed in ("progress/scans", "provisional/flow/", f"{covered} hour(s) of flow are taken out"):
+        assert listed in of_metric
+    assert {table: DeltaTable(table).version() for table in tables} == before
+    assert checkpoints.exists()
+    assert "as sequence" in command(project, "reset", "scans", "--yes")
+    assert not checkpoints.exists()
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [({0: 10**9}, "partition 0: got offset 1000000000, allowed are 0 to "), ({7: 0}, "has no partition 7 (there is: 0, 1, 2)")],
+)
+def test_an_offset_that_kafka_does_not_hold_is_refused(finished_project: StackProject, target: Target, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        SourceReset(finished_project.project, finished_project.project.sources["scans"], finished_project.kafka, target)
+    assert said in str(refused.value)
+
+
+@pytest.mark.stack
+def test_a_time_is_looked_up_in_kafka(kafka: str) -> None:
+    ensure_topic(kafka, "reset_times", 2, {})
+    producer = Producer({"bootstrap.servers": kafka})
+    for second in (10, 20, 30):
+        producer.produce("reset_times", b"x", partition=1, timestamp=second * 1000)
+    producer.flush()
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    wanted = {0: 0, 20: 1, 20.0001: 2, 31: 3}
+    found = {seconds: offsets_at(kafka, "reset_times", epoch + timedelta(seconds=seconds), {}) for seconds in wanted}
+    assert found == {seconds: {0: 0, 1: offset} for seconds, offset in wanted.items()}
+    with pytest.raises(BrokerError, match="there is no topic 'reset_nowhere'"):
+        offsets_at(kafka, "reset_nowhere", epoch, {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["flwo", "--yes"], "there is no source or metric 'flwo' — did you mean 'flow'?"),
+        (["source:flow", "--yes"], "'flow' is a metric, not a source"),
+        (["flow", "--to", "earliest", "--yes"], "--to is where to read a source on"),
+        (["scans", "--to", "noon", "--yes"], "got --to noon, allowed are earliest, latest"),
+        (["scans", "--to", "2024-05-06T20:00:00", "--yes"], "a time with its offset from UTC"),
+        (["scans", "--to", "0=1,0=2", "--yes"], "each partition once"),
+        (["scans"], "add --yes"),
+        (["flow", "--yes"], "nothing was read of source 'scans' yet"),
+    ],
+)
+def test_a_wrong_reset_gets_one_sentence(failing: Failing, declared: Path, arguments: list[str], said: str) -> None:  # noqa: F811
+    assert said in failing.sentence("reset", *arguments, folder=declared)
+
+
+def test_a_name_of_both_kinds_needs_its_kind(failing: Failing, tmp_path: Path) -> None:  # noqa: F811
+    files = {name: text.replace("TOPIC", "both").replace("RECORDS_PER_BATCH", "500") for name, text in parcels.FILES.items()}
+    write_project(tmp_path, {**files, "metrics/scans.yaml": "source: scans\nmeasures: {scans: count}\n"})
+    assert "'scans' is a source and a metric; say source:scans or metric:scans" in failing.sentence("reset", "scans", "--yes", folder=tmp_path)
+    assert "nothing was read" in failing.sentence("reset", "metric:scans", "--yes", folder=tmp_path)
+
+
+def test_a_running_speed_layer_is_to_be_stopped_first(failing: Failing, declared: Path) -> None:  # noqa: F811
+    with lease(declared / ".hourline", "speed"):
+        assert "stop it with `hourline down`" in failing.sentence("reset", "scans", "--yes", folder=declared, status=75)
+
+
+Address = tuple[int, int]
+
+
+def strict_project(folder: Path, kafka: str, topic: str) -> tuple[StackProject, dict[Address, oracle.Body]]:
+    """A project that has rejected some records; and those of them that it accepts once it is mended, by partition and offset."""
+    files = {name: text.replace("TOPIC", topic).replace("RECORDS_PER_BATCH", "80") for name, text in parcels.FILES.items()}
+    write_project(folder, {**files, "sources/scans.yaml": files["sources/scans.yaml"].replace("belt: string", STRICT)})
+    project = StackProject(folder, kafka, {"scans": parcels.rule()})
+    bodies = parcels.scans(project.random, 240, first_hour=0, hours=4)
+    good = [body for body in bodies if body["belt"] is not None]
+    archived = next(body for body in good if body["scan"] is not None)
+    refused = [*(body for body in bodies if body["belt"] is None), {**archived, "belt": None}]
+    project.send("scans", good[:100])
+    project.send_refused("scans", [*(json.dumps(body).encode() for body in refused), None, b"{", b"", None])
+    project.send("scans", good[100:])
+    project.drain()
+    assert project.check() > 500
+    rejected = [row for row in project.table("rejected", "scans") if b"depot" in row["value"]]
+    return project, {(row["partition"], row["offset"]): json.loads(row["value"]) for row in rejected}
+
+
+def mend(project: StackProject) -> None:
+    """Declare that an event needs no belt."""
+    declaration = project.root / "sources/scans.yaml"
+    declaration.write_text(declaration.read_text().replace(STRICT, "belt: string"))
+    project.project = load_project(project.root, {"KAFKA": project.kafka})
+
+
+def accept(project: StackProject, bodies: Mapping[Address, oracle.Body], after: int) -> None:
+    """Expect these records to be accepted, when they are read again in a sequence beyond ``after``."""
+    sent = project.sent["scans"]
+    project.sent["scans"] = [replace(record, body=bodies.get((record.partition, record.offset), record.body)) for record in sent]
+    project.mended |= dict.fromkeys(bodies, after)
+
+
+def reset(project: StackProject, target: Target) -> int:
+    """Reset the source, and return the sequence of that."""
+    return SourceReset(project.project, project.project.sources["scans"], project.kafka, target).apply(NOW)
+
+
+def status(project: StackProject) -> SourceStatus:
+    (source,) = project_status(project.project, 1).sources
+    return source
+
+
+def numbers(project: StackProject) -> dict[str, Any]:
+    """All that is said about the source and of its hours, but for how far it has come."""
+    with serving_layer.connect(project.project) as connection:
+        hours = connection.sql("FROM hours ORDER BY ALL").fetchall()
+        rows = connection.sql("FROM fragile ORDER BY ALL").fetchall()
+    return {**status(project).model_dump(exclude={"sequence", "lag", "finished"}), "hours": hours, "rows": rows}
+
+
+def command(project: StackProject, *arguments: str) -> str:
+    """What a command prints, as a process of its own that must succeed."""
+    done = run_command(project, arguments, {})
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def killed(project: StackProject, *arguments: str, step: str) -> None:
+    """Run a command that is killed by -9 at a step."""
+    done = run_command(project, arguments, {"HOURLINE_FAILPOINT": f"kill {step}"})
+    assert done.returncode == -signal.SIGKILL, f"{step}: {done.stdout}"
+
+
+def run_command(project: StackProject, arguments: Sequence[str], further: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "KAFKA": project.kafka, "HOURLINE_PROJECT": str(project.root), **further}
+    return subprocess.run(
+        [sys.executable, "-m", "hourline", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+
+
+def check_but_missing(project: StackProject) -> dict[str, set[datetime]]:
+    """Each hour of each metric is exact, or missing and left out; returns the missing ones by metric."""
+    rule, events = project.rules["scans"], project.events("scans")
+    missing: dict[str, set[datetime]] = {}
+    with serving_layer.connect(project.project) as connection:
+        for name, hour in connection.sql("SELECT name, hour FROM hours WHERE kind = 'metric' AND state = 'missing'").fetchall():
+            missing.setdefault(name, set()).add(hour)
+        for metric, of_metric in rule.metrics.items():
+            expected = oracle.answer(rule, metric, events, project.cuts)
+            known = {key: row for key, row in expected.items() if key[0] not in missing.get(metric, set())}
+            oracle.compare(connection.sql(f"FROM {metric}").to_arrow_table().to_pylist(), of_metric, known)
+    return missing

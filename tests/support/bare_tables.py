@@ -1,0 +1,147 @@
+"""A project's tables without Kafka and Spark: micro-batches and publications by the product's own commits, answers compared with plain lists.
+
+Deterministic, so that a killed process can do it again: the n-th micro-batch is the same in every process.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+import serving_layer
+from batch_layer.drift import HourDrift
+from batch_layer.publish import Publication
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.snapshot import SPEED_WRITER
+from hourline_core.model import BatchSettings, EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline_core.storage.tables import open_table
+from speed_layer.source_tables import open_ledger
+
+BASE = datetime(2024, 3, 1, tzinfo=UTC)
+SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
+METRICS = {
+    "totals": Metric(name="totals", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}),
+    "odd": Metric(name="odd", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}, where="hour(hour) % 2 = 1"),
+}
+TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
+TILINGS = [Tiling(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
+_PROGRESS = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
+_REFUSED = pa.schema([column for column in REJECTED_SCHEMA if column.name != "sequence"])
+
+
+def hour(number: int) -> datetime:
+    return BASE + timedelta(hours=number)
+
+
+class BareTables:
+    """The tables of one source in ``folder``, with a metric over all events and one over those in odd hours.
+
+    ``hours`` are what the n-th event's hour is; the micro-batches take the events in their order, some at a time.
+    """
+
+    def __init__(self, folder: Path, hours: list[int]) -> None:
+        # What only an older answer needs is deleted, too, as if answers had been given long ago.
+        settings = Settings(batch=BatchSettings(answers_kept=timedelta(0)))
+        self.project = Project(folder, settings, {"clicks": SOURCE}, METRICS)
+        self.layout = Layout.of(self.project)
+        self.hours = hours
+
+    def start(self, *new_fields: str) -> None:
+        """Open them for writing, as any start of the speed layer does: nothing but the tables is left. ``new_fields`` are declared since."""
+        fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, pa.string())})
+        self.ledger = open_ledger(self.layout, SOURCE, fields, TILINGS, "topic-id")
+        self.sequence = self.ledger.first_sequence
+        self.offset = self.ledger.reading.next_offsets.get(0, 0)
+
+    def micro_batch(self, size: int) -> None:
+        """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is rejected."""
+        batch = self.hours[self.offset : self.offset + size]
+        size = len(batch)
+        moments = pa.array([hour(number) for number in batch], TIMESTAMP)
+        addresses = {
+            "topic_id": ["topic-id"] * size,
+            "topic": ["clicks"] * size,
+            "partition": [0] * size,
+            "offset": list(range(self.offset, self.offset + size)),
+        }
+        ledger = self.ledger
+        columns = pa.table({**addresses, "event_time": moments, "hour": moments, "duplicate": [False] * size, "n": [1] * size})
+        for field in set(ledger.events_schema.names) - {"sequence", *columns.column_names}:
+            columns = columns.append_column(field, pa.nulls(size))
+        ledger.append(ledger.events, ledger.events_schema, columns, self.sequence)
+        refused = {"topic_id": "topic-id", "topic": "clicks", "partition": 1, "offset": self.sequence, "reason": "invalid JSON", "value": b"{"}
+        ledger.append(ledger.rejected, REJECTED_SCHEMA, pa.Table.from_pylist([refused], _REFUSED), self.sequence)
+        for tiling in TILINGS:
+            if rows := tiles(tiling.metric.name, batch):
+                ledger.append(ledger.provisional[tiling.name], ledger.provisional_schemas[tiling.name], rows, self.sequence)
+        ledger.finish(self._progress(batch), self.sequence)
+        self.sequence += 1
+        self.offset += size
+
+    def publish(
+        self, *numbers: int, metrics: Collection[str] = tuple(METRICS), cost: Mapping[str, float] | None = None, blocked: Collection[int] = ()
+    ) -> None:
+        """Recompute these hours of ``metrics``, up to what is finished, and publish them; ``cost`` is said to be what that took."""
+        tilings = [tiling for tiling in TILINGS if tiling.metric.name in metrics]
+        publication = Publication(self.project, tilings)
+        options = self.layout.storage_options
+        cut = open_table(self.layout.progress(SOURCE), options).transaction_version(SPEED_WRITER) or 0
+        events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cut)])
+        counted = [number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers]
+        chosen = [hour(number) for number in numbers]
+        marks = {hour(number): "" for number in blocked}
+        drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
+        computed = [(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table()) for tiling in tilings]
+        staged = [replace(publication.stage(tiling, rows, chosen, cut), drift=drift, blocked=marks) for tiling, rows in computed]
+        audit = {
+            "audited": BASE,
+            "source": "clicks",
+            "severity": "fail",
+            "cut": cut,
+            "expectation": "rows_match",
+            "about": "",
+            "origin": "declaration",
+            "found": "",
+        }
+        found = [{**audit, "metric": name, "hour": moment, "success": moment not in marks} for name in metrics for moment in chosen]
+        found.append({**audit, "source": "others", "metric": None, "hour": chosen[0], "success": False})
+        publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE, cost)
+
+    def check(self) -> None:
+        """The answers are: every event of a finished micro-batch, once."""
+        batches = open_table(self.layout.progress(SOURCE), {}).to_pyarrow_table()["offsets"].to_pylist()
+        finished = max((read["last"] + 1 for batch in batches for read in batch), default=0)
+        with serving_layer.connect(self.project) as connection:
+            for metric in METRICS:
+                assert dict(connection.sql(f"SELECT hour, n FROM {metric}").fetchall()) == expected(metric, self.hours[:finished]), metric
+
+    def _progress(self, batch: list[int]) -> pa.Table:
+        row = {
+            "topic_id": "topic-id",
+            "topic": "clicks",
+            "offsets": [{"partition": 0, "first": self.offset, "last": self.offset + len(batch) - 1}],
+            "records": len(batch) + 1,
+            "accepted": len(batch),
+            "rejected": 1,
+            "duplicates": 0,
+            "tombstones": 0,
+            "hours": [{"hour": hour(number), "events": count, "late": 0} for number, count in Counter(batch).items()],
+            "metrics": self.ledger.metrics_row(),
+            "clock": hour(max(self.hours[: self.offset + len(batch)])),
+            "started": BASE,
+            "finished": datetime.now(UTC),
+        }
+        return pa.Table.from_pylist([row], _PROGRESS)
+
+
+def expected(metric: str, events: list[int]) -> dict[datetime, int]:
+    return {hour(number): count for number, count in Counter(events).items() if metric == "totals" or number % 2}
+
+
+def tiles(metric: str, events: list[int]) -> pa.Table:
+    """The metric's tiles of ``events``; falsy when there are none."""
+    return pa.Table.from_pylist([{"hour": hour, "n": count} for hour, count in expected(metric, events).items()], TILE_SCHEMA)

@@ -1,0 +1,185 @@
+"""A project with every kind of measure: parcels that are scanned on their way. Declared twice, in YAML and, for the oracle, in Python."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tests.support.oracle import Body, MetricRule, SourceRule
+from tests.support.stack_project import StackProject, write_project
+
+BEGIN = datetime(2024, 5, 6, 20, tzinfo=UTC)
+
+FILES = {
+    "hourline.yaml": """\
+        name: TOPIC
+        kafka: {bootstrap: "${KAFKA}"}
+        spark: {master: "${SPARK_MASTER:local[2]}"}
+        speed: {max_records_per_batch: RECORDS_PER_BATCH}
+        """,
+    "sources/scans.yaml": """\
+        topic: TOPIC
+        fields:
+          scan: string
+          depot: {type: string, required: true}
+          belt: string
+          parcel: long
+          weight: int
+          price: decimal(12,2)
+          speed: double
+          fragile: boolean
+          day: date
+          seen: timestamp
+          at: string
+        event_time: at
+        id: scan
+        id_horizon: 2h
+        derived:
+          heavy: weight > 5000
+          per_kilo: price / (weight / 1000)
+        where: depot <> 'TEST'
+        settle: 1h
+        partitions: 3
+        """,
+    "metrics/flow.yaml": """\
+        source: scans
+        dimensions:
+          - depot
+          - belt
+          - size: case when weight >= 5000 then 'large' when weight is not null then 'small' end
+        measures:
+          scans: count
+          weight: sum(weight)
+          price: sum(price)
+          way: sum(speed)
+          lightest: min(weight)
+          dearest: max(price)
+          slowest: min(speed)
+          first_day: min(day)
+          last_seen: max(seen)
+          last_text: max(at)
+          speed: mean(speed)
+          mean_price: mean(price)
+          parcels: distinct(parcel)
+          scanners: distinct(scan)
+        """,
+    "metrics/fragile.yaml": """\
+        source: scans
+        dimensions: [depot]
+        measures:
+          scans: count
+          heavy: sum(heavy)
+          fastest: max(speed)
+          belts: distinct(belt)
+          priced: max(per_kilo is not null)
+        where: fragile and weight > 100
+        """,
+}
+
+
+def rule() -> SourceRule:
+    """The same declarations in Python."""
+    flow = MetricRule(
+        dimensions={"depot": get("depot"), "belt": get("belt"), "size": _size},
+        measures={
+            "scans": ("count", get("scan")),
+            "weight": ("sum", get("weight")),
+            "price": ("sum", _price),
+            "way": ("sum", get("speed")),
+            "lightest": ("min", get("weight")),
+            "dearest": ("max", _price),
+            "slowest": ("min", get("speed")),
+            "first_day": ("min", lambda body: body["day"] and datetime.fromisoformat(body["day"]).date()),
+            "last_seen": ("max", lambda body: body["seen"] and datetime.fromisoformat(body["seen"])),
+            "last_text": ("max", get("at")),
+            "speed": ("mean", get("speed")),
+            "mean_price": ("mean", _price),
+            "parcels": ("distinct", get("parcel")),
+            "scanners": ("distinct", get("scan")),
+        },
+    )
+    fragile = MetricRule(
+        where=lambda body: body["fragile"] and body["weight"] is not None and body["weight"] > 100,
+        dimensions={"depot": get("depot")},
+        measures={
+            "scans": ("count", get("scan")),
+            "heavy": ("sum", lambda body: None if body["weight"] is None else int(body["weight"] > 5000)),
+            "fastest": ("max", get("speed")),
+            "belts": ("distinct", get("belt")),
+            "priced": ("max", lambda body: body["price"] is not None and bool(body["weight"])),
+        },
+    )
+    return SourceRule(
+        time=lambda body: datetime.fromisoformat(body["at"]).astimezone(UTC),
+        metrics={"flow": flow, "fragile": fragile},
+        where=lambda body: body["depot"] != "TEST",
+        id=get("scan"),
+        id_horizon=timedelta(hours=2),
+    )
+
+
+def make(root: Path, kafka: str, topic: str, records_per_batch: int = 500) -> StackProject:
+    """The project in ``root``, reading ``topic``."""
+    files = {name: text.replace("TOPIC", topic).replace("RECORDS_PER_BATCH", str(records_per_batch)) for name, text in FILES.items()}
+    write_project(root, files)
+    return StackProject(root, kafka, {"scans": rule()})
+
+
+def scans(rand: random.Random, count: int, first_hour: int, hours: int) -> list[Body]:
+    """Events in hours from BEGIN on; about one in eight is a duplicate of an earlier one, some of those with other values, some in another hour."""
+    events: list[Body] = []
+    for _ in range(count):
+        if events and rand.random() < 0.12:
+            events.append(_duplicate(rand, rand.choice(events)))
+        else:
+            events.append(_scan(rand, first_hour, hours))
+    return events
+
+
+def get(name: str) -> Any:
+    return lambda body: body[name]
+
+
+def _scan(rand: random.Random, first_hour: int, hours: int) -> Body:
+    at = BEGIN + timedelta(hours=first_hour, microseconds=rand.randrange(hours * 3_600_000_000))
+    if rand.random() < 0.1:  # the very edges of an hour
+        at = at.replace(minute=0, second=0, microsecond=0) + rand.choice([timedelta(0), timedelta(hours=1, microseconds=-1)])
+    zone = rand.choice(["Z", "+00:00"])
+    return {
+        "scan": maybe(rand, f"s{rand.randrange(10**9)}", 0.05),
+        "depot": rand.choice(["north", "south", "west", "TEST"]),
+        "belt": maybe(rand, rand.choice(["a", "b", ""]), 0.2),
+        "parcel": maybe(rand, rand.randrange(-(2**62), 2**62), 0.1),
+        "weight": maybe(rand, rand.randrange(0, 10_000), 0.1),
+        # A number in JSON that a double holds exactly as far as its decimals go.
+        "price": maybe(rand, rand.randrange(-10_000, 100_000) / 100, 0.1),
+        "speed": maybe(rand, rand.uniform(0.1, 9), 0.1),
+        "fragile": maybe(rand, rand.random() < 0.5, 0.1),
+        "day": maybe(rand, f"{at:%Y-%m-%d}", 0.1),
+        "seen": maybe(rand, f"{at:%Y-%m-%dT%H:%M:%S.%f}+02:00", 0.1),
+        "at": f"{at:%Y-%m-%dT%H:%M:%S.%f}{zone}",
+    }
+
+
+def maybe(rand: random.Random, value: Any, null: float) -> Any:
+    """``value``, or None with the probability ``null``."""
+    return None if rand.random() < null else value
+
+
+def _duplicate(rand: random.Random, of: Body) -> Body:
+    match rand.randrange(4):
+        case 0:
+            return {**of, "weight": 1, "depot": rand.choice(["north", "TEST"])}
+        case 1:
+            return {**of, "at": f"{datetime.fromisoformat(of['at']) + timedelta(minutes=rand.randrange(-40, 0)):%Y-%m-%dT%H:%M:%S.%f}Z"}
+        case _:
+            return dict(of)
+
+
+def _size(body: Body) -> str | None:
+    return None if body["weight"] is None else "large" if body["weight"] >= 5000 else "small"
+
+
+def _price(body: Body) -> Decimal | None:
+    return None if body["price"] is None else Decimal(str(body["price"])).quantize(Decimal("0.01"))

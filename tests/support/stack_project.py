@@ -1,0 +1,241 @@
+"""A project in a temporary folder on the real broker and Spark: send records, run the layers, and compare every answer with the oracle."""
+
+import hashlib
+import json
+import math
+import random
+import shutil
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Message, Producer
+from deltalake import DeltaTable
+
+import serving_layer
+from batch_layer.job import Recomputed
+from batch_layer.plan import Wanted, plan
+from batch_layer.recompute import recompute
+from hourline_core.model import load_project
+from hourline_core.runtime.topics import ensure_topic
+from speed_layer.micro_batch import Finished
+from speed_layer.run import run, speed_session
+from tests.support import oracle
+from tests.support.oracle import Event, Sent, SourceRule
+
+_FIRST_FILE = 1000
+"""From here on, numbers of partitions stand for imported files."""
+
+
+def write_project(root: Path, files: Mapping[str, str]) -> Path:
+    """Write the files of a project; texts may be indented as the code around them."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return root
+
+
+@dataclass
+class StackProject:
+    """One project, what was sent to it, and what was recomputed. ``rules`` are its sources in Python, for the oracle."""
+
+    root: Path
+    kafka: str
+    rules: Mapping[str, SourceRule]
+    sent: dict[str, list[Sent]] = field(default_factory=dict)
+    cuts: dict[tuple[str, datetime], int] = field(default_factory=dict)
+    """By metric and hour, the sequence up to which it was recomputed."""
+    blocked: set[tuple[str, datetime]] = field(default_factory=set)
+    """The metrics and hours whose last recompute did not pass its audit: their cuts stay what they were."""
+    mended: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By partition and offset, the sequence after which a record is accepted that was rejected before."""
+    files: dict[str, int] = field(default_factory=dict)
+    """By topic id, the imported files, each with the number of a partition that stands for it; no topic has that many."""
+
+    def __post_init__(self) -> None:
+        self.project = load_project(self.root, {"KAFKA": self.kafka})
+        self.producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5, "log_level": 0})
+        self.random = random.Random(self.project.name)  # noqa: S311 (the same numbers each time)
+        for source in self.project.sources.values():
+            ensure_topic(self.kafka, source.topic, source.partitions, {})
+            self.sent[source.name] = []
+
+    def copy(self, folder: Path) -> "StackProject":
+        """The same project in another folder, tables and all; it reads the same topics."""
+        copied = StackProject(Path(shutil.copytree(self.root, folder / "copy")), self.kafka, self.rules)
+        copied.sent = {source: list(records) for source, records in self.sent.items()}
+        copied.cuts = dict(self.cuts)
+        copied.blocked = set(self.blocked)
+        copied.mended = dict(self.mended)
+        copied.files = dict(self.files)
+        return copied
+
+    def send(self, source: str, bodies: Iterable[dict[str, Any]]) -> None:
+        """Send events that must be accepted, each to a random partition."""
+        for body in bodies:
+            self._produce(source, json.dumps(body, ensure_ascii=False).encode(), body)
+        self.flush()
+
+    def send_refused(self, source: str, values: Iterable[bytes | None]) -> None:
+        """Send records that must be rejected, or, for None, tombstones."""
+        for value in values:
+            self._produce(source, value, None)
+        self.flush()
+
+    def write_history(self, file: Path, source: str, bodies: Iterable[dict[str, Any] | bytes]) -> Path:
+        """A file to import: JSON lines, or Parquet. Bytes must be rejected, the others accepted."""
+        bodies = list(bodies)
+        if file.suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist(bodies), file)
+        else:
+            lines = [body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode() for body in bodies]
+            file.write_bytes(b"".join(line + b"\n" for line in lines))
+        partition = _FIRST_FILE + len(self.files)
+        self.files["file:" + hashlib.sha256(file.read_bytes()).hexdigest()[:32]] = partition
+        self.sent[source] += [Sent(partition, row, None if isinstance(body, bytes) else body) for row, body in enumerate(bodies)]
+        return file
+
+    def flush(self) -> None:
+        """Wait until Kafka has all that was sent."""
+        assert self.producer.flush(30) == 0
+
+    def drain(self) -> list[Finished]:
+        """Run the speed layer until all that was sent has been processed."""
+        finished: list[Finished] = []
+        with speed_session(self.project) as spark:
+            run(spark, self.project, self.kafka, drain=True, on_finished=finished.append)
+        return finished
+
+    def recompute(self, wanted: list[Wanted] | None = None) -> list[Recomputed]:
+        """Recompute ``wanted``, or what the plan says."""
+        chosen = plan(self.project) if wanted is None else wanted
+        done = recompute(self.project, chosen)
+        blocked = {pair for one in done for pair in one.blocked}
+        passed = [item for item in chosen if (item.metric, item.hour) not in blocked]
+        self.blocked = self.blocked - {(item.metric, item.hour) for item in passed} | blocked
+        self.recomputed(passed, {item.source: self.last_sequence(item.source) for item in chosen})
+        return done
+
+    def recomputed(self, wanted: list[Wanted], cuts: Mapping[str, int]) -> None:
+        """Note that ``wanted`` now count up to the cuts of their sources."""
+        self.cuts |= {(item.metric, item.hour): cuts[item.source] for item in wanted}
+
+    def note_cuts(self) -> None:
+        """Note what any process has recomputed."""
+        self.cuts = {(row["metric"], row["hour"]): row["cut"] for row in self.table("coverage", "") if row["hour"]}
+
+    def check(self) -> int:
+        """Once all is processed: compare the accounting and all answers with the oracle; returns how many cells that were."""
+        for source in self.rules:
+            self.check_accounting(source)
+        return self.check_answers()
+
+    def check_answers(self) -> int:
+        """Compare every row of every metric, and every hour's state and counts; returns how many cells that were."""
+        with serving_layer.connect(self.project) as connection:
+            return self.check_snapshot(connection, {source: self.events(source) for source in self.rules}, self.cuts)
+
+    def check_snapshot(
+        self, connection: serving_layer.Connection, events_of: Mapping[str, list[Event]], cuts: Mapping[tuple[str, datetime], int]
+    ) -> int:
+        """The same for a connection at whose snapshot these events (by source) have been accepted, and these cuts published."""
+        cells = 0
+        hours = connection.sql("FROM hours").to_arrow_table().to_pylist()
+        for source, rule in self.rules.items():
+            events = events_of[source]
+            of_metrics = {}
+            for metric, metric_rule in rule.metrics.items():
+                rows = connection.sql(f"FROM {metric}").to_arrow_table().to_pylist()
+                cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, cuts))
+                states = oracle.states(rule, metric, events, cuts)
+                of_metrics[metric] = {hour: "blocked" if (metric, hour) in self.blocked else state for hour, state in states.items()}
+                assert [row for row in rows if row["state"] != of_metrics[metric][row["hour"]]] == []
+                assert {row["hour"]: row["state"] for row in hours if (row["kind"], row["name"]) == ("metric", metric)} == of_metrics[metric]
+            first = [event for event in events if not event.duplicate]
+            mine = {row["hour"]: row for row in hours if (row["kind"], row["name"]) == ("source", source)}
+            assert {hour: row["events"] for hour, row in mine.items()} == Counter(event.hour for event in first)
+            assert {hour: row["state"] for hour, row in mine.items()} == {
+                hour: oracle.weakest(states[hour] for states in of_metrics.values()) for hour in mine
+            }
+            if self.project.sources[source].clock == "event_time":
+                assert {hour: row["late"] for hour, row in mine.items()} == oracle.late_events(
+                    rule, first, live=lambda event: event.partition < _FIRST_FILE
+                )
+                assert {hour for hour, row in mine.items() if row["settled"]} == oracle.settled_hours(rule, events)
+            cells += 3 * len(mine)
+        self.check_drift(connection)
+        return cells
+
+    def check_drift(self, connection: serving_layer.Connection) -> None:
+        """No number ever changed without a known cause, and the amounts add up."""
+        assert connection.sql("FROM drift WHERE cause = 'unexplained'").fetchall() == []
+        for *where, settled, final, amount in connection.sql(
+            "SELECT published, hour, metric, measure, settled, final, sum(amount) FROM drift "
+            "WHERE settled IS NOT NULL AND final IS NOT NULL GROUP BY ALL"
+        ).fetchall():
+            assert math.isclose(settled + (amount or 0), final, rel_tol=1e-9, abs_tol=1e-6), (*where, settled, amount, final)
+
+    def check_accounting(self, source: str) -> None:
+        """Every record was read once: as accepted (and archived), rejected (and kept) or tombstone, at the sequence whose offsets hold it."""
+        sent = self.sent[source]
+        progress = self.table("progress", source)
+        assert sorted(self.sequences(source)) == sorted((record.partition, record.offset) for record in sent)
+        if all(row["position"] is None for row in progress):  # no reset: nothing was read twice
+            assert sum(row["last"] - row["first"] + 1 for batch in progress for row in batch["offsets"]) == len(sent)
+        assert sum(row["records"] for row in progress) == len(sent)
+        assert all(row["records"] == row["accepted"] + row["rejected"] + row["duplicates"] + row["tombstones"] for row in progress)
+        assert sum(row["tombstones"] for row in progress) == sum(record.tombstone for record in sent)
+        duplicates = {(event.partition, event.offset) for event in self.events(source) if event.duplicate}
+        assert sum(row["accepted"] for row in progress) == sum(record.body is not None for record in sent) - len(duplicates)
+        assert {self._address(row) for row in self.table("events", source) if row["duplicate"]} == duplicates
+        for table, belongs in (("events", True), ("rejected", False)):
+            kept = [self._address(row) for row in self.table(table, source)]
+            want = [(r.partition, r.offset) for r in sent if not r.tombstone and (r.body is not None) == belongs]
+            assert sorted(kept) == sorted(want), f"{table}: {len(kept)} kept, {len(want)} sent"
+            topics = {row["topic_id"] for row in [*progress, *self.table(table, source)]} - self.files.keys()
+            assert len(topics) <= 1
+
+    def events(self, source: str) -> list[Event]:
+        """The accepted events of what was read, as the oracle sees them."""
+        read = self.sequences(source)
+        return oracle.accepted(self.rules[source], [record for record in self.sent[source] if (record.partition, record.offset) in read], read)
+
+    def sequences(self, source: str) -> dict[tuple[int, int], int]:
+        """By partition and offset, the sequence that read it so that it counts, according to progress: the first one, also after a reset."""
+        found: dict[tuple[int, int], int] = {}
+        for row in sorted(self.table("progress", source), key=lambda row: row["sequence"]):
+            for read in row["offsets"]:
+                partition = self.files.get(row["topic_id"], read["partition"])
+                for address in ((partition, offset) for offset in range(read["first"], read["last"] + 1)):
+                    if address not in found or found[address] <= self.mended.get(address, -1) < row["sequence"]:
+                        found[address] = row["sequence"]
+        return found
+
+    def last_sequence(self, source: str) -> int:
+        return max((int(row["sequence"]) for row in self.table("progress", source)), default=0)
+
+    def table(self, kind: str, name: str) -> list[dict[str, Any]]:
+        """All rows of one Delta table."""
+        return list(DeltaTable(f"{self.project.tables}/{kind}/{name}").to_pyarrow_table().to_pylist())
+
+    def _address(self, row: Mapping[str, Any]) -> tuple[int, int]:
+        return self.files.get(row["topic_id"], row["partition"]), row["offset"]
+
+    def _produce(self, source: str, value: bytes | None, body: dict[str, Any] | None) -> None:
+        def delivered(error: object, message: Message) -> None:
+            assert error is None, error
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            self.sent[source].append(Sent(partition, offset, body, value is None))
+
+        declared = self.project.sources[source]
+        self.producer.produce(declared.topic, value, partition=self.random.randrange(declared.partitions), on_delivery=delivered)
+        self.producer.poll(0)

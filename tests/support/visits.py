@@ -1,0 +1,215 @@
+"""A source of visits with a metric of two dimensions, without Kafka and Spark: written by the product's own commits, counted by plain Python.
+
+One dimension is a field, the other an expression; a visit that is sent again is a duplicate, recognised at once or, when ``missed``, not.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from datasketches import update_theta_sketch
+
+from batch_layer.drift import Drift, Replayed
+from batch_layer.publish import Publication
+from hourline_core.compute.aggregation import Tiling
+from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.model import load_project
+from hourline_core.sql.database import open_database
+from hourline_core.sql.sketches import install_sketch_functions
+from speed_layer.source_tables import open_ledger
+from tests.support.stack_project import write_project
+
+BASE = datetime(2024, 3, 1, tzinfo=UTC)
+FILES = {
+    "hourline.yaml": "name: site\n",
+    "sources/visits.yaml": "topic: visits\nfields: {visit: string, page: string, ms: long, at: string}\nevent_time: at\nid: visit\n",
+    "metrics/loads.yaml": """\
+        description: How long pages take
+        source: visits
+        dimensions: [page, slow: ms > 100]
+        where: ms >= 0
+        measures: {visits: count, mean_ms: mean(ms), worst: max(ms), pages: distinct(page)}
+        """,
+    "metrics/unseen.yaml": "source: visits\nmeasures: {visits: count}\n",
+}
+TILES = pa.schema(
+    {
+        "hour": TIMESTAMP,
+        "page": pa.string(),
+        "slow": pa.bool_(),
+        "visits": pa.int64(),
+        "mean_ms__n": pa.int64(),
+        "mean_ms__total": pa.decimal128(29, 0),
+        "worst": pa.int64(),
+        "pages": pa.binary(),
+    }
+)
+FIELDS = pa.schema({"visit": pa.string(), "page": pa.string(), "ms": pa.int64(), "at": pa.string()})
+
+
+@dataclass(frozen=True)
+class Visit:
+    hour: int
+    page: str | None
+    ms: int
+    visit: str | None = None
+    missed: bool = False
+    sequence: int = 0
+    duplicate: bool = False
+    late: bool = False
+
+    @property
+    def slow(self) -> bool:
+        return self.ms > 100
+
+
+def hour(number: int) -> datetime:
+    return BASE + timedelta(hours=number)
+
+
+def values(visits: Iterable[Visit]) -> dict[str, Any]:
+    """The measures over ``visits``, counted one by one."""
+    seen = list(visits)
+    if not seen:
+        return {"visits": None, "mean_ms": None, "worst": None, "pages": None}
+    milliseconds = [visit.ms for visit in seen]
+    pages = {visit.page for visit in seen if visit.page is not None}
+    return {"visits": len(seen), "mean_ms": sum(milliseconds) / len(seen), "worst": max(milliseconds), "pages": len(pages)}
+
+
+def first_of_each(visits: Iterable[Visit]) -> list[Visit]:
+    """Without those that repeat an id of their hour."""
+    seen: set[tuple[int, str]] = set()
+    found = []
+    for visit in visits:
+        if visit.visit is None or (visit.hour, visit.visit) not in seen:
+            found.append(visit)
+        if visit.visit is not None:
+            seen.add((visit.hour, visit.visit))
+    return found
+
+
+def tiles(visits: Iterable[Visit]) -> pa.Table:
+    """Their partial states, as Spark would compute them."""
+    groups: defaultdict[tuple[datetime, str | None, bool], list[Visit]] = defaultdict(list)
+    for visit in visits:
+        groups[hour(visit.hour), visit.page, visit.slow].append(visit)
+    rows = []
+    for key, group in groups.items():
+        sketch = update_theta_sketch(12)
+        for visit in group:
+            if visit.page is not None:
+                sketch.update(f".{visit.page}")
+        total = sum(visit.ms for visit in group)
+        states = (len(group), len(group), total, max(visit.ms for visit in group), sketch.compact().serialize())
+        rows.append(dict(zip(TILES.names, (*key, *states), strict=True)))
+    return pa.Table.from_pylist(rows, TILES)
+
+
+class Visits:
+    """The project in ``folder``, its tables, and all visits of finished micro-batches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = load_project(write_project(folder, FILES))
+        self.source, self.metric = self.project.sources["visits"], self.project.metrics["loads"]
+        self.layout = Layout.of(self.project)
+        self.tiling = Tiling(self.source, self.metric, {}, TILES)
+        self.visits: list[Visit] = []
+        self.cuts: dict[int, int] = {}
+        self.clock = BASE
+        self.publications = 0
+
+    def start(self, *, knows_metric: bool = True) -> None:
+        """As a start of the speed layer does; a metric that it does not know is declared later."""
+        self.ledger = open_ledger(self.layout, self.source, FIELDS, [self.tiling] if knows_metric else [], "topic-id")
+        self.sequence = self.ledger.first_sequence
+
+    def micro_batch(self, *visits: Visit) -> None:
+        """Archive, publish as provisional, and finish."""
+        ledger, offset = self.ledger, len(self.visits)
+        seen = {(visit.hour, visit.visit) for visit in self.visits if visit.visit}
+        batch = []
+        for visit in visits:
+            late = bool(self.visits) and hour(visit.hour) + timedelta(hours=2) <= self.clock
+            duplicate = not visit.missed and (visit.hour, visit.visit) in seen
+            batch.append(replace(visit, sequence=self.sequence, duplicate=duplicate, late=late))
+        new = [visit for visit in batch if not visit.duplicate]
+        rows = [
+            {
+                **{"topic_id": "topic-id", "topic": "visits", "partition": 0, "offset": offset + number, "event_time": hour(visit.hour)},
+                **{"hour": hour(visit.hour), "duplicate": visit.duplicate, "visit": visit.visit, "page": visit.page, "ms": visit.ms},
+            }
+            for number, visit in enumerate(batch)
+        ]
+        events = pa.schema([column for column in ledger.events_schema if column.name != "sequence"])
+        ledger.append(ledger.events, ledger.events_schema, pa.Table.from_pylist(rows, events), self.sequence)
+        for name in ledger.provisional:
+            ledger.append(ledger.provisional[name], ledger.provisional_schemas[name], tiles(new), self.sequence)
+        self.clock = max(self.clock, *(hour(visit.hour) for visit in batch))
+        hours = [
+            {"hour": hour(number), "events": sum(v.hour == number for v in new), "late": sum(v.hour == number and v.late for v in new)}
+            for number in sorted({visit.hour for visit in new})
+        ]
+        row = {
+            **{"topic_id": "topic-id", "topic": "visits", "offsets": [{"partition": 0, "first": offset, "last": offset + len(batch) - 1}]},
+            **{"records": len(batch), "accepted": len(new), "rejected": 0, "duplicates": len(batch) - len(new), "tombstones": 0, "hours": hours},
+            **{"metrics": ledger.metrics_row(), "clock": self.clock, "started": self.arrived(self.sequence), "finished": self.arrived(self.sequence)},
+        }
+        progress = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
+        ledger.finish(pa.Table.from_pylist([row], progress), self.sequence)
+        self.visits += batch
+        self.sequence += 1
+
+    def publish(self, *hours: int, blocked: Collection[int] = (), person: str | None = None) -> None:
+        """Recompute these hours up to what is finished; those that are blocked do not pass, and who accepts what did not is kept."""
+        cut = self.sequence - 1
+        publication = Publication(self.project, [self.tiling])
+        chosen = [hour(number) for number in hours]
+        counted = first_of_each(self.visits)
+        staged = publication.stage(self.tiling, tiles(visit for visit in counted if visit.hour in hours), chosen, cut)
+        staged = replace(staged, blocked={hour(number): "expectations" for number in blocked})
+        with open_database(self.project) as (database, snapshot):
+            install_sketch_functions(database)
+            (served,) = snapshot.served
+            drift = Drift(database, served, cut, self._replay) if staged.passed else None
+            staged = replace(staged, drift=drift.of(self.tiling, staged.rows, staged.passed) if drift else [])
+        moment = self.published(self.publications + 1)
+        audit = {"audited": moment, "source": "visits", "metric": "loads", "declaration": self.tiling.declaration, "cut": cut, "about": "worst"}
+        audit |= {"expectation": "expect_column_max_to_be_between", "origin": "user", "severity": "fail"}
+        found = [{**audit, "hour": one, "success": one not in staged.blocked, "found": "900" if one in staged.blocked else ""} for one in chosen]
+        if person:
+            found = [{**row, "expectation": "accepted", "origin": "person", "severity": "warn", "found": person} for row in found]
+        publication.publish([staged], pa.Table.from_pylist(found, QUALITY_SCHEMA), moment)
+        self.publications += 1
+        self.cuts |= {number: cut for number in hours if number not in blocked}
+
+    def _replay(self, hours: list[datetime]) -> Replayed:
+        once = set(first_of_each(self.visits))
+        counting = [v for v in self.visits if (v in once if v.sequence <= self.cuts.get(v.hour, 0) else not v.duplicate)]
+        counted, first = ([v for v in of if hour(v.hour) in hours] for of in (counting, first_of_each(self.visits)))
+        return Replayed(tiles(counted), tiles(first), {})
+
+    def final(self, number: int) -> list[Visit]:
+        """The visits of one hour that its recompute counted."""
+        return [v for v in first_of_each(self.visits) if v.hour == number and v.sequence <= self.cuts.get(number, 0)]
+
+    def provisional(self, number: int) -> list[Visit]:
+        """The visits of one hour that the speed layer adds to that."""
+        return [v for v in self.visits if v.hour == number and v.sequence > self.cuts.get(number, 0) and not v.duplicate]
+
+    @staticmethod
+    def arrived(sequence: int) -> datetime:
+        return BASE + timedelta(days=1, seconds=sequence)
+
+    @staticmethod
+    def published(publication: int) -> datetime:
+        return BASE + timedelta(days=1, hours=publication)
+
+
+def chosen(visits: Iterable[Visit], cell: Mapping[str, str | None]) -> list[Visit]:
+    """Those of ``visits`` in the groups with these values of dimensions, as text."""
+    return [v for v in visits if cell.items() <= {"page": v.page, "slow": "true" if v.slow else "false"}.items()]

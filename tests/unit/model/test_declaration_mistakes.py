@@ -1,0 +1,317 @@
+"""Every mistake in a declaration is one line: file, line, what was got, what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from hourline_core.errors import DeclarationError, UsageError
+from hourline_core.model import load_project
+
+SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
+METRIC = "source: s\nmeasures: {n: count}\n"
+MEASURES = "allowed are count, sum(x), min(x), max(x), mean(x), distinct(x)"
+TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
+LOWER = "allowed are lower-case letters, digits and _, starting with a letter"
+DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
+UNCLOSED = "whose brackets or quotes do not close (between { } and [ ], YAML wants text with a comma in quotes)"
+
+
+def mistakes(folder: Path, files: dict[str, str | bytes]) -> list[str]:
+    for name, text in {"hourline.yaml": "", "sources/s.yaml": SOURCE, "metrics/m.yaml": METRIC, **files}.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(DeclarationError) as caught:
+        load_project(folder, {})
+    return str(caught.value).splitlines()
+
+
+def with_measure(text: str) -> str:
+    return f"source: s\nmeasures:\n  n: count\n  x: {text}\n"
+
+
+@pytest.mark.parametrize(
+    ("measure", "said"),
+    [
+        ("mx(delay)", f"got 'mx(delay)', {MEASURES} — did you mean 'max(delay)'?"),
+        ("SUM(a)", f"got 'SUM(a)', {MEASURES} — did you mean 'sum(a)'?"),
+        ("avg(a)", f"got 'avg(a)', {MEASURES} — did you mean 'mean(a)'?"),
+        ("cuont", f"got 'cuont', {MEASURES} — did you mean 'count'?"),
+        ("count(*)", f"got 'count(*)', {MEASURES} — did you mean 'count'?"),
+        ("count(DISTINCT a)", f"got 'count(DISTINCT a)', {MEASURES} — did you mean 'distinct(a)'?"),
+        (
+            "count(a)",
+            "got 'count(a)', allowed is count without an argument; to count what fulfils a condition, write sum(if(condition, 1, 0))",
+        ),
+        ("sum", "got 'sum' without an argument, allowed is sum(x) with a field or expression"),
+        ("sum( )", "got 'sum' without an argument, allowed is sum(x) with a field or expression"),
+        ("sum(a, b)", "got 'sum(a, b)', allowed is sum(x) with one argument"),
+        ("sum((a)", f"got 'sum((a)', {UNCLOSED}"),
+        ("sum(a) / count", f"got 'sum(a) / count', {MEASURES}"),
+        ("first(a)", f"got 'first(a)', {MEASURES}"),
+        ("", f"got nothing, {MEASURES}"),
+        ("[a]", f"got a list, {MEASURES}"),
+        ("{kind: sum}", f"got a mapping, {MEASURES}"),
+        (
+            "median(a)",
+            "got 'median(a)', which cannot be merged from partial results "
+            f"(the medians (or percentiles) of two parts do not say what that of the whole is); {MEASURES}",
+        ),
+        (
+            "mode(a)",
+            "got 'mode(a)', which cannot be merged from partial results "
+            f"(the most frequent value of the whole need not be the most frequent one of any part); {MEASURES}",
+        ),
+    ],
+)
+def test_measures(tmp_path: Path, measure: str, said: str) -> None:
+    assert mistakes(tmp_path, {"metrics/m.yaml": with_measure(measure)}) == [f"metrics/m.yaml:4: measures.x: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ("strng", f"got 'strng', {TYPES} — did you mean 'string'?"),
+        ("bigint", f"got 'bigint', {TYPES} — did you mean 'long'?"),
+        ("binary", f"got 'binary', {TYPES}"),
+        ("decimal", "got 'decimal', allowed is decimal(p,s), such as decimal(18,2)"),
+        ("decimal(39,2)", "got 'decimal(39,2)', allowed is decimal(p,s) with p from 1 to 38 and s from 0 to p"),
+        ("array<int", f"got 'array<int', {UNCLOSED}"),
+        ("array<int, int>", "got 'array<int, int>', allowed is array<type>"),
+        ("map<string>", "got 'map<string>', allowed is map<type, type>"),
+        ("struct<>", "got 'struct<>', allowed is struct<name: type, …>"),
+    ],
+)
+def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
+    source = f'topic: t\nfields:\n  a: string\n  x: "{declared}"\nevent_time: a\n'
+    assert mistakes(tmp_path, {"sources/s.yaml": source}) == [f"sources/s.yaml:4: fields.x.type: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("formt: json", "formt: is no key that is known here — did you mean 'format'?"),
+        ("format: csv", "format: got 'csv', allowed is json"),
+        ("clock: walls", "clock: got 'walls', allowed are event_time, wall — did you mean 'wall'?"),
+        ("settle: soon", f"settle: got 'soon', {DURATIONS}"),
+        ("settle: -1h", f"settle: got '-1h', {DURATIONS}"),
+        ("settle: 3600", f"settle: got '3600', {DURATIONS}"),
+        ("settle: 99999999999d", "settle: got '99999999999d', which is too long: allowed are at most 36500d"),
+        ("settle: 36501d", "settle: got '36501d', which is too long: allowed are at most 36500d"),
+        ("partitions: 0", "partitions: got '0', allowed is a whole number from 1"),
+        ("partitions: two", "partitions: got 'two', allowed is a whole number"),
+        (
+            "latest: 2026-01-01",
+            "latest: got '2026-01-01', allowed are points in time with their offset from UTC, such as 2026-01-31T00:00:00Z",
+        ),
+        (
+            "latest: 1960-01-01T00:00:00Z",
+            "latest: got 1960-01-01T00:00:00+00:00, allowed is a time after earliest, 1970-01-01T00:00:00+00:00",
+        ),
+        ("where: upper(a", f"where: got 'upper(a', {UNCLOSED}"),
+        ("derived: [a]", "derived: got a list, allowed is a mapping, `name: value`"),
+        ("derived: {A: b}", "derived.A: got the name 'A', allowed is each name once (upper and lower case are the same): see fields.a"),
+        (
+            "derived: {Hour: b}",
+            "derived.Hour: got the name 'Hour', which Hourline uses itself: choose another than "
+            "_corrupt, _counts, _first, _parsed, _text, _time, _valid, arrived, duplicate, event_time, hour, id_hash, offset, outcome, "
+            "partition, reason, sequence, topic, topic_id",
+        ),
+        ("derived: {1st: b}", "derived.1st: got the name '1st', allowed are letters, digits and _, not starting with a digit"),
+        (f"name: {'n' * 64}", "name: got a name of 64 characters, allowed are 63"),
+        ("name: Flights", f"name: got the name 'Flights', {LOWER}"),
+        ("id: ${ID}", "id: the environment has no variable ID: set it, or give a default, ${ID:default}"),
+        ("id: ${1D}", "id: got '${1D}', allowed are ${NAME} and ${NAME:default}; write $${ for a plain ${"),
+        ("topic: u", "topic: got the key a second time, allowed is once: see line 1"),
+    ],
+)
+def test_source_keys(tmp_path: Path, line: str, said: str) -> None:
+    found = mistakes(tmp_path, {"sources/s.yaml": SOURCE + line + "\n", "metrics/m.yaml": METRIC})
+    # A source of another name leaves its metric without one.
+    assert [mistake for mistake in found if mistake.startswith("sources/")] == [f"sources/s.yaml:4: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("event_time", "said"),
+    [
+        ("", "event_time: got nothing, allowed is a field or an expression over the fields"),
+        ("[a]", "event_time: got a list, allowed is a mapping with the keys expression, encoding, zone"),
+        ("{encoding: iso}", "event_time.expression: is missing"),
+        (
+            "{expression: a, encoding: local}",
+            "event_time.encoding: got the encoding 'local' without a zone, allowed is local with one, such as zone: America/New_York",
+        ),
+        (
+            "{expression: a, zone: Europe/Berlin}",
+            "event_time.zone: got a zone with the encoding 'iso', allowed is a zone with encoding: local only",
+        ),
+        (
+            "{expression: a, encoding: local, zone: Amerika/New_York}",
+            "event_time.zone: got 'Amerika/New_York', allowed are IANA time zones, such as America/New_York — did you mean 'America/New_York'?",
+        ),
+        (
+            "{expression: a, encoding: epoch_second}",
+            "event_time.encoding: got 'epoch_second', allowed are iso, epoch_seconds, epoch_milliseconds, local — did you mean 'epoch_seconds'?",
+        ),
+    ],
+)
+def test_event_times(tmp_path: Path, event_time: str, said: str) -> None:
+    source = f"topic: t\nfields: {{a: string}}\nevent_time: {event_time}\n"
+    assert mistakes(tmp_path, {"sources/s.yaml": source}) == [f"sources/s.yaml:3: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "said"),
+    [
+        ("a", "dimensions: got 'a', allowed is a list or a mapping, such as [a]"),
+        ("[a, a]", "dimensions.1: got 'a' again, allowed is each dimension once"),
+        (
+            "[tailNum]",
+            "dimensions.0: got 'tailNum', allowed are field names in lower case and `name: expression`: give it a name, as in `a_name: tailNum`",
+        ),
+        ("[[a]]", "dimensions.0: got a list, allowed are field names in lower case and `name: expression`"),
+        ("[n]", "dimensions: got the name 'n', allowed is each name once"),
+        ("{Big: a}", f"dimensions.Big: got the name 'Big', {LOWER}"),
+        ("[{a__b: a}]", "dimensions.a__b: got the name 'a__b', allowed is one _ at a time"),
+        (
+            "{state: a}",
+            "dimensions.state: got the name 'state', which Hourline uses itself: choose another than hour, layer, sequence, state",
+        ),
+        ("{d: ''}", "dimensions.d: got nothing, allowed is a Spark SQL expression"),
+        ("{d: }", "dimensions.d: got nothing, allowed is text"),
+    ],
+)
+def test_dimensions(tmp_path: Path, dimensions: str, said: str) -> None:
+    (found,) = mistakes(tmp_path, {"metrics/m.yaml": f"source: s\ndimensions: {dimensions}\nmeasures: {{n: count}}\n"})
+    line = 3 if dimensions == "[n]" else 2
+    said = said.replace("dimensions: got the name 'n'", "measures.n: got the name 'n'")
+    assert found.startswith(f"metrics/m.yaml:{line}: {said}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kafak: {}", "1: kafak: is no key that is known here — did you mean 'kafka'?"),
+        ("kafka:\n  prot: 1", "2: kafka.prot: is no key that is known here — did you mean 'port'?"),
+        ("kafka: {port: 99999}", "1: kafka.port: got '99999', allowed is a whole number up to 65535"),
+        (
+            "kafka: {bootstrap: localhost}",
+            "1: kafka.bootstrap: got 'localhost', allowed is host:port, or several of them with commas between",
+        ),
+        (
+            "kafka:\n  bootstrap: localhost:9092\n  port: 9092",
+            "3: kafka.port: got both bootstrap and port, allowed is one: port is for Hourline's own Kafka, bootstrap for another",
+        ),
+        (
+            "kafka: {options: {sasl.pasword: secret}}",
+            "1: kafka.options.sasl.pasword: got the option 'sasl.pasword', which Hourline does not pass on — did you mean 'sasl.password'?",
+        ),
+        ("kafka: {options: {sasl.password: [secret]}}", "1: kafka.options.sasl.password: got a list, allowed is text"),
+        ("spark: local", "1: spark: got 'local', allowed is a mapping with the keys master, driver_memory, config"),
+        ("spark: {driver_memory: big}", "1: spark.driver_memory: got 'big', allowed is a size such as 512m or 2g"),
+        ("spark: {config: {sql.x: 1}}", "1: spark.config.sql.x: got the key 'sql.x', allowed are Spark's own, which start with 'spark.'"),
+        ("workspace: [a]", "1: workspace: got a list, allowed is a path"),
+        ("storage_options: secret", "1: storage_options: got text, allowed is a mapping, `name: value`"),
+    ],
+)
+def test_settings(tmp_path: Path, text: str, said: str) -> None:
+    assert mistakes(tmp_path, {"hourline.yaml": text}) == [f"hourline.yaml:{said}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "1: the file is empty: declare a metric in it, or delete it"),
+        ("# nothing\n", "1: the file is empty: declare a metric in it, or delete it"),
+        ("- a\n", "1: got a list, allowed is a mapping, `key: value`"),
+        ("a\n", "1: got text, allowed is a mapping, `key: value`"),
+        (
+            "source: s\nmeasures:\n\tn: count\n",
+            "3: this is not YAML (found character '\\t' that cannot start any token): indent with spaces",
+        ),
+        (
+            "source: s\nwhere: a: b\n",
+            "2: this is not YAML (mapping values are not allowed here): put text in quotes that has ': ', ' #', or a special character at its start",
+        ),
+        ("source: s\n---\nsource: s\n", "2: this is not YAML (but found another document): write one document per file"),
+        (b"source: s\nwhere: \xff\n", "2: got the byte 0xff, allowed is text in UTF-8"),
+        (b"source: s\nwhere: \x01\n", "2: got the control character '\\x01', allowed is printable text"),
+        ("source: s\nmeasures: {n: count, n: count}\n", "2: measures.n: got the key a second time, allowed is once: see line 2"),
+        ("source: s\nmeasures: {n: count}\n? [a]\n: b\n", "3: got a list or mapping as a key, allowed is text"),
+        ("source: s\nmeasures: &m {n: *m}\n", "2: measures.n: got an alias (*) for what contains it, allowed are aliases for other values"),
+        (
+            'source: s\nmeasures: {n: count}\n"new\\nline": x\n',
+            "3: new line: is no key that is known here (there is: description, dimensions, expectations, history, measures, name, source, where)",
+        ),
+        ("source: s\nmeasures: {n: count}\nwhere: |\n  (a\n  > 1\n", f"3: where: got '(a > 1', {UNCLOSED}"),
+        ("source: s\n", "1: measures: is missing"),
+        ("source: s\nmeasures: {}\n", "2: measures: got nothing, allowed is at least one"),
+        ("source: x\nmeasures: {n: count}\n", "1: source: got 'x', which is no source of this project (there is: s)"),
+    ],
+)
+def test_files(tmp_path: Path, text: str | bytes, said: str) -> None:
+    assert mistakes(tmp_path, {"metrics/m.yaml": text}) == [f"metrics/m.yaml:{said}"]
+
+
+@pytest.mark.parametrize("name", ["hours", "publications", "events_x", "x_final", "x_provisional", "x_staged", "x_states"])
+def test_metric_names_that_hourline_uses(tmp_path: Path, name: str) -> None:
+    (found,) = mistakes(tmp_path, {f"metrics/{name}.yaml": METRIC})
+    assert found.startswith(f"metrics/{name}.yaml:1: name: got the name '{name}', which Hourline uses itself: choose another than drift, ")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("schedule: {cron: 99 * * * *}", "schedule.cron: got '99 * * * *', which never comes: allowed are minutes 0-59, "),
+        ("schedule: {cron: H * * * *}", "schedule.cron: got 'H * * * *', allowed are the five fields of cron"),
+        ("schedule: {maintenance: 0 0 31 2 *}", "schedule.maintenance: got '0 0 31 2 *', which never comes"),
+        ("schedule: {timezone: localtime}", "schedule.timezone: got 'localtime', allowed are names such as UTC"),
+        ("schedule: {alert: ./page.sh}", "schedule.alert: got './page.sh', allowed is a list of words, such as [./page.sh, --urgent]"),
+        ('schedule: {alert: [""]}', "schedule.alert: got a list that begins with nothing"),
+        ("schedule: {deadline: 9999999d}", "schedule.deadline: got '9999999d', which is too long: allowed are at most 36500d"),
+        ("airflow: {database: 'postgresql://u:p@ss@host/db'}", "airflow.database: got something else, allowed is postgresql://"),
+        ("airflow: {database: 'postgresql://u:p%ss@host/db'}", "airflow.database: got something else, allowed is postgresql://"),
+    ],
+)
+def test_schedules_that_airflow_could_not_follow(tmp_path: Path, line: str, said: str) -> None:
+    (found,) = mistakes(tmp_path, {"hourline.yaml": f"{line}\n"})
+    assert found.startswith(f"hourline.yaml:1: {said}")
+    assert "ss@host" not in found
+
+
+def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    found = mistakes(
+        tmp_path,
+        {
+            "hourline.yaml": "spark: {mastr: x}\n",
+            "sources/s.yaml": "topic: [t]\nfields: {a: strng}\n",
+            "sources/two.yaml": "name: s2\n" + SOURCE.replace("t\n", "u\n", 1),
+            "sources/three.yaml": SOURCE.replace("t\n", "u\n", 1),
+            "metrics/again.yaml": "name: m\n" + METRIC,
+            "metrics/x.yaml": "source: s3\nmeasures: {n: count}\n",
+        },
+    )
+    assert [mistake.split(": got")[0] for mistake in found] == [
+        "hourline.yaml:1: spark.mastr: is no key that is known here — did you mean 'master'?",
+        "sources/s.yaml:1: topic",
+        "sources/s.yaml:1: event_time: is missing",
+        "sources/s.yaml:2: fields.a.type",
+        "metrics/m.yaml:1",
+        "sources/two.yaml:2: topic",
+        "metrics/x.yaml:1: source",
+    ]
+    assert found[4] == "metrics/m.yaml:1: got the metric 'm' again, allowed is each name once: see metrics/again.yaml:1"
+    assert found[5] == "sources/two.yaml:2: topic: got 'u', allowed is one source per topic: see sources/three.yaml:1"
+
+
+def test_no_source(tmp_path: Path) -> None:
+    (tmp_path / "hourline.yaml").touch()
+    with pytest.raises(DeclarationError, match=r"^sources: there is no source: write sources/NAME\.yaml, or see what `hourline init` writes"):
+        load_project(tmp_path, {})
+
+
+def test_no_project(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is no Hourline project, it has no hourline\.yaml: .* `hourline init`$"):
+        load_project(tmp_path, {})
+    with pytest.raises(UsageError, match=r"^there is no folder .*missing: name the project's folder with --project$"):
+        load_project(tmp_path / "missing", {})

@@ -1,0 +1,48 @@
+"""Hours and ranges as people write them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hourline_core.errors import UsageError
+from hourline_core.model.hours import HOUR, floor_hour, hour_text, parse_hour, parse_range
+
+moments = st.datetimes(timezones=st.timezones()).filter(lambda moment: 1970 < moment.year < 2200)
+
+
+@pytest.mark.parametrize("text", ["2013-01-05T14", "2013-01-05T14:00", "2013-01-05T14:00Z", "2013-01-05 14:00:00+00:00", "2013-01-05T19:30+05:30"])
+def test_an_hour_may_be_written_in_many_ways(text: str) -> None:
+    assert parse_hour(text) == datetime(2013, 1, 5, 14, tzinfo=UTC)
+
+
+@given(moments)
+def test_the_text_of_an_hour_is_read_back_as_that_hour(moment: datetime) -> None:
+    hour = floor_hour(moment.astimezone(UTC))
+    assert parse_hour(hour_text(hour)) == hour
+    assert timedelta(0) <= moment - hour < HOUR
+
+
+def test_a_time_that_is_not_on_the_hour_is_refused_with_the_hours_beside_it() -> None:
+    with pytest.raises(UsageError, match=r"not on the hour.*2013-01-05T14:00Z and 2013-01-05T15:00Z"):
+        parse_hour("2013-01-05T14:30")
+
+
+def test_what_is_no_time_is_refused_with_an_example() -> None:
+    with pytest.raises(UsageError, match="'yesterday' is not an hour; write it as 2013-01-05T14"):
+        parse_hour("yesterday")
+
+
+def test_a_range_is_half_open() -> None:
+    hours = parse_range("2013-01-05T22", "2013-01-06T01")
+    assert [hour.hour for hour in hours] == [22, 23, 0]
+    assert datetime(2013, 1, 6, 1, tzinfo=UTC) not in hours
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "reason"), [("2013-01-05T14", "2013-01-05T14", "holds no hour"), ("2013-01-05T15", "2013-01-05T14", "reversed")]
+)
+def test_an_empty_or_reversed_range_is_refused(start: str, end: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        parse_range(start, end)
