@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.aggregation import Tiling, counted, with_derived
-from hourline_core.ledger.layout import Layout, sql_timestamp
+from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
-from hourline_core.model.hours import HOUR
+from hourline_core.model.hours import HOUR, sql_timestamp
 from hourline_core.storage.tables import open_table
 
 

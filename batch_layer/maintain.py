@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline_core.ledger.layout import COVERAGE_SCHEMA, Layout, sql_timestamp
+from hourline_core.ledger.layout import COVERAGE_SCHEMA, Layout
 from hourline_core.ledger.report_pages import SHOWN
 from hourline_core.ledger.snapshot import pinned_versions
 from hourline_core.model import Project
-from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
 from hourline_core.sql.database import open_database
 from hourline_core.storage import tables

@@ -9,10 +9,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from hourline_core.ledger.layout import sql_timestamp
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, declaration_hash, expectations_hash
-from hourline_core.model.hours import HOUR, Clock, HourRange, wall_clock
+from hourline_core.model.hours import HOUR, Clock, HourRange, sql_timestamp, wall_clock
 from hourline_core.sql.database import open_database
 
 ASKED_FOR = "asked for"

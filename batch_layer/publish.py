@@ -14,9 +14,10 @@ from deltalake import DeltaTable
 
 from batch_layer.drift import HourDrift
 from hourline_core.compute.aggregation import Tiling
-from hourline_core.ledger.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, Layout, sql_timestamp
+from hourline_core.ledger.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
 from hourline_core.ledger.snapshot import pinned_version
 from hourline_core.model import Project
+from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage import tables
 
 _FILES = 50

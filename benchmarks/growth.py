@@ -23,8 +23,8 @@ from benchmarks.figures import Figure, run, short
 from benchmarks.history import History, committing, hour, written
 from benchmarks.processes import megabytes
 from benchmarks.queries import seconds
-from hourline_core.ledger.layout import sql_timestamp
 from hourline_core.model import Project
+from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection
 from speed_layer.maintenance import MICRO_BATCHES
 

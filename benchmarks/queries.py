@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import serving_layer
 from benchmarks.figures import Figure, run
 from benchmarks.history import METRICS, History, committing, hour, written
-from hourline_core.ledger.layout import sql_timestamp
+from hourline_core.model.hours import sql_timestamp
 from hourline_core.sql.database import connect as open_duckdb
 from hourline_core.sql.sketches import install_sketch_functions
 from serving_layer import Connection

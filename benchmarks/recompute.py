@@ -37,9 +37,9 @@ from benchmarks.archive import FIRST, TILES, Archive
 from benchmarks.audit import timed
 from benchmarks.figures import Figure, run
 from benchmarks.processes import Cost, cpu_seconds
-from hourline_core.ledger.layout import Layout, sql_timestamp
+from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.snapshot import pinned_version
-from hourline_core.model.hours import HOUR, HourRange, wall_clock
+from hourline_core.model.hours import HOUR, HourRange, sql_timestamp, wall_clock
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.tables import open_table
 

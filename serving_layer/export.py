@@ -11,7 +11,7 @@ import duckdb
 
 from hourline_core.aggregates.measures import quoted
 from hourline_core.errors import SetupError, TableError, UsageError
-from hourline_core.ledger.layout import sql_timestamp
+from hourline_core.model.hours import sql_timestamp
 from hourline_core.sql.database import naming_damage
 from serving_layer.connection import Connection
 

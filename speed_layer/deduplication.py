@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType
 
 from hourline_core.compute.aggregation import explain, with_derived
 from hourline_core.errors import SparkError
-from hourline_core.ledger.layout import sql_timestamp
 from hourline_core.model import Source
+from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage.tables import files_with
 
 Hashes = npt.NDArray[np.int64]

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline_core.ledger.layout import Layout, sql_timestamp
+from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.snapshot import has_taken_over, read_coverage, take_snapshot
 from hourline_core.model import Project, Source
-from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.storage import tables
 from hourline_core.storage.table_maintenance import TableUpkeep
 from speed_layer.progress_compaction import sum_up

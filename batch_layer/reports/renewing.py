@@ -2,10 +2,10 @@
 
 from batch_layer.reports.overview import write_overview
 from batch_layer.reports.site import prune, writing
-from hourline_core.ledger.layout import QUALITY_SCHEMA, sql_timestamp
+from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.ledger.report_pages import SHOWN, report_site
 from hourline_core.model import Project
-from hourline_core.model.hours import Clock
+from hourline_core.model.hours import Clock, sql_timestamp
 from hourline_core.sql.database import open_database
 
 

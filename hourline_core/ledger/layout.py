@@ -16,7 +16,6 @@ All timestamps are microseconds in UTC; every column is nullable, since writers 
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import pyarrow as pa
 
@@ -186,14 +185,3 @@ class Layout:
     @property
     def checksums(self) -> str:
         return f"{self.root}/checksums"
-
-
-def sql_timestamp(moment: datetime) -> str:
-    """An aware moment as text that Spark, DuckDB and delta-rs all read as the same UTC time."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def place_of(uri: str, kind: str) -> str:
-    """The path below the root of the tables of a table of this ``kind`` (``events``, ``final``…) that lies at ``uri``."""
-    end = f"{uri.rstrip('/')}/"
-    return end[end.rindex(f"/{kind}/") + 1 : -1]

@@ -82,3 +82,8 @@ def parse_range(start: str, end: str) -> HourRange:
 def floor_hour(moment: datetime) -> datetime:
     """The start of the hour that ``moment`` lies in."""
     return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def sql_timestamp(moment: datetime) -> str:
+    """An aware moment as text that Spark, DuckDB and delta-rs all read as the same UTC time."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

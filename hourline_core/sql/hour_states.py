@@ -11,9 +11,9 @@ An hour is here when its source has accepted an event in it. It is settled when 
 
 from datetime import datetime
 
-from hourline_core.ledger.layout import sql_timestamp
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Source
+from hourline_core.model.hours import sql_timestamp
 
 WEAKEST_FIRST = ("missing", "blocked", "stale", "provisional", "revised", "final")
 

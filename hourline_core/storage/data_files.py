@@ -13,7 +13,6 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSystem, FileType, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline_core.errors import TableError, first_line
-from hourline_core.ledger.layout import place_of
 
 BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
 """What mends a table that nothing can compute anew."""
@@ -28,6 +27,12 @@ class DataFiles:
     paths: list[str]
     size: int
     """In bytes, of all of them."""
+
+
+def place_of(uri: str, kind: str) -> str:
+    """The path below the root of the tables of a table of this ``kind`` (``events``, ``final``…) that lies at ``uri``."""
+    end = f"{uri.rstrip('/')}/"
+    return end[end.rindex(f"/{kind}/") + 1 : -1]
 
 
 def name_of(table: DeltaTable) -> str:

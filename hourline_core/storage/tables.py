@@ -19,10 +19,10 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileInfo, FileType, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline_core.errors import ConflictError, TableError, first_line
-from hourline_core.ledger.layout import place_of, sql_timestamp
+from hourline_core.model.hours import sql_timestamp
 from hourline_core.runtime import failpoints
 from hourline_core.storage.commit_log import TRANSACTIONS, WIDENED, incomplete_commit, newest_commit
-from hourline_core.storage.data_files import BACKUP, damage_of, file_system, name_of, read_rows
+from hourline_core.storage.data_files import BACKUP, damage_of, file_system, name_of, place_of, read_rows
 
 # Files of this size are not compacted again: what is rewritten each time stays bounded.
 _FILE_BYTES = 32 * 1024 * 1024

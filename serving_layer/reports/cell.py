@@ -8,10 +8,9 @@ from typing import Any
 
 from hourline_core.aggregates.measures import quoted
 from hourline_core.errors import UsageError, did_you_mean
-from hourline_core.ledger.layout import sql_timestamp
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Metric
-from hourline_core.model.hours import hour_text
+from hourline_core.model.hours import hour_text, sql_timestamp
 from hourline_core.sql.merge import stored_types, values_sql
 from serving_layer.connection import Connection
 from serving_layer.sql_errors import without_tables

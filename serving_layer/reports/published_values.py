@@ -10,8 +10,9 @@ from deltalake.exceptions import DeltaError
 from pydantic import BaseModel
 
 from hourline_core.errors import TableError
-from hourline_core.ledger.layout import Layout, sql_timestamp
+from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.snapshot import pinned_version
+from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage.tables import open_table
 from serving_layer.connection import Connection
 from serving_layer.reports.cell import Cell, finished_values

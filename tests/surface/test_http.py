@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from hourline_core.errors import TableError
-from hourline_core.ledger.layout import sql_timestamp
+from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection, connect
 from serving_layer.http.server import Server
 from tests.support.bare_tables import BareTables, hour
@@ -412,8 +412,9 @@ def test_two_servers_on_the_same_tables_answer_alike_and_one_goes_on_without_the
         "drift",
     ]
     script = f"""
-import sys; from pathlib import Path; sys.path[:0] = {[str(Path(__file__).parent)]!r}
-import pytest, visits_tables
+import sys; from pathlib import Path; sys.path[:0] = {[str(Path(__file__).parents[2])]!r}
+import pytest
+from tests.support import visits_tables
 with pytest.MonkeyPatch.context() as monkeypatch:
     project = visits_tables.visit_tables(Path({str(tables.project.root)!r}), [], monkeypatch).project
 from serving_layer.http.server import Server

@@ -20,7 +20,7 @@ PROMPT = "hourline> "
 MAIN = """
 import sys
 from pathlib import Path
-from bare_tables import BareTables
+from tests.support.bare_tables import BareTables
 from hourline.cli import main, shell
 shell.load = lambda folder, _: BareTables(folder, []).project
 main()
@@ -41,7 +41,7 @@ def command(tables: BareTables) -> list[str]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, "PYTHONPATH": path, "XDG_STATE_HOME": str(folder / "state"), "TERM": "xterm", "COLUMNS": "200"}
 
 
