@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from batch_layer.publish import Publication, Staged
 from batch_layer.reports.renewing import renew_overview
 from batch_layer.seen_changes import hours_to_cover, seen_changes
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import UsageError
 from hourline_core.ledger.layout import QUALITY_SCHEMA, Layout
 from hourline_core.ledger.snapshot import Snapshot
@@ -45,10 +45,10 @@ def accept(project: Project, metric: Metric, hour: datetime, person: str, reason
         install_sketch_functions(database)
         staged, publication = _staged(project, snapshot, metric, hour)
         uncovered = hours_to_cover(database)
-        takes_over = staged.tiling.name in uncovered and uncovered[staged.tiling.name] <= {hour}
-        judged = replace(staged, drift=seen_changes(spark, project, database, snapshot, staged, takes_over), takes_over=takes_over)
+        promotes = staged.aggregation.name in uncovered and uncovered[staged.aggregation.name] <= {hour}
+        validated = replace(staged, drift=seen_changes(spark, project, database, snapshot, staged, promotes), promotes=promotes)
         moment = clock()
-        publication.publish([judged], _record(judged, hour, f"{person}: {reason}", moment), moment)
+        publication.publish([validated], _record(validated, hour, f"{person}: {reason}", moment), moment)
         renew_overview(project, clock)
 
 
@@ -63,20 +63,20 @@ def _staged(project: Project, snapshot: Snapshot, metric: Metric, hour: datetime
     table = open_table(layout.staged(tables.source, tables.metric), layout.storage_options, mark["staged"])
     rows: pa.Table = table.to_pyarrow_table()
     # The columns are those of the table; nothing is computed, so it needs no Spark to tell them.
-    tiling = Tiling(tables.source, tables.metric, {}, rows.schema)
-    publication = Publication(project, [tiling])
+    aggregation = AggregationPlan(tables.source, tables.metric, {}, rows.schema)
+    publication = Publication(project, [aggregation])
     of_hour = rows.filter(pc.equal(rows["hour"], pa.scalar(hour, rows.schema.field("hour").type)))
-    return Staged(tiling, of_hour, [hour], mark["blocked_cut"], mark["staged"], rows.schema), publication
+    return Staged(aggregation, of_hour, [hour], mark["blocked_cutoff"], mark["staged"], rows.schema), publication
 
 
 def _record(staged: Staged, hour: datetime, words: str, moment: datetime) -> pa.Table:
     row = {
         "audited": moment,
-        "source": staged.tiling.source.name,
-        "metric": staged.tiling.metric.name,
-        "declaration": staged.tiling.declaration,
+        "source": staged.aggregation.source.name,
+        "metric": staged.aggregation.metric.name,
+        "declaration": staged.aggregation.declaration,
         "hour": hour,
-        "cut": staged.cut,
+        "cutoff": staged.cutoff,
         "expectation": "accepted",
         "about": "",
         "parameters": json.dumps({}),

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.compute.aggregation import Tiling, counted, with_derived
+from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import HOUR, sql_timestamp
@@ -15,9 +15,9 @@ from hourline_core.storage.tables import open_table
 
 
 class ArchivedEvents:
-    """The events of ``hours`` of one source up to the sequence ``cut``; ``source`` says how they are identified and which ones count."""
+    """The events of ``hours`` of one source up to the sequence ``cutoff``; ``source`` says how they are identified and which ones count."""
 
-    def __init__(self, spark: SparkSession, project: Project, source: Source, hours: list[datetime], cut: int) -> None:
+    def __init__(self, spark: SparkSession, project: Project, source: Source, hours: list[datetime], cutoff: int) -> None:
         layout = Layout.of(project)
         version = open_table(layout.events(source), layout.storage_options).version()
         events = spark.read.format("delta").option("versionAsOf", version).load(layout.events(source))
@@ -25,7 +25,7 @@ class ArchivedEvents:
         # The bounds let Delta skip files by their statistics; a long IN list alone would not.
         within = (F.col("hour") >= first) & (F.col("hour") < last) & F.col("hour").isin(*_timestamps(hours))
         self._source = source
-        self._events = with_derived(events.where(within & (F.col("sequence") <= cut)), source)
+        self._events = with_derived(events.where(within & (F.col("sequence") <= cutoff)), source)
 
     def marked(self) -> DataFrame:
         """All of them, with ``_counts``: of the events of one id in one hour the first, if the source's condition lets it through.
@@ -36,9 +36,9 @@ class ArchivedEvents:
         condition = F.expr(self._source.where or "true")
         return events.withColumn("_counts", F.coalesce(F.col("_first") & condition, F.lit(False))).drop("_first")
 
-    def counted_before(self, cuts: Mapping[datetime, int]) -> DataFrame:
-        """The events that had counted: up to the earlier cut of their hour the first of each id, after it those not recognised as duplicates."""
-        covered = [F.when(F.col("hour") == _timestamps([hour])[0], cut) for hour, cut in cuts.items()]
+    def counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:
+        """The events that had counted: up to the earlier cutoff of their hour the first of each id, after it those not recognised as duplicates."""
+        covered = [F.when(F.col("hour") == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
         before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
         events = self._numbered() if self._source.id else self._events.withColumn("_first", F.lit(True))
         return counted(events.where(F.when(F.col("sequence") <= before, F.col("_first")).otherwise(~F.col("duplicate"))).drop("_first"), self._source)
@@ -54,16 +54,16 @@ def counting(marked: DataFrame) -> DataFrame:
     return marked.where("_counts").drop("_counts")
 
 
-def tiles_of(tiling: Tiling, events: DataFrame, hours: list[datetime]) -> pa.Table:
+def tiles_of(aggregation: AggregationPlan, events: DataFrame, hours: list[datetime]) -> pa.Table:
     """The metric's tiles of ``hours``, sorted as they are to lie in final."""
-    tiles: pa.Table = tiling.tiles(events.where(F.col("hour").isin(*_timestamps(hours)))).toArrow().cast(tiling.schema)
-    sortable = [name for name in tiling.metric.dimensions if not pa.types.is_nested(tiling.schema.field(name).type)]
+    tiles: pa.Table = aggregation.tiles(events.where(F.col("hour").isin(*_timestamps(hours)))).toArrow().cast(aggregation.schema)
+    sortable = [name for name in aggregation.metric.dimensions if not pa.types.is_nested(aggregation.schema.field(name).type)]
     return tiles.sort_by([(name, "ascending") for name in ["hour", *sortable]])
 
 
-def magnitudes(tiling: Tiling, events: DataFrame) -> dict[tuple[datetime, str], float]:
+def magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:
     """By hour and measure, for sums and means: the sum of the absolute values (their mean, for a mean), which bounds the error of adding them up."""
-    metric = tiling.metric
+    metric = aggregation.metric
     counted = {name: measure for name, measure in metric.measures.items() if measure.kind in ("sum", "mean")}
     if not counted:
         return {}

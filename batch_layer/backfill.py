@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batch_layer.plan import ASKED_FOR, Wanted, plan_range
+from batch_layer.plan import FORCED, PlannedHour, plan_range
 from batch_layer.recompute import recompute
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
@@ -37,9 +37,9 @@ class Backfill:
     """What is to be done, and what was done before it was interrupted."""
 
     project: Project
-    wanted: list[Wanted]
+    wanted: list[PlannedHour]
     """All hours of all metrics."""
-    left: list[Wanted]
+    left: list[PlannedHour]
     """Those that have not been done since it began."""
     begun: datetime
     resumed: bool = False
@@ -53,7 +53,7 @@ class Backfill:
         clock: Clock = wall_clock,
         *,
         on_waiting: Callable[[int], None] = lambda process: None,
-        on_left_out: Callable[[list[Wanted]], None] = lambda left_out: None,
+        on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
         on_published: Callable[["Recomputed"], None] = lambda done: None,
     ) -> list["Recomputed"]:
         """Recompute what is left, as ``recompute`` does, and raise what it does. Wherever it ends, the same backfill planned again goes on there."""
@@ -97,11 +97,11 @@ def plan_backfill(project: Project, hours: HourRange, metrics: list[str] | None 
 
 
 def plan_hours(project: Project, source: str, hours: set[datetime], clock: Clock = wall_clock) -> tuple[Backfill, set[datetime]]:
-    """The hours among ``hours`` of a source that want recomputing; and, apart from them, those that have not settled yet."""
+    """The hours among ``hours`` of a source that want recomputing; and, apart from them, those that have not closed yet."""
     wanting = [] if not hours else plan_range(project, HourRange(min(hours), max(hours) + HOUR), clock=clock)
-    wanting = [item for item in wanting if item.source == source and item.hour in hours and item.reason != ASKED_FOR]
-    settled = [item for item in wanting if item.settled]
-    return Backfill(project, settled, settled, clock()), {item.hour for item in wanting if not item.settled}
+    wanting = [item for item in wanting if item.source == source and item.hour in hours and item.reason != FORCED]
+    closed = [item for item in wanting if item.closed]
+    return Backfill(project, closed, closed, clock()), {item.hour for item in wanting if not item.closed}
 
 
 def hours_per_job(project: Project) -> int:
@@ -109,7 +109,7 @@ def hours_per_job(project: Project) -> int:
     return min(_HOURS_PER_JOB, project.settings.batch.hours_per_job)
 
 
-def estimate(project: Project, wanted: list[Wanted]) -> timedelta | None:
+def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
     """How long it takes to recompute ``wanted``, by the last publications; None where none of them was timed."""
     layout = Layout.of(project)
     if not exists(layout.coverage, layout.storage_options):
@@ -123,7 +123,7 @@ def estimate(project: Project, wanted: list[Wanted]) -> timedelta | None:
     return timedelta(seconds=jobs * per_job + sum(item.events for item in wanted) * per_event)
 
 
-def _is_done(item: Wanted, pinned: tuple[int, int]) -> bool:
+def _is_done(item: PlannedHour, pinned: tuple[int, int]) -> bool:
     """Whether the hour was published, or blocked, since the backfill began, when the versions of final and staged were ``pinned``."""
     return any(version is not None and version > then for version, then in zip((item.version, item.staged), pinned, strict=True))
 

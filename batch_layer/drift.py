@@ -2,8 +2,8 @@
 
 A value goes through stages, each computed by itself; what changes from one to the next has the cause in brackets:
 
-    settled      what was served without the events that came after the hour had settled   [late]
-    provisional  what was served last: both layers, merged at the cut                      [unexplained]
+    closed      what was served without the events that came after the hour had closed   [late]
+    provisional  what was served last: both layers, merged at the cutoff                      [unexplained]
     expected     what should have been served: the archived events that had counted        [duplicate]
     distinct     the archived events, of each id the first                                 [declaration]
     final        what the recompute gives, by the metric as it is declared now
@@ -20,7 +20,7 @@ from datetime import datetime
 import duckdb
 import pyarrow as pa
 
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.sql.differences import Change, Stage, changes, make_stage, of_late_events, totals, without_late_events
 from hourline_core.sql.merge import counted_states_sql, stored_types
@@ -47,7 +47,7 @@ class HourDrift:
 
     hour: datetime
     measure: str
-    settled: float | None
+    at_close: float | None
     provisional: float | None
     final: float | None
     causes: list[dict[str, object]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Drift:
         self._connection, self._served, self._sequence, self._replay = connection, served, sequence, replay
         self._stored = stored_types(connection, served)
 
-    def of(self, tiling: Tiling, fresh: pa.Table, hours: list[datetime]) -> list[HourDrift]:
+    def of(self, aggregation: AggregationPlan, fresh: pa.Table, hours: list[datetime]) -> list[HourDrift]:
         """The drift of ``hours``, which the tiles ``fresh`` are about to replace."""
         connection, served = self._connection, self._served
         known = self._known(hours)
@@ -69,33 +69,35 @@ class Drift:
         counted = counted_states_sql(served, self._stored, self._sequence)
         connection.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN _hours USING (hour)")
         provisional = make_stage(connection, "provisional", served.metric, self._stored, "FROM _counted")
-        settled = provisional
+        at_close = provisional
         if late := connection.execute(f"SELECT 1 FROM ({of_late_events('FROM _counted', served)}) LIMIT 1").fetchone():
-            settled = make_stage(connection, "settled", served.metric, self._stored, without_late_events("FROM _counted", served))
-        final = self._tiles_stage("final", tiling, fresh)
+            at_close = make_stage(connection, "at_close", served.metric, self._stored, without_late_events("FROM _counted", served))
+        final = self._tiles_stage("final", aggregation, fresh)
 
-        before, last, after = (totals(connection, stage) for stage in (settled, provisional, final))
-        keys = [(hour, measure) for hour in hours for measure in tiling.metric.measures]
+        before, last, after = (totals(connection, stage) for stage in (at_close, provisional, final))
+        keys = [(hour, measure) for hour in hours for measure in aggregation.metric.measures]
         found = {key: HourDrift(*key, before.get(key), last.get(key), after.get(key)) for key in keys}
         if late:
-            _note(found, changes(connection, settled, provisional), "late")
+            _note(found, changes(connection, at_close, provisional), "late")
         differences = [change for change in changes(connection, provisional, final) if change.hour in known]
         wrong = sorted({change.hour for change in differences if change.beyond_rounding})
         _note(found, (change for change in differences if change.hour not in wrong), "unexplained")
         if wrong:
-            self._explain(tiling, provisional, final, wrong, found)
+            self._explain(aggregation, provisional, final, wrong, found)
         return [found[key] for key in sorted(found)]
 
-    def _explain(self, tiling: Tiling, provisional: Stage, final: Stage, hours: list[datetime], found: dict[tuple[datetime, str], HourDrift]) -> None:
+    def _explain(
+        self, aggregation: AggregationPlan, provisional: Stage, final: Stage, hours: list[datetime], found: dict[tuple[datetime, str], HourDrift]
+    ) -> None:
         """Note why the final values of ``hours`` are other than the provisional ones."""
         replayed = self._replay(hours)
         expected = self._tiles_stage("expected", self._served, replayed.counted)
         distinct = self._tiles_stage("distinct", self._served, replayed.first)
-        changed = "unexplained" if self._served.declaration == tiling.declaration else "declaration"
+        changed = "unexplained" if self._served.declaration == aggregation.declaration else "declaration"
         for before, after, cause in ((provisional, expected, "unexplained"), (expected, distinct, "duplicate"), (distinct, final, changed)):
             _note(found, (change for change in changes(self._connection, before, after, replayed.magnitudes) if change.hour in hours), cause)
 
-    def _tiles_stage(self, name: str, declared: Tiling | MetricTables, tiles: pa.Table) -> Stage:
+    def _tiles_stage(self, name: str, declared: AggregationPlan | MetricTables, tiles: pa.Table) -> Stage:
         self._connection.register(f"_{name}", tiles)
         stored = {column: kind for column, kind, *_ in self._connection.execute(f"DESCRIBE _{name}").fetchall()}
         return make_stage(self._connection, name, declared.metric, stored, f"FROM _{name}")

@@ -1,4 +1,4 @@
-"""The daily upkeep of what the batch layer owns: compaction, vacuum, and what is kept of audits and backfills.
+"""The daily maintenance of what the batch layer owns: compaction, vacuum, and what is kept of audits and backfills.
 
 Each table has a turn of its own, so the hourly recompute waits for one of them at most. Compacting final makes a new version of it, which counts
 once a row of coverage names it: a row without an hour, since the rows of the hours say in which version each was *recomputed*, by which backfills go.
@@ -26,7 +26,7 @@ from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
 from hourline_core.sql.database import open_database
 from hourline_core.storage import tables
-from hourline_core.storage.table_maintenance import TableUpkeep
+from hourline_core.storage.table_maintenance import TableMaintenance
 
 _WORTH = 10
 """So many files less make a compaction worth a publication."""
@@ -68,59 +68,59 @@ class Maintenance:
         pinned = pinned_versions(rows).get(of)
         if pinned is None:  # all of its hours are blocked, or it was reset meanwhile
             return []
-        upkeep = TableUpkeep(f"final/{metric}/{declaration}", self._open(uri, pinned), self.dry_run)
-        if tables.compactable(upkeep.table, "hour") >= _WORTH:
+        maintenance = TableMaintenance(f"final/{metric}/{declaration}", self._open(uri, pinned), self.dry_run)
+        if tables.compactable(maintenance.table, "hour") >= _WORTH:
             if not self.dry_run:
-                upkeep.table = self._open(uri)
-                if upkeep.table.version() != pinned:  # what a run that was killed has left
-                    tables.restore(upkeep.table, pinned, {"restored": pinned})
-            upkeep.compact("hour", _WORTH)
+                maintenance.table = self._open(uri)
+                if maintenance.table.version() != pinned:  # what a run that was killed has left
+                    tables.restore(maintenance.table, pinned, {"restored": pinned})
+            maintenance.compact("hour", _WORTH)
             if not self.dry_run:
-                self._pin(coverage, rows, metric, declaration, upkeep.table.version())
-        upkeep.table = self._open(uri)
-        upkeep.vacuum(self.kept_hours, {version for then in self._in_use() if (version := pinned_versions(then).get(of)) is not None})
-        return upkeep.line
+                self._pin(coverage, rows, metric, declaration, maintenance.table.version())
+        maintenance.table = self._open(uri)
+        maintenance.vacuum(self.kept_hours, {version for then in self._in_use() if (version := pinned_versions(then).get(of)) is not None})
+        return maintenance.line
 
     def _staged(self, metric: str, declaration: str) -> list[str]:
         uri = self._layout.staged_of(metric, declaration)
         if not tables.exists(uri, self._layout.storage_options):
             return []
-        upkeep = TableUpkeep(f"staged/{metric}/{declaration}", self._open(uri), self.dry_run)
+        maintenance = TableMaintenance(f"staged/{metric}/{declaration}", self._open(uri), self.dry_run)
         named = [_of(then, metric, declaration)["staged"].drop_null().to_pylist() for then in self._in_use()]
-        upkeep.vacuum(self.kept_hours, {version for versions in named for version in versions})
-        return upkeep.line
+        maintenance.vacuum(self.kept_hours, {version for versions in named for version in versions})
+        return maintenance.line
 
     def _drift(self) -> list[str]:
-        return self._kept(TableUpkeep("drift", self._open(self._layout.drift), self.dry_run))
+        return self._kept(TableMaintenance("drift", self._open(self._layout.drift), self.dry_run))
 
     def _quality(self) -> list[str]:
-        upkeep = TableUpkeep("quality", self._open(self._layout.quality), self.dry_run)
+        maintenance = TableMaintenance("quality", self._open(self._layout.quality), self.dry_run)
         count, old = self._old_findings()
         if count:
             if not self.dry_run:
-                tables.delete(upkeep.table, old, {"older": f"than {self.project.settings.batch.reports_kept}"})
-            upkeep.done.append(f"{count:,} findings deleted")
-        return self._kept(upkeep)
+                tables.delete(maintenance.table, old, {"older": f"than {self.project.settings.batch.reports_kept}"})
+            maintenance.done.append(f"{count:,} findings deleted")
+        return self._kept(maintenance)
 
-    def _kept(self, upkeep: TableUpkeep) -> list[str]:
+    def _kept(self, maintenance: TableMaintenance) -> list[str]:
         """What is kept of each publication."""
-        upkeep.compact("publication", _WORTH)
-        upkeep.vacuum(self.kept_hours)
-        return self._with_checkpoint(upkeep)
+        maintenance.compact("publication", _WORTH)
+        maintenance.vacuum(self.kept_hours)
+        return self._with_checkpoint(maintenance)
 
     def _coverage(self) -> list[str]:
-        upkeep = TableUpkeep("coverage", self._open(self._layout.coverage), self.dry_run)
-        before = len(upkeep.table.file_uris())
+        maintenance = TableMaintenance("coverage", self._open(self._layout.coverage), self.dry_run)
+        before = len(maintenance.table.file_uris())
         if before > _WORTH:
             if not self.dry_run:
-                self._commit(upkeep.table, self._rows(upkeep.table), {"compacted": f"{before} files"})
-            upkeep.done.append(f"{before:,} files compacted into 1")
+                self._commit(maintenance.table, self._rows(maintenance.table), {"compacted": f"{before} files"})
+            maintenance.done.append(f"{before:,} files compacted into 1")
         kept = self._versions_in_use()
-        if tables.vacuumable(upkeep.table, self.kept_hours, kept):
+        if tables.vacuumable(maintenance.table, self.kept_hours, kept):
             if not self.dry_run:
-                self._leave_no_publication_open(upkeep.table)
-            upkeep.vacuum(self.kept_hours, kept)
-        return self._with_checkpoint(upkeep)
+                self._leave_no_publication_open(maintenance.table)
+            maintenance.vacuum(self.kept_hours, kept)
+        return self._with_checkpoint(maintenance)
 
     def _backfills(self) -> list[str]:
         oldest = (self.clock() - self.project.settings.batch.reports_kept).timestamp()
@@ -131,11 +131,11 @@ class Maintenance:
         return [f"backfills: {'would have ' if self.dry_run else ''}{len(old):,} notes of interrupted ones deleted"] if old else []
 
     def _pin(self, coverage: DeltaTable, rows: pa.Table, metric: str, declaration: str, version: int) -> None:
-        """Publish a compacted version of final: the cuts, and what the rows of its hours say, stay as they are."""
+        """Publish a compacted version of final: the cutoffs, and what the rows of its hours say, stay as they are."""
         source = _of(rows, metric, declaration)["source"][0].as_py()
         row = {"metric": metric, "declaration": declaration, "source": source, "version": version, "published": self.clock()}
         there = rows.to_pylist()
-        others = [r for r in there if r["hour"] or r["cut"] is not None or (r["metric"], r["declaration"]) != (metric, declaration)]
+        others = [r for r in there if r["hour"] or r["cutoff"] is not None or (r["metric"], r["declaration"]) != (metric, declaration)]
         self._commit(coverage, pa.Table.from_pylist([*others, row], COVERAGE_SCHEMA), {"compacted": f"final/{metric}/{declaration}"})
 
     def _commit(self, coverage: DeltaTable, rows: pa.Table, metadata: dict[str, str]) -> None:
@@ -150,10 +150,10 @@ class Maintenance:
             tables.drop_unpublished(kept, coverage)
             tables.fence(kept)
 
-    def _with_checkpoint(self, upkeep: TableUpkeep) -> list[str]:
-        if upkeep.done and not self.dry_run:
-            upkeep.table.create_checkpoint()
-        return upkeep.line
+    def _with_checkpoint(self, maintenance: TableMaintenance) -> list[str]:
+        if maintenance.done and not self.dry_run:
+            maintenance.table.create_checkpoint()
+        return maintenance.line
 
     def _old_findings(self) -> tuple[int, str]:
         """How many rows of quality nothing shows any more, and the condition on them.

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from batch_layer.drift import HourDrift
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
 from hourline_core.ledger.snapshot import pinned_version
 from hourline_core.model import Project
@@ -28,11 +28,11 @@ _FILES = 50
 class Staged:
     """The recomputed rows of one metric, as they lie in its staged table, not yet published."""
 
-    tiling: Tiling
+    aggregation: AggregationPlan
     rows: pa.Table
     hours: list[datetime]
     """All hours that were recomputed, also those without rows."""
-    cut: int
+    cutoff: int
     """The sequence up to which events were counted."""
     version: int
     """Of the staged table."""
@@ -40,7 +40,7 @@ class Staged:
     """Of the staged table."""
     drift: list[HourDrift] = field(default_factory=list)
     """By how much the hours that passed change, and why."""
-    takes_over: bool = False
+    promotes: bool = False
     """Whether nothing is missing any more of a changed declaration, so that it is the one that is served from this publication on."""
     blocked: Mapping[datetime, str] = field(default_factory=dict)
     """The hours that did not pass their audit, each with the hash of the expectations it was audited with ("": the audit itself failed)."""
@@ -52,16 +52,16 @@ class Staged:
 
 
 class Publication:
-    """One publication, begun before its cut is taken: it commits on the versions that it found then, or not at all.
+    """One publication, begun before its cutoff is taken: it commits on the versions that it found then, or not at all.
 
-    So whoever slept through another's publication, in whichever step, changes nothing and gets a ConflictError; and cuts never decrease.
+    So whoever slept through another's publication, in whichever step, changes nothing and gets a ConflictError; and cutoffs never decrease.
     """
 
-    def __init__(self, project: Project, tilings: list[Tiling]) -> None:
+    def __init__(self, project: Project, aggregations: list[AggregationPlan]) -> None:
         self._layout = Layout.of(project)
         options = self._layout.storage_options
         self._coverage = tables.open_or_create(
-            self._layout.coverage, options, "coverage", COVERAGE_SCHEMA, tables.PUBLISHED, "which version of final counts, and up to which cut"
+            self._layout.coverage, options, "coverage", COVERAGE_SCHEMA, tables.PUBLISHED, "which version of final counts, and up to which cutoff"
         )
         self._covered: pa.Table = self._coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)
         self._drift = tables.open_or_create(
@@ -71,15 +71,15 @@ class Publication:
             self._layout.quality, options, "quality", QUALITY_SCHEMA, tables.PUBLISHED, "what the audit of each recomputed hour found"
         )
         self._final = {
-            tiling.metric.name: tables.open_or_create(
-                self._layout.final(tiling.source, tiling.metric),
+            aggregation.metric.name: tables.open_or_create(
+                self._layout.final(aggregation.source, aggregation.metric),
                 options,
                 "final",
-                tiling.schema,
+                aggregation.schema,
                 tables.PUBLISHED,
-                f"final tiles of {tiling.metric.name}",
+                f"final tiles of {aggregation.metric.name}",
             )
-            for tiling in tilings
+            for aggregation in aggregations
         }
 
     @property
@@ -87,19 +87,19 @@ class Publication:
         """The version of coverage that this publication will be."""
         return self._coverage.version() + 1
 
-    def stage(self, tiling: Tiling, rows: pa.Table, hours: list[datetime], cut: int) -> Staged:
+    def stage(self, aggregation: AggregationPlan, rows: pa.Table, hours: list[datetime], cutoff: int) -> Staged:
         """Keep what was recomputed in ``staged/<metric>``, for the audit and for inspection; no reader of results sees it.
 
         What is given back was read from the table again: that is what is audited and published. The rows of hours that are blocked since earlier
         stay in the version of the table that coverage names.
         """
-        uri = self._layout.staged(tiling.source, tiling.metric)
+        uri = self._layout.staged(aggregation.source, aggregation.metric)
         table = tables.open_or_create(
-            uri, self._layout.storage_options, "staged", tiling.schema, tables.PUBLISHED, f"staged tiles of {tiling.metric.name}"
+            uri, self._layout.storage_options, "staged", aggregation.schema, tables.PUBLISHED, f"staged tiles of {aggregation.metric.name}"
         )
-        tables.overwrite(table, rows, None, {"cut": cut})
+        tables.overwrite(table, rows, None, {"cutoff": cutoff})
         there = table.to_pyarrow_table()
-        return Staged(tiling, there, hours, cut, table.version(), there.schema)
+        return Staged(aggregation, there, hours, cutoff, table.version(), there.schema)
 
     def publish(self, staged: list[Staged], found: pa.Table, moment: datetime, cost: Mapping[str, float] | None = None) -> None:
         """Overwrite the staged hours that passed in final, then commit coverage: before that commit no reader sees any of it, after it all.
@@ -126,10 +126,10 @@ class Publication:
             {
                 "publication": self.number,
                 "published": moment,
-                "source": item.tiling.source.name,
-                "metric": item.tiling.metric.name,
-                "declaration": item.tiling.declaration,
-                "cut": item.cut,
+                "source": item.aggregation.source.name,
+                "metric": item.aggregation.metric.name,
+                "declaration": item.aggregation.declaration,
+                "cutoff": item.cutoff,
                 **asdict(entry),
             }
             for item in staged
@@ -137,22 +137,22 @@ class Publication:
         ]
         return pa.Table.from_pylist(rows, DRIFT_SCHEMA)
 
-    def _rows_of(self, tiling: Tiling) -> pa.Table:
-        named = pc.and_(pc.equal(self._covered["metric"], tiling.metric.name), pc.equal(self._covered["declaration"], tiling.declaration))
+    def _rows_of(self, aggregation: AggregationPlan) -> pa.Table:
+        named = pc.and_(pc.equal(self._covered["metric"], aggregation.metric.name), pc.equal(self._covered["declaration"], aggregation.declaration))
         return self._covered.filter(named)
 
     def _blocked_rows(self, staged: Staged) -> pa.Table:
         """The rows of coverage for the hours that did not pass: what was published of them before, and the mark."""
-        tiling = staged.tiling
-        before = {row["hour"]: row for row in self._rows_of(tiling).to_pylist()}
+        aggregation = staged.aggregation
+        before = {row["hour"]: row for row in self._rows_of(aggregation).to_pylist()}
         rows = [
             {
                 **before.get(hour, {}),
-                "metric": tiling.metric.name,
-                "declaration": tiling.declaration,
-                "source": tiling.source.name,
+                "metric": aggregation.metric.name,
+                "declaration": aggregation.declaration,
+                "source": aggregation.source.name,
                 "hour": hour,
-                "blocked_cut": staged.cut,
+                "blocked_cutoff": staged.cutoff,
                 "staged": staged.version,
                 "expectations": expectations,
             }
@@ -164,28 +164,28 @@ class Publication:
         """Overwrite one metric's hours that passed, on top of the version that counts; returns its new rows of coverage."""
         if not staged.passed:
             return COVERAGE_SCHEMA.empty_table()
-        metric = staged.tiling.metric.name
-        declaration = staged.tiling.declaration
+        metric = staged.aggregation.metric.name
+        declaration = staged.aggregation.declaration
         table: DeltaTable = self._final[metric]
-        published = pinned_version(self._covered, staged.tiling.metric, declaration) or 0  # version 0 is the empty table, as it was created
+        published = pinned_version(self._covered, staged.aggregation.metric, declaration) or 0  # version 0 is the empty table, as it was created
         if table.version() != published:
-            # An earlier run got no further than this table. Built upon, its rows would be published with a cut that is not theirs.
+            # An earlier run got no further than this table. Built upon, its rows would be published with a cutoff that is not theirs.
             tables.restore(table, published, {"restored": published})
         rows = staged.rows.filter(pc.is_in(staged.rows["hour"], pa.array(staged.passed, staged.rows.schema.field("hour").type)))
-        tables.overwrite(table, rows, _among("hour", staged.passed), {"cut": staged.cut, "hours": len(staged.passed)})
+        tables.overwrite(table, rows, _among("hour", staged.passed), {"cutoff": staged.cutoff, "hours": len(staged.passed)})
         row = {
             "metric": metric,
             "declaration": declaration,
-            "source": staged.tiling.source.name,
-            "cut": staged.cut,
+            "source": staged.aggregation.source.name,
+            "cutoff": staged.cutoff,
             "version": table.version(),
             "published": moment,
         }
-        hours = [*staged.passed, None] if staged.takes_over else staged.passed
+        hours = [*staged.passed, None] if staged.promotes else staged.passed
         return pa.Table.from_pylist([{**row, "hour": hour} for hour in hours], COVERAGE_SCHEMA)
 
     def _commit_coverage(self, fresh: pa.Table, cost: Mapping[str, float]) -> None:
-        """Replace the rows of the same metric, declaration and hour; who takes over, also the row (with a cut) by which another declaration did.
+        """Replace the rows of the same metric, declaration and hour; who takes over, also the row (with a cutoff) by which another declaration did.
 
         Delta replaces by predicate: whatever else it meets is carried over.
         """
@@ -194,7 +194,7 @@ class Publication:
         key = ["metric", "declaration", "hour"]
         carried = met.filter(pc.is_valid(met["hour"])).join(fresh.select(key), key, join_type="left anti").select(COVERAGE_SCHEMA.names)
         taking_over = fresh.filter(pc.is_null(fresh["hour"]))["metric"]
-        overtaken = pc.and_(pc.is_valid(met["cut"]), pc.is_in(met["metric"], taking_over))
+        overtaken = pc.and_(pc.is_valid(met["cutoff"]), pc.is_in(met["metric"], taking_over))
         others = met.filter(pc.and_(pc.is_null(met["hour"]), pc.invert(overtaken)))
         rows = pa.concat_tables([carried, others, fresh]).sort_by([(name, "ascending") for name in key])
         kept = tables.seen([self._drift, self._quality])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from batch_layer.plan import Wanted, done_meanwhile
+from batch_layer.plan import PlannedHour, already_published
 from hourline_core.compute.aggregation import explain
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import SparkError
@@ -26,12 +26,12 @@ _BRIEF = 1_000_000
 
 def recompute(
     project: Project,
-    wanted: list[Wanted],
+    wanted: list[PlannedHour],
     clock: Clock = wall_clock,
     *,
     hours_per_job: int | None = None,
     on_waiting: Callable[[int], None] = lambda process: None,
-    on_left_out: Callable[[list[Wanted]], None] = lambda left_out: None,
+    on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
     on_published: Callable[["Recomputed"], None] = lambda done: None,
 ) -> list["Recomputed"]:
     """Recompute and publish ``wanted``, ``hours_per_job`` in one job, or as many as the settings say.
@@ -46,7 +46,7 @@ def recompute(
     try:
         for planned in _jobs(wanted, hours_per_job or project.settings.batch.hours_per_job):
             with turn(project.workspace, "batch", on_waiting):
-                left_out = done_meanwhile(project, planned, clock)
+                left_out = already_published(project, planned, clock)
                 if left_out:
                     on_left_out(left_out)
                 job = [item for item in planned if item not in left_out]
@@ -69,7 +69,7 @@ def recompute(
             spark.stop()
 
 
-def _jobs(wanted: list[Wanted], most: int) -> Iterator[list[Wanted]]:
+def _jobs(wanted: list[PlannedHour], most: int) -> Iterator[list[PlannedHour]]:
     hours = sorted({item.hour for item in wanted})
     for first in range(0, len(hours), most):
         chosen = set(hours[first : first + most])

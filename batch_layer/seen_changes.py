@@ -12,7 +12,7 @@ from batch_layer.archived_events import ArchivedEvents, counting, magnitudes, ti
 from batch_layer.drift import Drift, HourDrift, Replay, Replayed
 from batch_layer.publish import Staged
 from hourline_core.aggregates.measures import quoted
-from hourline_core.compute.aggregation import resolve
+from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.ledger.snapshot import MetricTables, Snapshot
 from hourline_core.model import Project
 from hourline_core.sql.merge import counted_states_sql, stored_types
@@ -27,45 +27,49 @@ def hours_to_cover(database: duckdb.DuckDBPyConnection) -> dict[str, set[datetim
 
 
 def seen_changes(
-    spark: Callable[[], SparkSession], project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, staged: Staged, takes_over: bool
+    spark: Callable[[], SparkSession], project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, staged: Staged, promotes: bool
 ) -> list[HourDrift]:
     """The drift of the hours that passed: of a declaration that is not served yet none, until it takes over, and then of all its hours.
 
     ``spark`` is asked for only where a difference has to be explained.
     """
-    tiling = staged.tiling
-    served = next(tables for tables in snapshot.served if tables.metric.name == tiling.metric.name)
-    drift = Drift(database, served, staged.cut, _replay(spark, project, served, snapshot, staged.cut))
+    aggregation = staged.aggregation
+    served = next(tables for tables in snapshot.served if tables.metric.name == aggregation.metric.name)
+    drift = Drift(database, served, staged.cutoff, _replay(spark, project, served, snapshot, staged.cutoff))
     tiles = staged.rows.filter(pc.is_in(staged.rows["hour"], pa.array(staged.passed, staged.rows.schema.field("hour").type)))
-    if served.declaration == tiling.declaration:
-        return drift.of(tiling, tiles, staged.passed) if staged.passed else []
-    if not takes_over:
+    if served.declaration == aggregation.declaration:
+        return drift.of(aggregation, tiles, staged.passed) if staged.passed else []
+    if not promotes:
         return []
-    newer = next(tables for tables in snapshot.metrics if tables.declaration == tiling.declaration and tables.metric.name == tiling.metric.name)
-    columns = ", ".join(quoted(name) for name in tiling.schema.names)
-    states = counted_states_sql(newer, stored_types(database, newer), staged.cut)
+    newer = next(
+        tables for tables in snapshot.metrics if tables.declaration == aggregation.declaration and tables.metric.name == aggregation.metric.name
+    )
+    columns = ", ".join(quoted(name) for name in aggregation.schema.names)
+    states = counted_states_sql(newer, stored_types(database, newer), staged.cutoff)
     found = []
-    rows = [row for row in snapshot.coverage.to_pylist() if row["declaration"] == tiling.declaration]
+    rows = [row for row in snapshot.coverage.to_pylist() if row["declaration"] == aggregation.declaration]
     covered = sorted({row["hour"] for row in rows if row["hour"] and row["version"] is not None} - set(staged.passed))
     for first in range(0, len(covered), project.settings.batch.hours_per_job):
         chunk = covered[first : first + project.settings.batch.hours_per_job]
-        database.register("_chunk", pa.table({"hour": pa.array(chunk, tiling.schema.field("hour").type)}))
+        database.register("_chunk", pa.table({"hour": pa.array(chunk, aggregation.schema.field("hour").type)}))
         fresh = database.execute(f"SELECT {columns} FROM ({states}) SEMI JOIN _chunk USING (hour)").to_arrow_table()
-        found += drift.of(tiling, fresh, chunk)
-    return found + (drift.of(tiling, tiles, staged.passed) if staged.passed else [])
+        found += drift.of(aggregation, fresh, chunk)
+    return found + (drift.of(aggregation, tiles, staged.passed) if staged.passed else [])
 
 
-def _replay(spark: Callable[[], SparkSession], project: Project, served: MetricTables, snapshot: Snapshot, cut: int) -> Replay:
+def _replay(spark: Callable[[], SparkSession], project: Project, served: MetricTables, snapshot: Snapshot, cutoff: int) -> Replay:
     """What the archived events say should have been served, with and without the duplicates that were not recognised."""
 
     def replay(hours: list[datetime]) -> Replayed:
         session = spark()
-        tiling = resolve(session, served.source, served.metric)
-        events = ArchivedEvents(session, project, served.source, hours, cut)
+        aggregation = plan_aggregation(session, served.source, served.metric)
+        events = ArchivedEvents(session, project, served.source, hours, cutoff)
         rows = [row for row in snapshot.coverage.to_pylist() if (row["metric"], row["declaration"]) == (served.metric.name, served.declaration)]
-        before = {row["hour"]: row["cut"] for row in rows if row["cut"] is not None}
-        cuts = {hour: before[hour] for hour in hours if hour in before}
+        before = {row["hour"]: row["cutoff"] for row in rows if row["cutoff"] is not None}
+        cutoffs = {hour: before[hour] for hour in hours if hour in before}
         first = counting(events.marked())
-        return Replayed(tiles_of(tiling, events.counted_before(cuts), hours), tiles_of(tiling, first, hours), magnitudes(tiling, first))
+        return Replayed(
+            tiles_of(aggregation, events.counted_before(cutoffs), hours), tiles_of(aggregation, first, hours), magnitudes(aggregation, first)
+        )
 
     return replay

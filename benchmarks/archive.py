@@ -1,7 +1,7 @@
 """A project with an archive of millions of events, for benchmarks of the batch layer: written by the product's own commits, without Kafka and Spark.
 
 Its tables are those that the speed layer leaves: events in order of arrival, micro-batch by micro-batch, with their provisional tiles and progress;
-upkeep compacts them as often as it would. What every answer must be is added up by Arrow from what was generated, not from what was stored.
+maintenance compacts them as often as it would. What every answer must be is added up by Arrow from what was generated, not from what was stored.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
 from benchmarks.project_files import write_files
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import HOUR
-from speed_layer.maintenance import MICRO_BATCHES, keep_up
-from speed_layer.source_tables import open_ledger
+from speed_layer.maintenance import MICRO_BATCHES, maintain_source
+from speed_layer.source_tables import open_source_tables
 
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 BATCH = 100_000
@@ -47,8 +47,8 @@ class Archive:
         self.with_id = with_id
         self.project: Project = load_project(write_files(folder, {**FILES, **ids}))
         source, metric = self.project.sources["sales"], self.project.metrics["turnover"]
-        self.tiling = Tiling(source, metric, dict.fromkeys(TILES.names[2:], ""), TILES)
-        self.ledger = open_ledger(Layout.of(self.project), source, FIELDS, [self.tiling], TOPIC_ID)
+        self.aggregation = AggregationPlan(source, metric, dict.fromkeys(TILES.names[2:], ""), TILES)
+        self.source_tables = open_source_tables(Layout.of(self.project), source, FIELDS, [self.aggregation], TOPIC_ID)
         self.per_hour = 0
         self._tiles: list[pa.Table] = []
 
@@ -58,24 +58,24 @@ class Archive:
         for number, first in enumerate(range(0, total, BATCH), 1):
             self._micro_batch(number, first, min(first + BATCH, total))
             if number % MICRO_BATCHES == 0:
-                keep_up(self.project, self.ledger)
-        keep_up(self.project, self.ledger)
+                maintain_source(self.project, self.source_tables)
+        maintain_source(self.project, self.source_tables)
 
     def publish(self, hours: int) -> None:
         """Publish the first ``hours``, four weeks at once, with an audit's findings and the drift."""
         truth, all_hours = self.truth, [FIRST + number * HOUR for number in range(hours)]
         for first in range(0, hours, 672):
             chosen = all_hours[first : first + 672]
-            publication = Publication(self.project, [self.tiling])
+            publication = Publication(self.project, [self.aggregation])
             rows = truth.filter(pc.is_in(truth["hour"], pa.array(chosen, TIMESTAMP)))
-            staged = publication.stage(self.tiling, rows, chosen, self.cut)
-            staged.drift.extend(HourDrift(at, measure, 1.0, 1.0, 1.0) for at in chosen for measure in self.tiling.metric.measures)
+            staged = publication.stage(self.aggregation, rows, chosen, self.cutoff)
+            staged.drift.extend(HourDrift(at, measure, 1.0, 1.0, 1.0) for at in chosen for measure in self.aggregation.metric.measures)
             of = {"audited": chosen[-1], "source": "sales", "metric": "turnover", "severity": "fail", "success": True}
             found = [{**of, "hour": at, "expectation": f"expectation {which}"} for at in chosen for which in range(4)]
             publication.publish([staged], pa.Table.from_pylist(found, QUALITY_SCHEMA), chosen[-1])
 
     @property
-    def cut(self) -> int:
+    def cutoff(self) -> int:
         """The newest sequence."""
         return len(self._tiles)
 
@@ -87,7 +87,7 @@ class Archive:
         return merged.rename_columns(TILES.names).cast(TILES).sort_by([("hour", "ascending"), ("shop", "ascending")])
 
     def _micro_batch(self, sequence: int, first: int, end: int) -> None:
-        ledger, count, random = self.ledger, end - first, np.random.default_rng(sequence)
+        source_tables, count, random = self.source_tables, end - first, np.random.default_rng(sequence)
         numbers = np.arange(first, end)
         seconds = numbers * 3600 // self.per_hour + int(FIRST.timestamp())
         alike = {"topic_id": pa.scalar(TOPIC_ID), "topic": pa.scalar("sales"), "partition": pa.scalar(0, pa.int32())}
@@ -111,9 +111,11 @@ class Archive:
         )
         tiles = tiles.rename_columns(TILES.names).cast(TILES)
         self._tiles.append(tiles)
-        ledger.append(ledger.events, ledger.events_schema, rows, sequence)
-        ledger.append(ledger.provisional[self.tiling.name], ledger.provisional_schemas[self.tiling.name], tiles, sequence)
-        ledger.finish(pa.Table.from_pylist([self._progress(tiles, first, end, int(repeated.sum()))], _PROGRESS), sequence)
+        source_tables.append(source_tables.events, source_tables.events_schema, rows, sequence)
+        source_tables.append(
+            source_tables.provisional[self.aggregation.name], source_tables.provisional_schemas[self.aggregation.name], tiles, sequence
+        )
+        source_tables.finish(pa.Table.from_pylist([self._progress(tiles, first, end, int(repeated.sum()))], _PROGRESS), sequence)
 
     def _progress(self, tiles: pa.Table, first: int, end: int, duplicates: int) -> dict[str, object]:
         counts = tiles.group_by("hour").aggregate([("orders", "sum")]).to_pylist()
@@ -127,7 +129,7 @@ class Archive:
             "duplicates": duplicates,
             **dict.fromkeys(["rejected", "tombstones"], 0),
             "hours": [{"hour": row["hour"], "events": row["orders_sum"], "late": 0} for row in counts],
-            "metrics": self.ledger.metrics_row(),
+            "metrics": self.source_tables.metrics_row(),
             "clock": newest + timedelta(minutes=59),
             "started": newest,
             "finished": newest,

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from batch_layer import job
 from batch_layer.audit.auditing import Audit
-from batch_layer.plan import Wanted, plan_range
+from batch_layer.plan import PlannedHour, plan_range
 from benchmarks.trips import FIRST, HOURS, check, imported
 from hourline_core.model import Project
 from hourline_core.model.hours import HOUR, HourRange, wall_clock
@@ -66,7 +66,7 @@ def run(spark: Any, project: Project, first: int, hours: int) -> list[str]:
 
 def one_run(spark: Any, project: Project, first: int, hours: int) -> tuple[float, float, float]:
     start = FIRST + first * HOUR
-    wanted: list[Wanted] = plan_range(project, HourRange(start, start + hours * HOUR))
+    wanted: list[PlannedHour] = plan_range(project, HourRange(start, start + hours * HOUR))
     spent: dict[str, float] = {"audit": 0.0, "reports": 0.0}
     with timed(spent, "audit", Audit, "of"), timed(spent, "reports", job, "write_pages"), timed(spent, "reports", job, "renew_overview"):
         began = time.monotonic()

@@ -2,8 +2,8 @@
 
     python -m benchmarks.growth [--full]
 
-Projects with a day and a month (`--full`: and a year) of three metrics are written by the product's own commits, upkeep and maintenance: imported but
-for the last day, which came hour by hour; and of the hour under way 210 micro-batches or more, one a second, until all have just had their upkeep. In
+Projects with a day and a month (`--full`: and a year) of three metrics are written by the product's own commits, maintenance and maintenance: imported but
+for the last day, which came hour by hour; and of the hour under way 210 micro-batches or more, one a second, until all have just had their maintenance. In
 each round each project in turn commits a micro-batch, is opened and asked for its last whole day, is opened again without a commit in between and
 asked, and asked once more. Each longer one is compared with the day, in the same rounds. In the longest, a hundred readers ask at once, each with a
 connection of its own, while another process commits a micro-batch each second. Every answer is compared with what was written. Times are of the wall,
@@ -41,7 +41,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
         days = [1, 30, 365] if full else [1, 30]
         histories = {count: written(Path(folder) / f"{count}", 24 * count - HOURLY, HOURLY, SECONDS) for count in days}
         for history in histories.values():
-            # None of the rounds is to have upkeep in it, and all are to come equally long after it.
+            # None of the rounds is to have maintenance in it, and all are to come equally long after it.
             while (history.sequence - 1) % MICRO_BATCHES:
                 history.micro_batch([history.next_hour - 1])
         yield from growth(histories)

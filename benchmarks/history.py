@@ -1,7 +1,7 @@
 """A project with a long past, for benchmarks of reading: written by the product's own commits, without Kafka and Spark.
 
 What is imported has a micro-batch for each day and a publication for each week; of the hours after that there is one of each, some of them with late
-events; of the hour under way, a micro-batch a second. Upkeep and maintenance run as often as they do in a project that lives.
+events; of the hour under way, a micro-batch a second. Maintenance and maintenance run as often as they do in a project that lives.
 """
 
 import multiprocessing
@@ -20,11 +20,11 @@ from datasketches import update_theta_sketch
 from batch_layer.drift import HourDrift
 from batch_layer.maintain import Maintenance
 from batch_layer.publish import Publication, Staged
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
-from speed_layer.maintenance import after_micro_batch
-from speed_layer.source_tables import open_ledger
+from speed_layer.maintenance import maintain_after
+from speed_layer.source_tables import open_source_tables
 
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 SHOPS = [f"shop {number:02}" for number in range(20)]
@@ -51,13 +51,13 @@ STATES = {
 }
 
 
-def _tiling(name: str) -> Tiling:
+def _aggregation(name: str) -> AggregationPlan:
     measures = {measure: Measure.parse(text) for measure, text in METRICS[name].items()}
     metric = Metric(name=name, source="sales", dimensions={"shop": "shop"}, measures=measures)
-    return Tiling(SOURCE, metric, dict.fromkeys(STATES[name], ""), pa.schema({"hour": TIMESTAMP, "shop": pa.string(), **STATES[name]}))
+    return AggregationPlan(SOURCE, metric, dict.fromkeys(STATES[name], ""), pa.schema({"hour": TIMESTAMP, "shop": pa.string(), **STATES[name]}))
 
 
-TILINGS = [_tiling(name) for name in METRICS]
+TILINGS = [_aggregation(name) for name in METRICS]
 
 
 @dataclass
@@ -95,11 +95,11 @@ class History:
     """The project in ``folder`` while it is written; ``truth`` is what its answers must be."""
 
     def __init__(self, folder: Path) -> None:
-        metrics = {tiling.metric.name: tiling.metric for tiling in TILINGS}
+        metrics = {aggregation.metric.name: aggregation.metric for aggregation in TILINGS}
         self.project = Project(folder, Settings(), {"sales": SOURCE}, metrics)
         fields = pa.schema({"shop": pa.string(), "amount": pa.int32(), "customer": pa.int64()})
-        self.ledger = open_ledger(Layout.of(self.project), SOURCE, fields, TILINGS, "topic-id")
-        self.sequence = self.ledger.first_sequence
+        self.source_tables = open_source_tables(Layout.of(self.project), SOURCE, fields, TILINGS, "topic-id")
+        self.sequence = self.source_tables.first_sequence
         self.truth: Tiles = {}
         self._open_hours: set[int] = set()
         """What no publication has counted yet."""
@@ -138,15 +138,22 @@ class History:
         number = max(numbers)
         if late and number >= LATE_HOURS:
             tiles[number - LATE_HOURS] = [self._sums(1) if shop % 7 == 0 else Sums() for shop in range(len(SHOPS))]
-        ledger, counts = self.ledger, {at: sum(sums.orders for sums in shops) for at, shops in tiles.items()}
+        source_tables, counts = self.source_tables, {at: sum(sums.orders for sums in shops) for at, shops in tiles.items()}
         events = sum(counts.values())
         address = {"topic_id": "topic-id", "topic": "sales", "partition": 0, "duplicate": False, "event_time": hour(number), "hour": hour(number)}
         rows: list[dict[str, Any]] = [
             {**address, "offset": self.sequence * 100_000 + at, "shop": SHOPS[at % 20], "amount": 1, "customer": at} for at in range(events)
         ]
-        ledger.append(ledger.events, ledger.events_schema, pa.Table.from_pylist(rows, _but_sequence(ledger.events_schema)), self.sequence)
-        for tiling in TILINGS:
-            ledger.append(ledger.provisional[tiling.name], ledger.provisional_schemas[tiling.name], table(tiling, tiles), self.sequence)
+        source_tables.append(
+            source_tables.events, source_tables.events_schema, pa.Table.from_pylist(rows, _but_sequence(source_tables.events_schema)), self.sequence
+        )
+        for aggregation in TILINGS:
+            source_tables.append(
+                source_tables.provisional[aggregation.name],
+                source_tables.provisional_schemas[aggregation.name],
+                table(aggregation, tiles),
+                self.sequence,
+            )
         row = {
             "topic_id": "topic-id",
             "topic": "sales",
@@ -157,17 +164,17 @@ class History:
             "duplicates": 0,
             "tombstones": 0,
             "hours": [{"hour": hour(at), "events": count, "late": count if at not in numbers else 0} for at, count in counts.items()],
-            "metrics": ledger.metrics_row(),
+            "metrics": source_tables.metrics_row(),
             "clock": hour(max(number, *self.truth, 0)),
             "started": hour(number),
             "finished": hour(number),
         }
-        ledger.append(ledger.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], _but_sequence(PROGRESS_SCHEMA)), self.sequence)
+        source_tables.append(source_tables.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], _but_sequence(PROGRESS_SCHEMA)), self.sequence)
         for at, shops in tiles.items():
             for known, more in zip(self.truth.setdefault(at, [Sums() for _ in SHOPS]), shops, strict=True):
                 known.add(more)
         self._open_hours |= tiles.keys()
-        after_micro_batch(self.project, self.ledger, self.sequence)
+        maintain_after(self.project, self.source_tables, self.sequence)
         self.sequence += 1
 
     def publish(self) -> None:
@@ -177,19 +184,19 @@ class History:
         publication = Publication(self.project, TILINGS)
         staged: list[Staged] = []
         found = []
-        for tiling in TILINGS:
-            drift = [HourDrift(at, measure, 1.0, 1.0, 1.0) for at in hours for measure in tiling.metric.measures]
-            rows = publication.stage(tiling, table(tiling, chosen), hours, self.sequence - 1)
-            staged.append(Staged(tiling, rows.rows, hours, rows.cut, rows.version, rows.columns, drift))
-            of = {"audited": hours[-1], "source": "sales", "metric": tiling.metric.name, "severity": "fail", "success": True}
+        for aggregation in TILINGS:
+            drift = [HourDrift(at, measure, 1.0, 1.0, 1.0) for at in hours for measure in aggregation.metric.measures]
+            rows = publication.stage(aggregation, table(aggregation, chosen), hours, self.sequence - 1)
+            staged.append(Staged(aggregation, rows.rows, hours, rows.cutoff, rows.version, rows.columns, drift))
+            of = {"audited": hours[-1], "source": "sales", "metric": aggregation.metric.name, "severity": "fail", "success": True}
             found += [{**of, "hour": at, "expectation": f"expectation {which}"} for at in hours for which in range(4)]
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), hours[-1])
         self._open_hours.clear()
 
     def all_rows(self, metric: str) -> pa.Table:
         """What plain files of the same results hold: hour, shop, the states, sorted."""
-        (tiling,) = [tiling for tiling in TILINGS if tiling.metric.name == metric]
-        return table(tiling, dict(sorted(self.truth.items())))
+        (aggregation,) = [aggregation for aggregation in TILINGS if aggregation.metric.name == metric]
+        return table(aggregation, dict(sorted(self.truth.items())))
 
     def _sums(self, orders: int) -> Sums:
         amounts = [self._random.randrange(1, 1000) for _ in range(orders)]
@@ -238,12 +245,12 @@ def hour(number: int) -> datetime:
     return FIRST + timedelta(hours=number)
 
 
-def table(tiling: Tiling, tiles: Tiles) -> pa.Table:
+def table(aggregation: AggregationPlan, tiles: Tiles) -> pa.Table:
     """The metric's rows of ``tiles``, for the shops that have any."""
-    name = tiling.metric.name
+    name = aggregation.metric.name
     there = [(hour(at), shop, sums) for at, shops in tiles.items() for shop, sums in zip(SHOPS, shops, strict=True) if sums.orders]
     columns = zip(*([at, shop, *sums.states(name)] for at, shop, sums in there), strict=True)
-    return pa.table([pa.array(values, kind) for values, kind in zip(columns, tiling.schema.types, strict=True)], tiling.schema)
+    return pa.table([pa.array(values, kind) for values, kind in zip(columns, aggregation.schema.types, strict=True)], aggregation.schema)
 
 
 def _but_sequence(schema: pa.Schema) -> pa.Schema:

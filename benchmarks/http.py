@@ -154,8 +154,8 @@ async def client_of(url: str, token: str) -> AsyncIterator[httpx.AsyncClient]:
 
 def percentiles(times: list[float]) -> tuple[float, float]:
     """The 50th and the 99th, in milliseconds."""
-    cuts = statistics.quantiles(times, n=100)
-    return cuts[49] * 1000, cuts[98] * 1000
+    cutoffs = statistics.quantiles(times, n=100)
+    return cutoffs[49] * 1000, cutoffs[98] * 1000
 
 
 if __name__ == "__main__":

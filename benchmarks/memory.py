@@ -77,7 +77,7 @@ def of_recompute(folder: Path, events: int) -> Measured:
     archive.write(24, events // 24)
     values = []
     for _ in range(ROUNDS):
-        command = hourline(archive.project.root, "recompute", "--from", hour_text(FIRST), "--to", hour_text(FIRST + 24 * HOUR), "--unsettled")
+        command = hourline(archive.project.root, "recompute", "--from", hour_text(FIRST), "--to", hour_text(FIRST + 24 * HOUR), "--include-open")
         with started(command) as process, most(process.pid) as looked:
             assert process.wait() == 0
         values.append(max(looked))

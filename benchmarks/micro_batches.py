@@ -10,12 +10,12 @@ here, which runs first. As both drain, both wait for the files of Spark's checkp
 
 *Last hundred to first hundred*: one run of many small micro-batches on the real stream, its first ones left out while Java compiles. Four hours at
 one a second would be 14,400: far more than can be waited for. Commits alone, without Spark, are told beside it: the tables of
-`benchmarks/history.py`, written by the product's own commits and upkeep, over four hours of event time that are published as they end. Log and old
+`benchmarks/history.py`, written by the product's own commits and maintenance, over four hours of event time that are published as they end. Log and old
 files are kept for two hours, so in this compressed time nothing is old enough to be cleaned away. These are CPU milliseconds, so that nothing else
-counts. A commit costs more with each file that the table has, until upkeep merges them; so both hundreds begin equally long after the last upkeep.
+counts. A commit costs more with each file that the table has, until maintenance merges them; so both hundreds begin equally long after the last maintenance.
 Every 20th micro-batch merges the smallest files; these are told among the others.
 
-*Highest to the median*: micro-batches with upkeep (every 200th: sums up, prunes, compacts, vacuums before the next one begins) are told apart. Wall
+*Highest to the median*: micro-batches with maintenance (every 200th: sums up, prunes, compacts, vacuums before the next one begins) are told apart. Wall
 time on a machine that does other things as well has a long tail, of which the 99th percentile says more than the highest.
 """
 
@@ -33,8 +33,8 @@ import serving_layer
 from benchmarks.figures import Figure, run
 from benchmarks.history import SHOPS, History
 from benchmarks.orders import fill, make_project, turnover, turnover_of
-from hourline_core.compute.aggregation import event_time_type, resolve
-from hourline_core.compute.validation import admit
+from hourline_core.compute.aggregation import event_time_type, plan_aggregation
+from hourline_core.compute.validation import validate
 from hourline_core.model import Project
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.topics import ensure_topic
@@ -52,7 +52,9 @@ SETTLING, HUNDRED = 5, 100
 
 def measure(full: bool) -> Iterator[Figure | str]:
     """As the module says."""
-    rounds, micro_batches, warm_up, commits = (3, 457, 155, 2_400) if full else (2, 357, 55, 400)  # whole cycles of upkeep from hundred to hundred
+    rounds, micro_batches, warm_up, commits = (
+        (3, 457, 155, 2_400) if full else (2, 357, 55, 400)
+    )  # whole cycles of maintenance from hundred to hundred
     times = [FIRST + number for number in range(micro_batches * FEW_RECORDS)]
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:
         ensure_topic(broker.bootstrap, TOPIC, 1, {})
@@ -70,28 +72,28 @@ def measure(full: bool) -> Iterator[Figure | str]:
     yield from figures("micro-batch on the stream", "ms", many, warm_up + 1)
     with tempfile.TemporaryDirectory() as folder:
         bare_commits = committed(Path(folder), commits)[HUNDRED:]
-    # Only the first line: beside these, upkeep says nothing of a micro-batch's time.
+    # Only the first line: beside these, maintenance says nothing of a micro-batch's time.
     yield next(figures("commits of a micro-batch alone", "CPU ms", bare_commits, HUNDRED + 1))
-    yield f"Upkeep of the tables of commits alone: at most {max(bare_commits) / 1000:.1f} CPU s."
+    yield f"Maintenance of the tables of commits alone: at most {max(bare_commits) / 1000:.1f} CPU s."
     yield f"{warm_up + len(many) + 1:,} micro-batches of {FEW_RECORDS} events on the stream; {HUNDRED + len(bare_commits):,} of commits alone."
 
 
 def figures(what: str, unit: str, taken: list[float], first: int) -> Iterator[Figure]:
-    """What is told of one run: ``taken`` are milliseconds, of which every one whose number is a multiple of MICRO_BATCHES has upkeep in it; the first
+    """What is told of one run: ``taken`` are milliseconds, of which every one whose number is a multiple of MICRO_BATCHES has maintenance in it; the first
     one's number is ``first``.
     """
     plain = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES]
-    with_upkeep = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES == 0]
+    with_maintenance = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES == 0]
     middle = statistics.median(plain)
     begin, end = [statistics.median(plain[:HUNDRED])], [statistics.median(plain[-HUNDRED:])]
     yield Figure(what=f"{what}: last hundred to first hundred", unit=unit, ours=end, peer=begin, goal=1.1)
     yield Figure(what=f"{what}: highest to the median", unit=unit, ours=[max(plain)], peer=[middle], goal=1.5)
     yield Figure(what=f"{what}: 99th percentile to the median", unit=unit, ours=[statistics.quantiles(plain, n=100)[-1]], peer=[middle])
-    yield Figure(what=f"{what}: with upkeep, highest to the median", unit=unit, ours=[max(with_upkeep)], peer=[middle], goal=3)
+    yield Figure(what=f"{what}: with maintenance, highest to the median", unit=unit, ours=[max(with_maintenance)], peer=[middle], goal=3)
 
 
 def drained(spark: SparkSession, project: Project, bootstrap: str, times: list[int]) -> list[float]:
-    """Drain the topic by the speed layer: milliseconds from the end of each micro-batch (before its upkeep) to the end of the next."""
+    """Drain the topic by the speed layer: milliseconds from the end of each micro-batch (before its maintenance) to the end of the next."""
     ends: list[float] = []
     run_speed(spark, project, bootstrap, drain=True, on_finished=lambda finished: ends.append(time.perf_counter()))
     with serving_layer.connect(project) as connection:
@@ -102,24 +104,24 @@ def drained(spark: SparkSession, project: Project, bootstrap: str, times: list[i
 def drained_bare(spark: SparkSession, project: Project, bootstrap: str, checkpoint: Path, events: int) -> list[float]:
     """The same by the bare query."""
     source = project.sources["orders"]
-    tilings = [resolve(spark, source, metric) for metric in project.metrics_of(source.name)]
+    aggregations = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
     ends: list[float] = []
     accepted = 0
 
-    def micro_batch(judged: DataFrame, number: int) -> None:
+    def micro_batch(validated: DataFrame, number: int) -> None:
         nonlocal accepted
-        judged = judged.persist()
-        discard(judged)
-        events = judged.where("outcome = 'accepted'")
-        with ThreadPoolExecutor(len(tilings)) as pool:
-            list(pool.map(discard, [tiling.tiles(events) for tiling in tilings]))
+        validated = validated.persist()
+        discard(validated)
+        events = validated.where("outcome = 'accepted'")
+        with ThreadPoolExecutor(len(aggregations)) as pool:
+            list(pool.map(discard, [aggregation.tiles(events) for aggregation in aggregations]))
         if number == 0:
             accepted = events.count()
-        judged.unpersist()
+        validated.unpersist()
         ends.append(time.perf_counter())
 
     stream = read_topic(spark, source, bootstrap, {}, {0: 0}, project.settings.speed.max_records_per_batch)
-    writer = admit(stream, source, event_time_type(spark, source)).writeStream.foreachBatch(micro_batch)
+    writer = validate(stream, source, event_time_type(spark, source)).writeStream.foreachBatch(micro_batch)
     writer.option("checkpointLocation", checkpoint.as_uri()).trigger(availableNow=True).start().awaitTermination()
     assert accepted == RECORDS, f"the bare query has accepted {accepted} records of its first micro-batch"
     assert len(ends) == -(-events // RECORDS), f"the bare query has read {len(ends)} micro-batches of {events:,} events"
@@ -132,7 +134,7 @@ def discard(rows: DataFrame) -> None:
 
 
 def committed(folder: Path, commits: int) -> list[float]:
-    """CPU milliseconds of each of so many micro-batches' commits, with the upkeep that follows, over four hours that are published as they end."""
+    """CPU milliseconds of each of so many micro-batches' commits, with the maintenance that follows, over four hours that are published as they end."""
     history = History(folder)
     taken = []
     for number in range(commits):

@@ -3,9 +3,9 @@
     python -m benchmarks.recompute [--full]
 
 A day of events (2 million, full: 8 million; 50 would take longer than a benchmark is to take) is recomputed into one metric: count, sum and maximum
-by one of 100 shops. Ours is the product's own job in one warm Spark session: it takes a cut, counts the events of all hours, stages, audits with
+by one of 100 shops. Ours is the product's own job in one warm Spark session: it takes a cutoff, counts the events of all hours, stages, audits with
 Great Expectations, computes the drift, writes its reports and publishes; the notes say what its parts take. The peer is a script of a few lines in
-one process: DuckDB reads the data files of the same Delta table (quicker than by its Delta extension), takes the same hours up to the same cut,
+one process: DuckDB reads the data files of the same Delta table (quicker than by its Delta extension), takes the same hours up to the same cutoff,
 groups, and delta-rs replaces these hours in a table with the same columns; it neither audits nor keeps what was published before. Both do it once
 unmeasured, then by turns. Of one day the events have no id, so that neither looks for duplicates; of another they have, one in 100 is repeated, and
 both count the first of each id and hour. Events per second are of the wall, and of the CPU of Python and Java together.
@@ -125,10 +125,10 @@ def recompute(spark: SparkSession, archive: Archive, first: int, hours: int, spe
         cost = parts.enter_context(measured())
         done = job.run_job(spark, archive.project, plan_range(archive.project, chosen), wall_clock)
     assert not done.blocked, done.blocked
-    layout, tiling = Layout.of(archive.project), archive.tiling
+    layout, aggregation = Layout.of(archive.project), archive.aggregation
     covered = open_table(layout.coverage, {}).to_pyarrow_table()
-    version = pinned_version(covered, tiling.metric, tiling.declaration)
-    check(open_table(layout.final(tiling.source, tiling.metric), {}, version), archive, chosen)
+    version = pinned_version(covered, aggregation.metric, aggregation.declaration)
+    check(open_table(layout.final(aggregation.source, aggregation.metric), {}, version), archive, chosen)
     return cost[0]
 
 
@@ -141,15 +141,15 @@ def by_script(archive: Archive) -> Cost:
     first, end = (f"'{sql_timestamp(moment)}'" for moment in (chosen.start, chosen.end))
     within = f"hour >= {first} AND hour < {end}"
     with measured() as cost:
-        events = DeltaTable(Layout.of(archive.project).events(archive.tiling.source))
+        events = DeltaTable(Layout.of(archive.project).events(archive.aggregation.source))
         with duckdb.connect() as connection:
-            counting = f"FROM read_parquet($files) WHERE {within} AND sequence <= $cut"
+            counting = f"FROM read_parquet($files) WHERE {within} AND sequence <= $cutoff"
             if archive.with_id:  # of the ways to say it, DuckDB's quickest
                 first = 'row_number() OVER (PARTITION BY hour, sale ORDER BY sequence, partition, "offset") = 1'
                 counting = f"FROM (SELECT hour, shop, amount {counting} QUALIFY {first})"
             rows = connection.execute(
                 f"SELECT hour, shop, count(*) AS orders, sum(amount)::BIGINT AS takings, max(amount) AS dearest {counting} GROUP BY ALL ORDER BY ALL",
-                {"files": events.file_uris(), "cut": archive.cut},
+                {"files": events.file_uris(), "cutoff": archive.cutoff},
             ).to_arrow_table()
         write_deltalake(uri, rows.cast(TILES), mode="overwrite", predicate=within)
     check(DeltaTable(uri), archive, chosen)

@@ -4,13 +4,13 @@
 
 Each drains the same preloaded topic (JSON of some 200 bytes, 4 partitions, 500 shops over three hours) in a process of its own; counted are the CPU
 seconds of that process and of all that it starts, not the broker's. Without start-up means: from the first commit after 100,000 events (with
-`--full`, 300,000) to the last one, as the process itself tells of them. Hourline judges and archives each event with all its fields and computes
+`--full`, 300,000) to the last one, as the process itself tells of them. Hourline validates and archives each event with all its fields and computes
 count, sum and maximum by shop and hour, or ten such metrics. Both peers do the one metric, parse only the fields that it needs, take each event for
 valid and archive nothing.
 
 Kafka Streams runs exactly once with RocksDB and its changelog topic, caches at their defaults, and commits every two seconds, which is about what a
 micro-batch of 100,000 records takes Hourline; the events' key is the shop, so that it need not repartition them, and a hand-written parser and states
-of 20 bytes serve it best. Its classes are not prepared, as Spark's are. A drain is too short for Hourline's upkeep, and for more than a few of its
+of 20 bytes serve it best. Its classes are not prepared, as Spark's are. A drain is too short for Hourline's maintenance, and for more than a few of its
 merges; `micro_batches` has those. Bare Spark has the same session, the same settings of Kafka and the same 100,000 records a micro-batch, and hands
 its sums to the no-op sink. Each answer is compared with DuckDB's over all events before its time counts; bare Spark's, which its sink forgets, in a
 run of its own.

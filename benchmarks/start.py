@@ -77,7 +77,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
 
 def bare(archive: Archive, compilers: str = "both") -> float:
     """The peer."""
-    events = Layout.of(archive.project).events(archive.tiling.source)
+    events = Layout.of(archive.project).events(archive.aggregation.source)
     return cost_of([sys.executable, "-c", BARE, str(archive.project.root), events, str(24 * HOUR_EVENTS), compilers]).wall
 
 

@@ -2,7 +2,7 @@
 
     from dags import project_dags; project_dags("/path/to/project")  # airflow
 
-    hourly_recompute.py   <project>.hourly_recompute: what has settled, and what late events have revised since
+    hourly_recompute.py   <project>.hourly_recompute: what has closed, and what late events have revised since
     backfill.py           <project>.backfill: all hours of a range, by Airflow's own backfills or triggered with --from and --to
     maintenance.py        <project>.maintenance: compaction, retention, vacuum
     publishing.py         what both recomputing DAGs do afterwards: which hours are final now, and the report

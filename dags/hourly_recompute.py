@@ -1,4 +1,4 @@
-"""Every hour: recompute what has settled since, and what late events have revised.
+"""Every hour: recompute what has closed since, and what late events have revised.
 
 A run has the partition of its hour. It recomputes whatever `hourline plan` lists, in one Spark job: what a run that failed or was skipped has left
 behind, the next one does. A run of a backfill recomputes its hour in any case.
@@ -24,7 +24,7 @@ def hourly_recompute(settings: Settings) -> DAG:
     late = {"folder": settings.folder, "command": shlex.join(schedule.alert), "deadline": str(schedule.deadline)}
     with DAG(
         f"{settings.name}.hourly_recompute",
-        description="Recompute what has settled, and what late events have revised",
+        description="Recompute what has closed, and what late events have revised",
         doc_md=__doc__,
         schedule=CronPartitionTimetable(
             # A run at 14:05 has the partition of 13:00, as the hours are named everywhere.
@@ -41,16 +41,16 @@ def hourly_recompute(settings: Settings) -> DAG:
 
         @task.short_circuit(pool=HOURLY_POOL)
         def plan() -> dict[str, Any] | None:
-            """List the hours that want recomputing, and say whether this run's own hour has settled; if there are none, that is all."""
+            """List the hours that want recomputing, and say whether this run's own hour has closed; if there are none, that is all."""
             hour = _own_hour()
             found = hourline(settings, "plan", *(("--hour", f"{hour:%Y-%m-%dT%H:00Z}") if hour else ()))
-            return found if found["wanted"] or _asked_for() else None
+            return found if found["wanted"] or _is_forced() else None
 
         @task(pool=HOURLY_POOL, outlets=list(settings.assets.values()))
         def recompute(planned: Any) -> dict[str, Any]:
             """Recompute, audit and publish them."""
             hour = _own_hour()
-            if hour and _asked_for():
+            if hour and _is_forced():
                 return recompute_and_tell(
                     settings, "recompute", "--from", f"{hour:%Y-%m-%dT%H:00Z}", "--to", f"{hour + timedelta(hours=1):%Y-%m-%dT%H:00Z}"
                 )
@@ -60,7 +60,7 @@ def hourly_recompute(settings: Settings) -> DAG:
     return dag
 
 
-def _asked_for() -> bool:
+def _is_forced() -> bool:
     """Whether somebody wants the hour of this run recomputed, whatever the plan says."""
     return bool(get_current_context()["dag_run"].run_type == "backfill")
 

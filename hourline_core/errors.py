@@ -5,11 +5,11 @@
     ├── UsageError                a wrong argument: a range, a name, a file, a query
     ├── SetupError                the machine lacks something: Java, a jar, a port, the network
     ├── BrokerError               Kafka cannot be reached, or refused something
-    ├── SlowStartError            what was started in the background was not ready in time
+    ├── StartTimeoutError            what was started in the background was not ready in time
     ├── ConflictError             somebody else writes here: a lease is held, a commit was not made on the expected version
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
-    ├── WeakAnswerError           a strict answer would rest on hours that are missing, stale or blocked
+    ├── UnreliableResultError           a strict answer would rest on hours that are missing, stale or blocked
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
 The command line prints the sentence and exits with status 1 (2 for UsageError; 75, the EX_TEMPFAIL of sysexits.h, for one that trying again may
@@ -45,7 +45,7 @@ class BrokerError(HourlineError):
     retryable = True
 
 
-class SlowStartError(HourlineError):
+class StartTimeoutError(HourlineError):
     """What was started in the background was not ready in time, and was stopped again."""
 
     retryable = True
@@ -69,7 +69,7 @@ class SparkError(HourlineError):
     retryable = True
 
 
-class WeakAnswerError(HourlineError):
+class UnreliableResultError(HourlineError):
     """A strict answer would rest on hours that are missing, stale or blocked."""
 
 

@@ -12,7 +12,7 @@ _KEPT = 512
 _MOST_HOURS = 2_000
 """A step that changes more hours (a backfill of a year) is told as one: look at everything again."""
 
-_HOURS = "SELECT metric, declaration, hour, state, events, cut FROM hourline.metric_hours WHERE served"
+_HOURS = "SELECT metric, declaration, hour, state, events, cutoff FROM hourline.metric_hours WHERE served"
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Connection:
         """The result of one SELECT, as a DuckDB relation (``.fetchall()``, ``.df()``, ``.to_arrow_table()``…).
 
         Raises UsageError when the query is not one SELECT, names what is not there, or rests on what is no longer kept of an earlier time;
-        WeakAnswerError when the connection is ``strict`` and the answer rests on hours that are missing, stale or blocked.
+        UnreliableResultError when the connection is ``strict`` and the answer rests on hours that are missing, stale or blocked.
         """
         with self.explaining(query):
             self._check(query)

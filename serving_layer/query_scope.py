@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from hourline_core.errors import UsageError, WeakAnswerError
+from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model.hours import hour_text
 from hourline_core.sql.hour_states import WEAKEST_FIRST
 from hourline_core.storage.tables import KEPT_HOURS
@@ -60,13 +60,13 @@ def in_words(states: Collection[HourState]) -> str:
 
 
 def refuse_weak(states: Collection[HourState]) -> None:
-    """Raises WeakAnswerError if any of the hours is missing, stale or blocked."""
+    """Raises UnreliableResultError if any of the hours is missing, stale or blocked."""
     weak: dict[str, list[str]] = {}
     for metric, hour, state in states:
         if state in _WEAK:
             weak.setdefault(metric, []).append(f"{hour_text(hour)} {state}")
     if weak:
-        raise WeakAnswerError(
+        raise UnreliableResultError(
             f"the answer would rest on hours that are not to be relied on: {_told(weak)} "
             "(`hourline plan` and `hourline quality` say what mends them, and without strict it is given all the same)"
         )

@@ -51,7 +51,7 @@ def newest(project: Project, clock: Clock, attached: Callable[[Snapshot, datetim
             opened = known.opened
         else:
             began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
-            # By wall time, which hours are settled changes by itself.
+            # By wall time, which hours are closed changes by itself.
             lasting = known and known.opened.snapshot == snapshot and not any(source.clock == "wall" for source in project.sources.values())
             opened = Opened(snapshot, taken, known.opened.database if known and lasting else attached(snapshot, taken))
             _last = _Last(project, clock, began, opened)

@@ -11,7 +11,7 @@ from hourline_core.sql.hour_states import WEAKEST_FIRST
 from hourline_core.sql.merge import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
 
 _DRIFT = """
-    SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells, settled, provisional, final, cut, published
+    SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells, at_close, provisional, final, cutoff, published
     FROM hourline.drift LEFT JOIN UNNEST(causes) AS known(c) ON true"""
 
 _WHY_ABSENT = "DuckDB alone cannot merge sketches; `hourline export` and `hourline query` give it"
@@ -72,40 +72,40 @@ def _computable(connection: duckdb.DuckDBPyConnection, tables: MetricTables, fun
 
 
 def _publications_sql(snapshot: Snapshot) -> str:
-    """publication, published, source, metric, hour, cut, current: one row for each time that an hour of a metric was published.
+    """publication, published, source, metric, hour, cutoff, current: one row for each time that an hour of a metric was published.
 
     They are told by drift, which is kept for ever. What coverage alone knows (it was published before there was drift) has no number.
     """
     served = [tables.name for tables in snapshot.served]
     return f"""
         WITH told AS (
-            SELECT publication, any_value(published) AS published, source, metric, declaration, hour, any_value(cut) AS cut,
+            SELECT publication, any_value(published) AS published, source, metric, declaration, hour, any_value(cutoff) AS cutoff,
                    row_number() OVER (PARTITION BY metric, declaration, hour ORDER BY publication DESC) = 1 AS newest
             FROM hourline.drift GROUP BY publication, source, metric, declaration, hour
         ), counting AS (
-            SELECT source, metric, declaration, hour, cut, published, true AS newest FROM hourline.coverage
-            WHERE hour IS NOT NULL AND cut IS NOT NULL AND list_contains({served}::VARCHAR[], metric || '_' || declaration)
+            SELECT source, metric, declaration, hour, cutoff, published, true AS newest FROM hourline.coverage
+            WHERE hour IS NOT NULL AND cutoff IS NOT NULL AND list_contains({served}::VARCHAR[], metric || '_' || declaration)
         )
-        -- A declaration that takes over does so with all of its hours, also those recomputed before, up to another cut.
-        SELECT publication, coalesce(t.published, c.published) AS published, source, metric, hour, coalesce(c.cut, t.cut) AS cut,
+        -- A declaration that takes over does so with all of its hours, also those recomputed before, up to another cutoff.
+        SELECT publication, coalesce(t.published, c.published) AS published, source, metric, hour, coalesce(c.cutoff, t.cutoff) AS cutoff,
                c.hour IS NOT NULL AS current
         FROM told t FULL JOIN counting c USING (source, metric, declaration, hour, newest)"""
 
 
 def _staged_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str], snapshot: Snapshot) -> str:
-    """hour, the dimensions, the finished measures, cut: what the last recompute of each blocked hour gave."""
+    """hour, the dimensions, the finished measures, cutoff: what the last recompute of each blocked hour gave."""
     # Without any, its columns come from a table that is always there.
     rows = (
         f"FROM hourline.staged_{tables.name}"
         if tables.staged_versions(snapshot.coverage)
-        else f"SELECT *, NULL::BIGINT AS cut FROM hourline.provisional_{tables.name} WHERE false"
+        else f"SELECT *, NULL::BIGINT AS cutoff FROM hourline.provisional_{tables.name} WHERE false"
     )
     values = values_sql(metric, stored, rows, metric.dimensions)
-    return f"SELECT * FROM ({values}) LEFT JOIN (SELECT DISTINCT hour, cut FROM ({rows})) USING (hour)"
+    return f"SELECT * FROM ({values}) LEFT JOIN (SELECT DISTINCT hour, cutoff FROM ({rows})) USING (hour)"
 
 
 def _late_events_sql(snapshot: Snapshot) -> str:
-    """Every event that came when its hour had settled; late_seconds: how far it was behind its source's clock."""
+    """Every event that came when its hour had closed; late_seconds: how far it was behind its source's clock."""
     parts = [
         f"""SELECT '{source}', e.hour, e.event_time, epoch(l.clock - e.event_time)::BIGINT, l.arrived, e.sequence, e.topic, e.partition, e."offset"
             FROM hourline.events_{source} e JOIN hourline.late_{source} l ON l.hour = e.hour AND l.sequence = e.sequence WHERE NOT e.duplicate"""
@@ -115,15 +115,15 @@ def _late_events_sql(snapshot: Snapshot) -> str:
 
 
 def _hours_sql(project: Project, snapshot: Snapshot) -> str:
-    """kind ('source' or 'metric'), name, hour, state, events, late, settled; a source is in the weakest state of its metrics."""
+    """kind ('source' or 'metric'), name, hour, state, events, late, closed; a source is in the weakest state of its metrics."""
     order = ", ".join(f"'{state}'" for state in WEAKEST_FIRST)
     weakest = f"([{order}])[min(list_position([{order}], state))]"
-    parts = ["SELECT 'metric' AS kind, metric AS name, hour, state, events, late, settled FROM hourline.metric_hours WHERE served"]
+    parts = ["SELECT 'metric' AS kind, metric AS name, hour, state, events, late, closed FROM hourline.metric_hours WHERE served"]
     for source in project.sources.values():
         if source.name in snapshot.progress:
             # A source without metrics has no state of its own: nothing is computed of it.
             parts.append(
-                f"SELECT 'source', '{source.name}', h.hour, s.state, h.events, h.late, h.settled FROM hourline.source_hours_{source.name} h "
+                f"SELECT 'source', '{source.name}', h.hour, s.state, h.events, h.late, h.closed FROM hourline.source_hours_{source.name} h "
                 f"LEFT JOIN (SELECT hour, {weakest} AS state FROM hourline.metric_hours "
                 f"WHERE served AND source = '{source.name}' GROUP BY hour) s USING (hour)"
             )

@@ -28,7 +28,7 @@ from hourline_core.storage.tables import files_with
 Hashes = npt.NDArray[np.int64]
 
 
-class KnownIds:
+class Deduplicator:
     """The ids of a source's recent hours. ``horizon`` is how far an hour may lie behind the source's clock to be remembered."""
 
     def __init__(self, horizon: timedelta) -> None:
@@ -68,11 +68,11 @@ class KnownIds:
             self._by_hour = {hour: known for hour, known in self._by_hour.items() if hour >= oldest}
 
 
-def with_id_hash(judged: DataFrame, source: Source) -> DataFrame:
-    """The judged records with ``id_hash`` (bigint): of (id, hour), null where there is no id, or no accepted event."""
+def with_id_hash(validated: DataFrame, source: Source) -> DataFrame:
+    """The validated records with ``id_hash`` (bigint): of (id, hour), null where there is no id, or no accepted event."""
     if source.id is None:
-        return judged.withColumn("id_hash", F.lit(None).cast("bigint"))
-    hashed = with_derived(judged, source).withColumn("id_hash", F.when(F.col("outcome") == "accepted", _hash(source)))
+        return validated.withColumn("id_hash", F.lit(None).cast("bigint"))
+    hashed = with_derived(validated, source).withColumn("id_hash", F.when(F.col("outcome") == "accepted", _hash(source)))
     return hashed.drop(*source.derived)
 
 

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from hourline_core.compute.aggregation import event_time_type, explain
-from hourline_core.compute.validation import admit
+from hourline_core.compute.validation import validate
 from hourline_core.errors import HourlineError, UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
@@ -182,4 +182,4 @@ def _micro_batch(spark: SparkSession, batch: MicroBatch, number: int, first: int
         }
     )
     source = batch.source
-    batch(with_id_hash(admit(spark.createDataFrame(records), source, event_time_type(spark, source)), source), number)
+    batch(with_id_hash(validate(spark.createDataFrame(records), source, event_time_type(spark, source)), source), number)

@@ -1,7 +1,7 @@
 """Keeps the speed layer's tables small while it runs, by their one writer, between two micro-batches.
 
-Sums up progress that is old. Prunes provisional rows at or below a *published* cut, since no reader counts them any more, nor ever will: cuts never
-decrease. Compacts the small files of many commits into few; provisional rows keep their sequences, as a sum over several could cross a cut already
+Sums up progress that is old. Prunes provisional rows at or below a *published* cutoff, since no reader counts them any more, nor ever will: cutoffs never
+decrease. Compacts the small files of many commits into few; provisional rows keep their sequences, as a sum over several could cross a cutoff already
 chosen. Vacuums files that no version needs which a reader may still be at.
 """
 
@@ -13,18 +13,18 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.snapshot import has_taken_over, read_coverage, take_snapshot
+from hourline_core.ledger.snapshot import is_promoted, read_coverage, take_snapshot
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.storage import tables
-from hourline_core.storage.table_maintenance import TableUpkeep
-from speed_layer.progress_compaction import sum_up
+from hourline_core.storage.table_maintenance import TableMaintenance
+from speed_layer.progress_compaction import compact_progress
 
 if TYPE_CHECKING:
-    from speed_layer.source_tables import Ledger
+    from speed_layer.source_tables import SourceTables
 
 MICRO_BATCHES = 200
-"""So many micro-batches lie between two times of upkeep."""
+"""So many micro-batches lie between two times of maintenance."""
 
 MERGED = 20
 """So many lie between two times at which the smallest files are merged: a commit, and a read, take longer with each file that a table has."""
@@ -32,32 +32,32 @@ SMALL_BYTES = 1024 * 1024
 """Files below this size are merged then."""
 
 
-def after_micro_batch(project: Project, ledger: "Ledger", finished: int) -> None:
-    """What is due after so many micro-batches. Raises ConflictError as ``keep_up`` does."""
+def maintain_after(project: Project, source_tables: "SourceTables", finished: int) -> None:
+    """What is due after so many micro-batches. Raises ConflictError as ``maintain_source`` does."""
     if finished % MICRO_BATCHES == 0:
-        keep_up(project, ledger)
+        maintain_source(project, source_tables)
     elif finished % MERGED == 0:
-        for table in ledger.tables:
+        for table in source_tables.tables:
             tables.compact(table, below=SMALL_BYTES)
 
 
-def keep_up(project: Project, ledger: "Ledger", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock) -> None:
+def maintain_source(project: Project, source_tables: "SourceTables", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock) -> None:
     """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises ConflictError when another
     process writes to them.
     """
     publication, coverage = read_coverage(project)
-    for older, newer in ledger.changing():
-        if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):
-            ledger.stop_writing(older)
-    for name, table in ledger.provisional.items():
+    for older, newer in source_tables.changing():
+        if is_promoted(coverage, newer.metric, newer.declaration, source_tables.complete_from[newer.name]):
+            source_tables.stop_writing(older)
+    for name, table in source_tables.provisional.items():
         prune(table, _of(coverage, name), publication)
-    sum_up(ledger.progress, clock() - _asked_again(project, kept_hours), _cuts(coverage, ledger.source))
-    for table in ledger.tables:
+    compact_progress(source_tables.progress, clock() - _asked_again(project, kept_hours), _cutoffs(coverage, source_tables.source))
+    for table in source_tables.tables:
         tables.compact(table)
         tables.vacuum(table, kept_hours)
 
 
-def keep_up_stopped(
+def maintain_stopped(
     project: Project, source: Source, *, dry_run: bool = False, kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock
 ) -> list[str]:
     """The same for the tables of ``source`` while no speed layer runs: one line for each table that was changed, or that ``dry_run`` would change.
@@ -73,15 +73,15 @@ def keep_up_stopped(
     addresses |= {f"provisional/{of.metric.name}/{of.declaration}": of.name for of in own}
     lines = []
     for address, provisional in addresses.items():
-        upkeep = TableUpkeep(address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
-        if provisional and (done := prune(upkeep.table, _of(coverage, provisional), publication, dry_run)):
-            upkeep.done.append(f"{done:,} hours pruned")
+        maintenance = TableMaintenance(address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
+        if provisional and (done := prune(maintenance.table, _of(coverage, provisional), publication, dry_run)):
+            maintenance.done.append(f"{done:,} hours pruned")
         if address.startswith("progress/"):
-            less = sum_up(upkeep.table, clock() - _asked_again(project, kept_hours), _cuts(coverage, source), dry_run)
-            upkeep.done += [f"summed up, {less:,} rows less"] if less else []
-        upkeep.compact("sequence")
-        upkeep.vacuum(kept_hours)
-        lines += upkeep.line
+            less = compact_progress(maintenance.table, clock() - _asked_again(project, kept_hours), _cutoffs(coverage, source), dry_run)
+            maintenance.done += [f"summed up, {less:,} rows less"] if less else []
+        maintenance.compact("sequence")
+        maintenance.vacuum(kept_hours)
+        lines += maintenance.line
     return lines
 
 
@@ -90,10 +90,10 @@ def _asked_again(project: Project, kept_hours: int) -> timedelta:
     return max(project.settings.batch.answers_kept, timedelta(hours=kept_hours))
 
 
-def _cuts(coverage: pa.Table, source: Source) -> set[int]:
+def _cutoffs(coverage: pa.Table, source: Source) -> set[int]:
     """Up to where hours of ``source`` were recomputed, be it that they were blocked."""
     own = coverage.filter(pc.equal(coverage["source"], source.name))
-    return {cut for name in ("cut", "blocked_cut") for cut in own[name].unique().to_pylist()} - {None}
+    return {cutoff for name in ("cutoff", "blocked_cutoff") for cutoff in own[name].unique().to_pylist()} - {None}
 
 
 def _of(coverage: pa.Table, name: str) -> pa.Table:
@@ -106,12 +106,12 @@ def prune(table: DeltaTable, covered: pa.Table, publication: int, dry_run: bool 
     ``covered`` are the metric's rows of coverage at its version ``publication``: without that, the table can no longer be read.
     """
     there = table.to_pyarrow_table(columns=["hour", "sequence"]).group_by("hour").aggregate([("sequence", "min")])
-    done = there.join(covered.select(["hour", "cut"]), "hour", join_type="inner")
-    done = done.filter(pc.less_equal(done["sequence_min"], done["cut"]))
-    by_cut: dict[int, list[str]] = {}
+    done = there.join(covered.select(["hour", "cutoff"]), "hour", join_type="inner")
+    done = done.filter(pc.less_equal(done["sequence_min"], done["cutoff"]))
+    by_cutoff: dict[int, list[str]] = {}
     for row in done.to_pylist():
-        by_cut.setdefault(row["cut"], []).append(f"'{sql_timestamp(row['hour'])}'")
-    if by_cut and not dry_run:
-        taken_over = " OR ".join(f"(sequence <= {cut} AND hour IN ({', '.join(hours)}))" for cut, hours in by_cut.items())
+        by_cutoff.setdefault(row["cutoff"], []).append(f"'{sql_timestamp(row['hour'])}'")
+    if by_cutoff and not dry_run:
+        taken_over = " OR ".join(f"(sequence <= {cutoff} AND hour IN ({', '.join(hours)}))" for cutoff, hours in by_cutoff.items())
         tables.delete(table, taken_over, {"pruned": f"{done.num_rows} hours"}, {"coverage": publication})
     return int(done.num_rows)

@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.compute.aggregation import Tiling, counted, with_derived
+from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
 from hourline_core.compute.validation import KEY, VALUE
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
 from hourline_core.model import Project
 from hourline_core.model.hours import HOUR, Clock
-from speed_layer.deduplication import KnownIds
-from speed_layer.maintenance import after_micro_batch
-from speed_layer.reprocessing import Rereading, drop_judged_anew
-from speed_layer.source_tables import Ledger
+from speed_layer.deduplication import Deduplicator
+from speed_layer.maintenance import maintain_after
+from speed_layer.reprocessing import Reprocessing, drop_reprocessed
+from speed_layer.source_tables import SourceTables
 
 _FEW_RECORDS = 20_000
 """So few are aggregated in one task sooner than in several, whose sums would have to be exchanged."""
@@ -35,7 +35,7 @@ class Origin:
     topic: str
     """Its name, for people."""
     history: bool = False
-    """Imported: of history no event is late, however long ago its hour has settled."""
+    """Imported: of history no event is late, however long ago its hour has closed."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +55,23 @@ class Finished:
 
 
 class MicroBatch:
-    """The function that Spark calls with each micro-batch of one source (``foreachBatch``), as the door has judged it."""
+    """The function that Spark calls with each micro-batch of one source (``foreachBatch``), as the door has validated it."""
 
     def __init__(
         self,
         project: Project,
-        ledger: Ledger,
-        known_ids: KnownIds,
-        rereading: Rereading,
+        source_tables: SourceTables,
+        deduplicator: Deduplicator,
+        reprocessing: Reprocessing,
         origin: Origin,
         clock: Clock,
         on_finished: Callable[[Finished], None],
     ) -> None:
         self.project = project
-        self.ledger = ledger
-        self.known_ids = known_ids
-        self.rereading = rereading
-        self.source = ledger.source
+        self.source_tables = source_tables
+        self.deduplicator = deduplicator
+        self.reprocessing = reprocessing
+        self.source = source_tables.source
         self.origin = origin
         self.wall = clock
         self.on_finished = on_finished
@@ -81,55 +81,61 @@ class MicroBatch:
         self.finished = 0
         self.error: Exception | None = None
 
-    def __call__(self, judged: DataFrame, batch: int) -> None:
+    def __call__(self, validated: DataFrame, batch: int) -> None:
         with self.running:
             if self.stopped:
                 return
             try:
-                self._process(judged, self.ledger.first_sequence + batch)
-                self._keep_up()
+                self._process(validated, self.source_tables.first_sequence + batch)
+                self._maintain()
             except Exception as error:
                 # Spark wraps what is raised here in a trace of its own; who waits for the query wants the error itself.
                 self.error = error
                 raise
 
-    def _keep_up(self) -> None:
+    def _maintain(self) -> None:
         self.finished += 1
-        after_micro_batch(self.project, self.ledger, self.finished)
+        maintain_after(self.project, self.source_tables, self.finished)
 
-    def _process(self, judged: DataFrame, sequence: int) -> None:
+    def _process(self, validated: DataFrame, sequence: int) -> None:
         started = self.wall()
-        judged = judged.persist()
+        validated = validated.persist()
         try:
-            rows = judged.toArrow()  # also fills the cache that the metrics read
+            rows = validated.toArrow()  # also fills the cache that the metrics read
             if rows.num_rows == 0:
                 return  # nothing but transaction markers
-            again = pa.array(self.rereading.counted(rows))
+            again = pa.array(self.reprocessing.counted(rows))
             fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
             left_out = pa.concat_tables([found.select(["partition", "offset"]) for found in (rows.filter(again), fresh.filter(fresh["duplicate"]))])
-            accepted = _without(judged.where("outcome = 'accepted'"), left_out)
+            accepted = _without(validated.where("outcome = 'accepted'"), left_out)
             if rows.num_rows <= _FEW_RECORDS:
                 accepted = accepted.coalesce(1)
             # A declaration that is being replaced has its source's derived fields and condition with it.
-            sources = {id(tiling.source): tiling.source for tiling in self.ledger.tilings}
+            sources = {id(aggregation.source): aggregation.source for aggregation in self.source_tables.aggregations}
             events = {key: counted(with_derived(accepted, source), source) for key, source in sources.items()}
-            with ThreadPoolExecutor(max_workers=len(self.ledger.tilings) + 1) as pool:
-                tiles = [pool.submit(self._tiles, tiling, events[id(tiling.source)], sequence) for tiling in self.ledger.tilings if fresh.num_rows]
+            with ThreadPoolExecutor(max_workers=len(self.source_tables.aggregations) + 1) as pool:
+                tiles = [
+                    pool.submit(self._tiles, aggregation, events[id(aggregation.source)], sequence)
+                    for aggregation in self.source_tables.aggregations
+                    if fresh.num_rows
+                ]
                 archive = pool.submit(self._archive, fresh, sequence)
                 _raise_first([archive, *tiles])
         finally:
-            judged.unpersist()
+            validated.unpersist()
         self._finish(rows, fresh, sequence, started)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
         """The rows with ``duplicate`` (boolean) instead of the hash that tells it."""
-        duplicate = self.known_ids.duplicates(rows)
+        duplicate = self.deduplicator.duplicates(rows)
         return rows.append_column("duplicate", pa.array(duplicate))
 
-    def _tiles(self, tiling: Tiling, events: DataFrame, sequence: int) -> None:
-        tiles = tiling.tiles(events).toArrow()
+    def _tiles(self, aggregation: AggregationPlan, events: DataFrame, sequence: int) -> None:
+        tiles = aggregation.tiles(events).toArrow()
         if tiles.num_rows:
-            self.ledger.append(self.ledger.provisional[tiling.name], self.ledger.provisional_schemas[tiling.name], tiles, sequence)
+            self.source_tables.append(
+                self.source_tables.provisional[aggregation.name], self.source_tables.provisional_schemas[aggregation.name], tiles, sequence
+            )
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
         identified = rows.append_column("topic_id", pa.array([self.origin.topic_id] * rows.num_rows, pa.string()))
@@ -139,23 +145,23 @@ class MicroBatch:
         rejected = rejected.drop_columns([name for name in ("key", "value") if name in rejected.column_names])
         rejected = rejected.rename_columns({KEY: "key", VALUE: "value"})
         for chosen, table, schema in (
-            (accepted, self.ledger.events, self.ledger.events_schema),
-            (rejected, self.ledger.rejected, REJECTED_SCHEMA),
+            (accepted, self.source_tables.events, self.source_tables.events_schema),
+            (rejected, self.source_tables.rejected, REJECTED_SCHEMA),
         ):
             if chosen.num_rows:
-                self.ledger.append(table, schema, chosen, sequence)
+                self.source_tables.append(table, schema, chosen, sequence)
 
     def _finish(self, rows: pa.Table, fresh: pa.Table, sequence: int, started: datetime) -> None:
         """The last commit, which makes the micro-batch count: ``rows`` are what it has read, ``fresh`` those that did not count already."""
         outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh["outcome"]).to_pylist()}
         duplicates = fresh.filter(fresh["duplicate"]).num_rows
         accepted = fresh.filter(pc.and_(pc.equal(fresh["outcome"], "accepted"), pc.invert(fresh["duplicate"])))
-        anew = self.rereading.judged_anew(fresh)
+        anew = self.reprocessing.reprocessed(fresh)
         arrived = pc.max(rows["arrived"]).as_py()
-        before = self.ledger.clock if self.source.clock == "event_time" else arrived
+        before = self.source_tables.clock if self.source.clock == "event_time" else arrived
         hours = self._hours(accepted, before)
-        moments = [moment for moment in (self.ledger.clock, pc.max(accepted["event_time"]).as_py()) if moment]
-        self.ledger.clock = max(moments, default=None)
+        moments = [moment for moment in (self.source_tables.clock, pc.max(accepted["event_time"]).as_py()) if moment]
+        self.source_tables.clock = max(moments, default=None)
         offsets = rows.group_by("partition").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
         finished = self.wall()
         row = {
@@ -169,30 +175,30 @@ class MicroBatch:
             "duplicates": duplicates,
             "tombstones": outcomes.get("tombstone", 0),
             "hours": hours,
-            "metrics": self.ledger.metrics_row(),
-            "clock": self.ledger.clock,
+            "metrics": self.source_tables.metrics_row(),
+            "clock": self.source_tables.clock,
             "started": started,
             "finished": finished,
         }
-        self.ledger.finish(pa.Table.from_pylist([row], PROGRESS_SCHEMA).drop_columns("sequence"), sequence)
+        self.source_tables.finish(pa.Table.from_pylist([row], PROGRESS_SCHEMA).drop_columns("sequence"), sequence)
         if anew:
-            drop_judged_anew(self.ledger.events, self.ledger.rejected, row)
-        self.rereading.passed(rows)
-        self.known_ids.remember(accepted, self.ledger.clock)
+            drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
+        self.reprocessing.passed(rows)
+        self.deduplicator.remember(accepted, self.source_tables.clock)
         late = sum(hour["late"] for hour in hours)
         rejected, again = outcomes.get("rejected", 0), rows.num_rows - fresh.num_rows
         seconds = (finished - started).total_seconds()
         self.on_finished(Finished(self.source.name, sequence, rows.num_rows, accepted.num_rows, rejected, duplicates, late, again, seconds))
 
     def _hours(self, accepted: pa.Table, clock: datetime | None) -> list[dict[str, Any]]:
-        """Accepted events per hour, and how many of them came after their hour had settled by ``clock``, the source's before this micro-batch."""
+        """Accepted events per hour, and how many of them came after their hour had closed by ``clock``, the source's before this micro-batch."""
         counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour").to_pylist()
-        settled_by = None if self.origin.history else clock
+        clock_at_start = None if self.origin.history else clock
         return [
             {
                 "hour": entry["hour"],
                 "events": entry["offset_count"],
-                "late": entry["offset_count"] if settled_by and entry["hour"] + HOUR + self.source.settle <= settled_by else 0,
+                "late": entry["offset_count"] if clock_at_start and entry["hour"] + HOUR + self.source.grace <= clock_at_start else 0,
             }
             for entry in counts
         ]

@@ -16,7 +16,7 @@ from hourline_core.ledger.layout import PROGRESS_SCHEMA
 from hourline_core.model.hours import floor_hour
 from hourline_core.storage import tables
 
-_SUMMED_UP = "hourline-summed-up"
+_COMPACTED = "hourline-progress-compacted"
 """The application id under which progress records up to which sequence its rows have been summed up."""
 _AT_ONCE = 50_000
 _COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones")
@@ -24,13 +24,13 @@ _COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones")
 Row = dict[str, Any]
 
 
-def sum_up(progress: DeltaTable, before: datetime, cuts: Collection[int], dry_run: bool = False) -> int:
+def compact_progress(progress: DeltaTable, before: datetime, cutoffs: Collection[int], dry_run: bool = False) -> int:
     """Put one row in the place of those of micro-batches that finished in the same hour, ``before`` that (UTC); returns by how many there are less.
 
-    ``cuts`` are those of all hours that were recomputed, or blocked: what one has counted, and what came after it, stay apart. Raises ConflictError
+    ``cutoffs`` are those of all hours that were recomputed, or blocked: what one has counted, and what came after it, stay apart. Raises ConflictError
     when another process writes to the table.
     """
-    done = progress.transaction_version(_SUMMED_UP) or 0
+    done = progress.transaction_version(_COMPACTED) or 0
     old = progress.to_pyarrow_table(columns=["sequence"], filters=[("sequence", ">", done), ("finished", "<", floor_hour(before))])
     sequences = sorted(old["sequence"].to_pylist())[:_AT_ONCE]
     if not sequences:
@@ -39,7 +39,7 @@ def sum_up(progress: DeltaTable, before: datetime, cuts: Collection[int], dry_ru
     # Clocks may go back: whatever lies in between goes with them.
     rows = progress.to_pyarrow_table(filters=[("sequence", ">", done), ("sequence", "<=", last)]).sort_by("sequence").to_pylist()
     summed: list[Row] = []
-    ends = sorted(set(cuts))
+    ends = sorted(set(cutoffs))
     for row in rows:
         apart = not summed or bisect_left(ends, summed[-1]["sequence"]) < bisect_left(ends, row["sequence"])
         if not apart and _belong_together(summed[-1], row):
@@ -49,7 +49,7 @@ def sum_up(progress: DeltaTable, before: datetime, cuts: Collection[int], dry_ru
     if not dry_run:
         told = {"summed up": f"{len(rows)} rows into {len(summed)}"}
         predicate = f"sequence > {done} AND sequence <= {last}"
-        tables.overwrite(progress, pa.Table.from_pylist(summed, PROGRESS_SCHEMA), predicate, told, writers=[_SUMMED_UP], sequence=last)
+        tables.overwrite(progress, pa.Table.from_pylist(summed, PROGRESS_SCHEMA), predicate, told, writers=[_COMPACTED], sequence=last)
     return len(rows) - len(summed)
 
 

@@ -1,6 +1,6 @@
 """Reading again what was read before, after a reset: each record is archived and counted once, whatever is read how often.
 
-A record that is archived is passed over, and so is a tombstone. One that was rejected is judged anew, as its source's declaration may have been
+A record that is archived is passed over, and so is a tombstone. One that was rejected is validated anew, as its source's declaration may have been
 mended: the micro-batch that reads it again takes back that it was rejected, so that over all of progress records = accepted + rejected + duplicates +
 tombstones is the number of distinct records read. What was said of it before stays until then: a reset that is followed by another loses nothing.
 """
@@ -22,7 +22,7 @@ Marks = npt.NDArray[np.bool_]
 _Held = TypeVar("_Held")
 
 
-class Rereading:
+class Reprocessing:
     """What was read before of the offsets that lie ahead: 8 bytes a record, let go of once reading has passed it; mostly there is nothing."""
 
     def __init__(self, reading: Reading, events: DeltaTable, rejected: DeltaTable, topic_id: str) -> None:
@@ -41,7 +41,7 @@ class Rereading:
         passed: Marks = _marked(rows, self._archived, _among) | (tombstone & _marked(rows, self._ahead, _within))
         return passed
 
-    def judged_anew(self, rows: pa.Table) -> int:
+    def reprocessed(self, rows: pa.Table) -> int:
         """How many of ``rows`` count already as rejected."""
         return int(_marked(rows, self._rejected, _among).sum())
 
@@ -54,10 +54,10 @@ class Rereading:
                     held.pop(entry["partition"], None)
 
 
-def drop_judged_anew(events: DeltaTable, rejected: DeltaTable, row: Mapping[str, Any]) -> None:
-    """Delete from ``rejected`` what a finished micro-batch has judged anew; ``row`` is its row of progress, the newest one.
+def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: Mapping[str, Any]) -> None:
+    """Delete from ``rejected`` what a finished micro-batch has validated anew; ``row`` is its row of progress, the newest one.
 
-    Its own rows, in events and in rejected, say what it has judged. Raises ConflictError when another process writes there.
+    Its own rows, in events and in rejected, say what it has validated. Raises ConflictError when another process writes there.
     """
     where = [
         [("topic_id", "=", row["topic_id"]), ("partition", "=", read["partition"]), ("offset", ">=", read["first"]), ("offset", "<=", read["last"])]
@@ -71,17 +71,17 @@ def drop_judged_anew(events: DeltaTable, rejected: DeltaTable, row: Mapping[str,
         return
     now = [events.to_pyarrow_table(columns=["partition", "offset"], filters=[[*one, ("sequence", "=", row["sequence"])] for one in where])]
     now.append(there.filter(pc.equal(there["sequence"], row["sequence"])).select(["partition", "offset"]))
-    judged = _by_partition(pa.concat_tables(now))
+    validated = _by_partition(pa.concat_tables(now))
     dropped = []
     for partition, offsets in _by_partition(before).items():
-        anew = np.isin(offsets, judged.get(partition, np.empty(0, dtype=np.int64)))
+        anew = np.isin(offsets, validated.get(partition, np.empty(0, dtype=np.int64)))
         if anew.any():
             # Few were not read again, if any (compacted away since): naming those keeps the predicate short.
             kept = f" AND offset NOT IN ({', '.join(map(str, offsets[~anew]))})" if not anew.all() else ""
             dropped.append(f"(partition = {partition} AND offset >= {offsets[anew].min()} AND offset <= {offsets[anew].max()}{kept})")
     if dropped:
         predicate = f"sequence < {row['sequence']} AND topic_id = '{row['topic_id']}' AND ({' OR '.join(dropped)})"
-        tables.delete(rejected, predicate, {"judged anew": row["sequence"]})
+        tables.delete(rejected, predicate, {"validated anew": row["sequence"]})
 
 
 def _offsets_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> dict[int, Offsets]:

@@ -1,7 +1,7 @@
 """Resets: reading a source from another position, and computing a metric anew. Each is one row of progress, whose commit makes it count.
 
 The row is numbered like a micro-batch's, above any sequence ever written, so that no later write can be taken for one that was done already. A
-source is then read on from its ``position``, and what is archived already does not count again (see rereading.py). A metric's ``born`` is raised
+source is then read on from its ``position``, and what is archived already does not count again (see reprocessing.py). A metric's ``complete_from`` is raised
 above all of its tiles: its hours are ``missing`` from then on, unless they are covered; only then are its provisional rows and its coverage taken
 away. A process that dies in between leaves reads exact, and the same command ends its work.
 """
@@ -65,7 +65,7 @@ class SourceReset:
             target = offsets_at(bootstrap, source.topic, target, options)
         self.moves = [_move(partition, ends, _chosen(source, available, target).get(partition), reading) for partition, ends in available.items()]
         self._checkpoints = project.workspace / "checkpoints"
-        self.touched = [(f"progress/{source.name}", "one more row"), *self._tables.unfinished(), *self._judged_anew(), *_leftover(self._checkpoints)]
+        self.touched = [(f"progress/{source.name}", "one more row"), *self._tables.unfinished(), *self._reprocessed(), *_leftover(self._checkpoints)]
 
     def apply(self, moment: datetime) -> int:
         """Do it, in one commit; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to the tables."""
@@ -76,10 +76,10 @@ class SourceReset:
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         return sequence
 
-    def _judged_anew(self) -> list[Touched]:
+    def _reprocessed(self) -> list[Touched]:
         ahead = [[("topic_id", "=", self._topic_id), ("partition", "=", move.partition), ("offset", ">=", move.offset)] for move in self.moves]
         rows = _count(self._tables.rejected, ahead)
-        return [(f"rejected/{self._tables.source.name}", f"{rows:,} record(s) are judged anew, each when it is read again")] if rows else []
+        return [(f"rejected/{self._tables.source.name}", f"{rows:,} record(s) are validated anew, each when it is read again")] if rows else []
 
 
 class MetricReset:
@@ -113,7 +113,9 @@ class MetricReset:
         In this order no reader sees a part of an answer: hours become ``missing`` first, and who took the older progress sees that there was a reset.
         """
         sequence = self._tables.clear()
-        metrics = [{**m, "born": sequence + 1} if m["metric"] == self._metric.name else m for m in last_row(self._tables.progress)["metrics"]]
+        metrics = [
+            {**m, "complete_from": sequence + 1} if m["metric"] == self._metric.name else m for m in last_row(self._tables.progress)["metrics"]
+        ]
         self._tables.commit(sequence, moment, {"metrics": metrics}, [SPEED_WRITER, METRIC_RESET])
         for table in self._provisional.values():
             tables.delete(table, None, {"reset": sequence})

@@ -15,9 +15,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.compute.aggregation import Tiling, counted, empty_events, event_time_type, explain, nullable, resolve, with_derived
+from hourline_core.compute.aggregation import (
+    AggregationPlan,
+    counted,
+    empty_events,
+    event_time_type,
+    explain,
+    nullable,
+    plan_aggregation,
+    with_derived,
+)
 from hourline_core.compute.check import refuse_unresolved
-from hourline_core.compute.validation import admit
+from hourline_core.compute.validation import validate
 from hourline_core.errors import BrokerError, HourlineError, SparkError
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.snapshot import MetricTables, take_snapshot
@@ -25,11 +34,11 @@ from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.spark import spark_session
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
-from speed_layer.deduplication import KnownIds, archived_id_hashes, with_id_hash
+from speed_layer.deduplication import Deduplicator, archived_id_hashes, with_id_hash
 from speed_layer.kafka_stream import read_topic, starting_offsets
 from speed_layer.micro_batch import Finished, MicroBatch, Origin
-from speed_layer.reprocessing import Rereading
-from speed_layer.source_tables import open_ledger
+from speed_layer.reprocessing import Reprocessing
+from speed_layer.source_tables import open_source_tables
 
 # A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it gives.
 _STREAMING = {
@@ -114,12 +123,12 @@ def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock
     """Run all that a micro-batch runs on one record, which is rejected."""
     columns = "key binary, value binary, topic string, partition int, offset bigint, arrived timestamp"
     record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock())], columns)
-    judged = with_id_hash(admit(record, source, event_time_type(spark, source)), source).persist()
-    judged.toArrow()
-    events = counted(with_derived(judged.where("outcome = 'accepted'"), source), source)
+    validated = with_id_hash(validate(record, source, event_time_type(spark, source)), source).persist()
+    validated.toArrow()
+    events = counted(with_derived(validated.where("outcome = 'accepted'"), source), source)
     for metric in project.metrics_of(source.name):
-        resolve(spark, source, metric).tiles(events).toArrow()
-    judged.unpersist()
+        plan_aggregation(spark, source, metric).tiles(events).toArrow()
+    validated.unpersist()
 
 
 def _start(
@@ -135,12 +144,12 @@ def _start(
     options = dict(project.settings.kafka.options)
     origin = Origin(ensure_topic(bootstrap, source.topic, source.partitions, options), source.topic)
     batch = open_micro_batch(spark, project, source, origin, clock, on_finished)
-    start = starting_offsets(source, topic_offsets(bootstrap, source.topic, options), batch.ledger.reading.next_offsets)
+    start = starting_offsets(source, topic_offsets(bootstrap, source.topic, options), batch.source_tables.reading.next_offsets)
     settings = project.settings.speed
     stream = read_topic(spark, source, bootstrap, options, start, settings.max_records_per_batch)
     # Judged in the stream, not in each micro-batch: so Spark resolves all these expressions once.
-    judged = with_id_hash(admit(stream, source, event_time_type(spark, source)), source)
-    writer = judged.writeStream.queryName(source.name).foreachBatch(batch).option("checkpointLocation", (checkpoints / source.name).as_uri())
+    validated = with_id_hash(validate(stream, source, event_time_type(spark, source)), source)
+    writer = validated.writeStream.queryName(source.name).foreachBatch(batch).option("checkpointLocation", (checkpoints / source.name).as_uri())
     if drain:
         return batch, writer.trigger(availableNow=True).start()
     return batch, writer.trigger(processingTime=f"{settings.trigger.total_seconds()} seconds").options(**_UNREAD_CHECKPOINT).start()
@@ -153,36 +162,36 @@ def open_micro_batch(
 
     Raises TableError, ConflictError. The caller holds the lease "speed".
     """
-    tilings = _tilings(spark, project, source)
+    aggregations = _aggregations(spark, project, source)
     fields = nullable(to_arrow_schema(empty_events(spark, source).drop("event_time", "hour").schema, timezone="UTC"))
-    ledger = open_ledger(Layout.of(project), source, fields, tilings, origin.topic_id)
-    known_ids = KnownIds(source.id_horizon)
-    if source.id and ledger.clock:
-        archived = archived_id_hashes(spark, source, Layout.of(project).events(source), ledger.events, ledger.clock - source.id_horizon)
-        known_ids.remember(archived, ledger.clock)
-    rereading = Rereading(ledger.reading, ledger.events, ledger.rejected, origin.topic_id)
-    return MicroBatch(project, ledger, known_ids, rereading, origin, clock, on_finished)
+    source_tables = open_source_tables(Layout.of(project), source, fields, aggregations, origin.topic_id)
+    deduplicator = Deduplicator(source.id_horizon)
+    if source.id and source_tables.clock:
+        archived = archived_id_hashes(spark, source, Layout.of(project).events(source), source_tables.events, source_tables.clock - source.id_horizon)
+        deduplicator.remember(archived, source_tables.clock)
+    reprocessing = Reprocessing(source_tables.reading, source_tables.events, source_tables.rejected, origin.topic_id)
+    return MicroBatch(project, source_tables, deduplicator, reprocessing, origin, clock, on_finished)
 
 
-def _tilings(spark: SparkSession, project: Project, source: Source) -> list[Tiling]:
+def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:
     """What is computed of ``source``: its metrics and, before one that has changed, the declaration that is served until the new one takes over."""
     served = {tables.metric.name: tables for tables in take_snapshot(project).served}
-    tilings: list[Tiling] = []
+    aggregations: list[AggregationPlan] = []
     for metric in project.metrics_of(source.name):
-        current = resolve(spark, source, metric)
+        current = plan_aggregation(spark, source, metric)
         older = served.get(metric.name)
         if older and older.declaration != current.declaration and (followed := _followed(spark, source, older)):
-            tilings.append(followed)
-        tilings.append(current)
-    return tilings
+            aggregations.append(followed)
+        aggregations.append(current)
+    return aggregations
 
 
-def _followed(spark: SparkSession, source: Source, older: MetricTables) -> Tiling | None:
+def _followed(spark: SparkSession, source: Source, older: MetricTables) -> AggregationPlan | None:
     """The older declaration over events as they come in now; None where they no longer have what it counts, or are identified otherwise."""
     over = source.model_copy(update={"derived": older.source.derived, "where": older.source.where})
     if declaration_hash(over, older.metric) != older.declaration:
         return None
-    return resolve(spark, over, older.metric)
+    return plan_aggregation(spark, over, older.metric)
 
 
 def _wait(streams: list[tuple[MicroBatch, StreamingQuery]], stop: threading.Event, kafka_alive: Callable[[], bool]) -> None:

@@ -13,26 +13,26 @@ from itertools import pairwise
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import DECLARATION, EVENT_COLUMNS, PROGRESS_SCHEMA, REJECTED_SCHEMA, Layout
 from hourline_core.ledger.read_offsets import Reading, reading_of
 from hourline_core.ledger.snapshot import SPEED_WRITER, last_row, refuse_without_progress
 from hourline_core.model import Source, to_stored
 from hourline_core.storage import tables
-from speed_layer.reprocessing import drop_judged_anew
+from speed_layer.reprocessing import drop_reprocessed
 
 
 @dataclass
-class Ledger:
+class SourceTables:
     """The tables that one source's micro-batches are written to, opened for writing by their one writer."""
 
     source: Source
-    tilings: list[Tiling]
+    aggregations: list[AggregationPlan]
     events: DeltaTable
     rejected: DeltaTable
     progress: DeltaTable
     provisional: dict[str, DeltaTable]
-    """By tiling."""
+    """By aggregation."""
     events_schema: pa.Schema
     provisional_schemas: dict[str, pa.Schema]
     first_sequence: int
@@ -41,8 +41,8 @@ class Ledger:
     """The highest accepted event time so far, in UTC."""
     reading: Reading
     """How far ``topic_id`` was read, and where to go on."""
-    born: dict[str, int]
-    """By tiling, the sequence from which on its provisional rows are whole."""
+    complete_from: dict[str, int]
+    """By aggregation, the sequence from which on its provisional rows are whole."""
 
     @property
     def tables(self) -> list[DeltaTable]:
@@ -51,15 +51,15 @@ class Ledger:
 
     def metrics_row(self) -> list[dict[str, object]]:
         """What progress says of the metrics: which ones a micro-batch wrote, and from which sequence on they are whole."""
-        return [{"metric": t.metric.name, "declaration": t.declaration, "born": self.born[t.name]} for t in self.tilings]
+        return [{"metric": t.metric.name, "declaration": t.declaration, "complete_from": self.complete_from[t.name]} for t in self.aggregations]
 
-    def changing(self) -> list[tuple[Tiling, Tiling]]:
+    def changing(self) -> list[tuple[AggregationPlan, AggregationPlan]]:
         """The metrics that have changed: the declaration that is served, and the newer one that takes over once it is covered."""
-        return [(older, newer) for older, newer in pairwise(self.tilings) if older.metric.name == newer.metric.name]
+        return [(older, newer) for older, newer in pairwise(self.aggregations) if older.metric.name == newer.metric.name]
 
-    def stop_writing(self, older: Tiling) -> None:
+    def stop_writing(self, older: AggregationPlan) -> None:
         """Write no more tiles of ``older``, since a newer declaration has taken over."""
-        self.tilings.remove(older)
+        self.aggregations.remove(older)
         del self.provisional[older.name]
 
     def finish(self, row: pa.Table, sequence: int) -> None:
@@ -74,15 +74,15 @@ class Ledger:
         tables.append(table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence)
 
 
-def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list[Tiling], topic_id: str) -> Ledger:
+def open_source_tables(layout: Layout, source: Source, fields: pa.Schema, aggregations: list[AggregationPlan], topic_id: str) -> SourceTables:
     """Open (or create) the tables of ``source``, fence out whoever wrote to them before, and clear away what an unfinished micro-batch left.
 
-    A metric that has changed has two tilings until the new one takes over, the older one before the newer.
+    A metric that has changed has two aggregations until the new one takes over, the older one before the newer.
     ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration, ConflictError when another
     process writes to it.
     """
     events_schema = pa.schema([*pa.schema(EVENT_COLUMNS), *fields])
-    schemas = {tiling.name: pa.schema([pa.field("sequence", pa.int64()), *tiling.schema]) for tiling in tilings}
+    schemas = {aggregation.name: pa.schema([pa.field("sequence", pa.int64()), *aggregation.schema]) for aggregation in aggregations}
     options = layout.storage_options
     # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every table after the other did.
     if not tables.exists(layout.progress(source), options):
@@ -95,25 +95,27 @@ def open_ledger(layout: Layout, source: Source, fields: pa.Schema, tilings: list
         layout.rejected(source), options, "rejected", REJECTED_SCHEMA, tables.STREAMED, f"rejected records of {source.name}"
     )
     provisional = {
-        tiling.name: tables.open_or_create(
-            layout.provisional(tiling.source, tiling.metric),
+        aggregation.name: tables.open_or_create(
+            layout.provisional(aggregation.source, aggregation.metric),
             options,
             "provisional",
-            schemas[tiling.name],
-            {**tables.STREAMED, DECLARATION: to_stored(tiling.source, tiling.metric)},
-            f"provisional tiles of {tiling.metric.name}",
+            schemas[aggregation.name],
+            {**tables.STREAMED, DECLARATION: to_stored(aggregation.source, aggregation.metric)},
+            f"provisional tiles of {aggregation.metric.name}",
         )
-        for tiling in tilings
+        for aggregation in aggregations
     }
     for table in (events, rejected, *provisional.values()):
         tables.require_seen(table, progress)
     first = clear_unfinished(progress, events, rejected, provisional.values())
     finished = progress.transaction_version(SPEED_WRITER) or 0
     last = last_row(progress)
-    known = {f"{metric['metric']}_{metric['declaration']}": metric["born"] for metric in last.get("metrics") or []}
-    born = {tiling.name: known.get(tiling.name, finished + 1) for tiling in tilings}
+    known = {f"{metric['metric']}_{metric['declaration']}": metric["complete_from"] for metric in last.get("metrics") or []}
+    complete_from = {aggregation.name: known.get(aggregation.name, finished + 1) for aggregation in aggregations}
     reading = read_so_far(progress, topic_id)
-    return Ledger(source, tilings, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), reading, born)
+    return SourceTables(
+        source, aggregations, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), reading, complete_from
+    )
 
 
 def clear_unfinished(progress: DeltaTable, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]) -> int:
@@ -129,7 +131,7 @@ def clear_unfinished(progress: DeltaTable, events: DeltaTable, rejected: DeltaTa
         if sequence > finished:
             tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
         tables.fence(table)
-    drop_judged_anew(events, rejected, last_row(progress))
+    drop_reprocessed(events, rejected, last_row(progress))
     return max(finished, *(sequence for _, sequence in written)) + 1
 
 

@@ -32,7 +32,7 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
-        "a cut is never beyond progress",
+        "a cutoff is never beyond progress",
         "hourline_core/ledger/snapshot.py",
         (
             (
@@ -46,7 +46,7 @@ MUTANTS = [
         "batch_layer/publish.py",
         (
             (
-                '        tables.overwrite(table, rows, _among("hour", staged.passed), {"cut": staged.cut, "hours": len(staged.passed)})\n',
+                '        tables.overwrite(table, rows, _among("hour", staged.passed), {"cutoff": staged.cutoff, "hours": len(staged.passed)})\n',
                 "        self.later = [*getattr(self, 'later', []), (table, rows, staged.passed)]\n",
             ),
             ('"version": table.version(),', '"version": table.version() + 1,'),
@@ -69,9 +69,9 @@ MUTANTS = [
         "tests/protocol/test_failpoints.py -k commit_of_a_micro_batch",
     ),
     Mutant(
-        "provisional rows are pruned only up to a published cut",
+        "provisional rows are pruned only up to a published cutoff",
         "speed_layer/maintenance.py",
-        (("(sequence <= {cut} AND hour IN", "(sequence <= {cut + 1} AND hour IN"),),
+        (("(sequence <= {cutoff} AND hour IN", "(sequence <= {cutoff + 1} AND hour IN"),),
         "tests/protocol/test_speed_maintenance.py -k pruned",
     ),
     Mutant(
@@ -121,7 +121,7 @@ MUTANTS = [
         "tests/protocol/test_snapshot.py",
     ),
     Mutant(
-        "a read that finds a cut beyond its progress begins again",
+        "a read that finds a cutoff beyond its progress begins again",
         "hourline_core/ledger/snapshot.py",
         (("        if not overtaken and not beyond:", "        if not overtaken or not beyond:"),),
         "tests/protocol/test_snapshot.py",
@@ -145,7 +145,7 @@ MUTANTS = [
         "tests/protocol/test_two_speed_layers.py",
     ),
     Mutant(
-        "a publication begins before its cut is taken",
+        "a publication begins before its cutoff is taken",
         "batch_layer/publish.py",
         (
             (
@@ -155,7 +155,7 @@ MUTANTS = [
                 "        self._drift = tables.open_table(self._layout.drift, options)\n"
                 "        self._covered = self._coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)\n"
                 "        layout = self._layout\n"
-                "        final = {i.tiling.metric.name: layout.final(i.tiling.source, i.tiling.metric) for i in staged}\n"
+                "        final = {i.aggregation.metric.name: layout.final(i.aggregation.source, i.aggregation.metric) for i in staged}\n"
                 "        self._final = {name: tables.open_table(uri, options) for name, uri in final.items()}\n"
                 "        self._keep(self._drift, self._drift_rows(staged, moment))\n",
             ),
@@ -169,27 +169,27 @@ MUTANTS = [
         "tests/protocol/test_publications.py",
     ),
     Mutant(
-        "what was counted up to the cut is not counted again",
+        "what was counted up to the cutoff is not counted again",
         "hourline_core/sql/merge.py",
-        (("t.sequence > coalesce(h.cut, -1)", "t.sequence >= coalesce(h.cut, -1)"),),
+        (("t.sequence > coalesce(h.cutoff, -1)", "t.sequence >= coalesce(h.cutoff, -1)"),),
         "tests/protocol/test_publications.py",
     ),
     Mutant(
         "hours from before a metric's birth are missing, not partial",
         "speed_layer/source_tables.py",
-        (("known.get(tiling.name, finished + 1)", "known.get(tiling.name, 1)"),),
+        (("known.get(aggregation.name, finished + 1)", "known.get(aggregation.name, 1)"),),
         "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
         "a changed declaration takes over when all hours are covered",
         "hourline_core/ledger/snapshot.py",
-        (("    return cut is not None and cut >= born - 1", "    return True"),),
+        (("    return cutoff is not None and cutoff >= complete_from - 1", "    return True"),),
         "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
         "the declaration that is served is written on",
         "speed_layer/maintenance.py",
-        (("        if has_taken_over(coverage, newer.metric, newer.declaration, ledger.born[newer.name]):\n", "        if True:\n"),),
+        (("        if is_promoted(coverage, newer.metric, newer.declaration, source_tables.complete_from[newer.name]):\n", "        if True:\n"),),
         "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
@@ -231,7 +231,7 @@ MUTANTS = [
     Mutant(
         "a reset metric's tiles do not count from then on",
         "speed_layer/reset.py",
-        (('{**m, "born": sequence + 1}', "{**m}"),),
+        (('{**m, "complete_from": sequence + 1}', "{**m}"),),
         "tests/protocol/test_protocol_resets.py",
     ),
     Mutant(

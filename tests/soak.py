@@ -110,31 +110,33 @@ class Soak:
                 self.project.send_refused("scans", rand.sample(GARBAGE, rand.choice([0, 0, 0, 1, 2])))
 
     def check(self) -> None:
-        """Compare one read with the oracle at the progress and the cuts of its snapshot."""
+        """Compare one read with the oracle at the progress and the cutoffs of its snapshot."""
         with serving_layer.connect(self.project.project) as connection:
             snapshot = connection.snapshot
             reached = snapshot.progress["scans"].sequence if "scans" in snapshot.progress else 0
             versions = (snapshot.progress, snapshot.publication, [(tables.name, tables.provisional) for tables in snapshot.metrics])
             if reached == 0 or versions == self.versions:
                 return  # nothing new; the processors have others to work for
-            cuts: dict[tuple[str, datetime], int] = {(row["metric"], row["hour"]): row["cut"] for row in snapshot.coverage.to_pylist() if row["hour"]}
+            cutoffs: dict[tuple[str, datetime], int] = {
+                (row["metric"], row["hour"]): row["cutoff"] for row in snapshot.coverage.to_pylist() if row["hour"]
+            }
             with self.sending:
                 sent = {(record.partition, record.offset): record for record in self.project.sent["scans"]}
             sequences = {address: sequence for address, sequence in self.project.sequences("scans").items() if sequence <= reached}
             assert self.sequence <= reached, f"progress went back from {self.sequence} to {reached}"
-            assert all(cut <= cuts.get(key, -1) for key, cut in self.project.cuts.items()), "a cut went back, or was lost"
+            assert all(cutoff <= cutoffs.get(key, -1) for key, cutoff in self.project.cutoffs.items()), "a cutoff went back, or was lost"
             assert sequences.keys() <= sent.keys(), "progress knows of records that nobody has sent"
             missed = [address for address in sequences if address[1] > 0 and (address[0], address[1] - 1) not in sequences]
             assert not missed, f"progress has left out the records before {missed[:5]}"
             events = oracle.accepted(self.project.rules["scans"], [sent[address] for address in sequences], sequences)
-            cells = self.project.check_snapshot(connection, {"scans": events}, cuts)
-        self.versions, self.sequence, self.project.cuts = versions, reached, cuts
+            cells = self.project.check_snapshot(connection, {"scans": events}, cutoffs)
+        self.versions, self.sequence, self.project.cutoffs = versions, reached, cutoffs
         self.disturbances.hours = sorted({event.hour for event in events})
         self.cells += cells
-        self.disturbances.note("check passed", f"{cells:,} cells, {len(events):,} events, up to #{reached}, {len(cuts):,} cuts")
+        self.disturbances.note("check passed", f"{cells:,} cells, {len(events):,} events, up to #{reached}, {len(cutoffs):,} cutoffs")
 
     def conclude(self) -> None:
-        """With nothing disturbed any more, all that was sent is in the answers, and all that has settled is final."""
+        """With nothing disturbed any more, all that was sent is in the answers, and all that has closed is final."""
         say("nothing is disturbed any more: draining and recomputing")
         self.disturbances.recompute_and_drain()
         self.check()

@@ -18,7 +18,7 @@ from batch_layer.audit.findings import Finding
 from batch_layer.audit.history import published_values
 from batch_layer.audit.suites import Check, declared_checks
 from batch_layer.audit.validation import Validation, Validator, page
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Source, expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
@@ -34,7 +34,7 @@ _EVENT_KEYS = ["hour", "topic", "partition", "offset"]
 class StagedHours:
     """What is to be audited: the rows of one metric as they lie in its staged table, the hours they are of, and the table's columns."""
 
-    tiling: Tiling
+    aggregation: AggregationPlan
     rows: pa.Table
     hours: list[datetime]
     columns: pa.Schema
@@ -55,9 +55,9 @@ class Audited:
     events: int = 0
     """How many count; none, where they could not be counted."""
 
-    def blocked(self, tiling: Tiling) -> dict[datetime, str]:
+    def blocked(self, aggregation: AggregationPlan) -> dict[datetime, str]:
         """The hours of a metric that must not be published, each with the hash of the expectations it did not pass ("": the audit failed)."""
-        metric = tiling.metric
+        metric = aggregation.metric
         used = "" if {None, metric.name} & self.broken else expectations_hash(self.source.expectations, metric.expectations, metric.history)
         return {parse_hour(finding.hour): used for of in (None, metric.name) for finding in self.findings.get(of, []) if finding.blocks}
 
@@ -81,7 +81,7 @@ class Audit:
         found: list[EventFacts] = []
         self._guarded(None, self._hours, lambda: found.append(self._events(marked, staged)))
         for item in staged:
-            self._guarded(item.tiling.metric.name, item.hours, partial(self._results, found, item))
+            self._guarded(item.aggregation.metric.name, item.hours, partial(self._results, found, item))
         failpoints.reached("after audit")
         return self._audited
 
@@ -99,7 +99,7 @@ class Audit:
         source = self._source
         checks = declared_checks(source.expectations, dict(marked.dtypes))
         columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {"hour"})
-        events = event_facts(marked, source, [item.tiling for item in staged], columns)
+        events = event_facts(marked, source, [item.aggregation for item in staged], columns)
         self._audited.events = sum(events.count(hour, "counted") for hour in events.rows)
         view = f"hourline.source_hours_{source.name}"
         in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
@@ -118,16 +118,16 @@ class Audit:
         """Audit the results of one metric."""
         if not of_source:
             raise RuntimeError("the events could not be counted")
-        events, tiling, connection = of_source[0], item.tiling, self._connection
-        metric = tiling.metric
-        frame, types = facts.result_frame(connection, tiling, item.rows)
+        events, aggregation, connection = of_source[0], item.aggregation, self._connection
+        metric = aggregation.metric
+        frame, types = facts.result_frame(connection, aggregation, item.rows)
         of_tiles = facts.totals(connection, metric, item.rows)
-        of_events = facts.totals(connection, facts.without_sketches(metric), events.states(tiling))
+        of_events = facts.totals(connection, facts.without_sketches(metric), events.states(aggregation))
         earlier = {} if item.tables is None else published_values(connection, item.tables, metric.history, item.hours[0], item.hours[-1])
-        rows = facts.rows_and_groups(connection, tiling, item.rows)
+        rows = facts.rows_and_groups(connection, aggregation, item.rows)
         hours = [hour_text(hour) for hour in item.hours]
-        compared = metric_facts(tiling, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.columns)
-        checks = [*row_checks(tiling, item.hours), *declared_checks(metric.expectations, types)]
+        compared = metric_facts(aggregation, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.columns)
+        checks = [*row_checks(aggregation, item.hours), *declared_checks(metric.expectations, types)]
         validations = [
             _of_facts(self._validator, compared),
             self._validator.results(frame, checks, hours, ["hour", *metric.dimensions]),

@@ -14,7 +14,7 @@ import pyarrow as pa
 from batch_layer.audit.facts import ADDED_UP, EventFacts, doubles
 from batch_layer.audit.history import Known, bounds, is_number
 from batch_layer.audit.suites import Check
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Source
 from hourline_core.model.hours import hour_text
 from hourline_core.sql.differences import TOLERANCE
@@ -45,7 +45,7 @@ def source_facts(source: Source, events: EventFacts, in_progress: Mapping[dateti
 
 
 def metric_facts(
-    tiling: Tiling,
+    aggregation: AggregationPlan,
     events: EventFacts,
     of_tiles: Known,
     of_events: Known,
@@ -59,7 +59,7 @@ def metric_facts(
     ``rows`` are, by hour, how many rows and how many groups the tiles have, ``known`` the values of published hours, ``stored`` the columns of the
     staged table.
     """
-    metric = tiling.metric
+    metric = aggregation.metric
     counted = [events.count(hour, f"of {metric.name}") for hour in hours]
     columns: dict[str, list[Any]] = {
         "hour": [hour_text(hour) for hour in hours],
@@ -69,7 +69,7 @@ def metric_facts(
         "rows at least": [min(count, 1) for count in counted],
         "rows at most": counted,
         "columns": [_columns(stored)] * len(hours),
-        "declared columns": [_columns(tiling.schema)] * len(hours),
+        "declared columns": [_columns(aggregation.schema)] * len(hours),
     }
     checks = [
         _equal("columns", "declared columns"),
@@ -79,7 +79,7 @@ def metric_facts(
     ]
     for name in [name for name, measure in metric.measures.items() if measure.kind in ADDED_UP]:
         pairs = [(of_tiles.get(hour, {}).get(name), of_events.get(hour, {}).get(name)) for hour in hours]
-        if name in doubles(tiling):
+        if name in doubles(aggregation):
             sizes = [events.size(hour, metric.name, name) for hour in hours]
             columns[f"{name} off by"] = [_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)]
             checks.append(Check("expect_column_values_to_be_between", {"column": f"{name} off by", "max_value": TOLERANCE}))
@@ -106,9 +106,9 @@ def metric_facts(
     return Facts(pd.DataFrame(columns), checks)
 
 
-def row_checks(tiling: Tiling, hours: Sequence[datetime]) -> list[Check]:
+def row_checks(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[Check]:
     """What must hold of each row of the results: its hour is one of those recomputed, and what is never null is not."""
-    metric = tiling.metric
+    metric = aggregation.metric
     never_null = [name for name, measure in metric.measures.items() if measure.kind in ("count", "distinct")]
     return [
         Check("expect_column_values_to_be_in_set", {"column": "hour", "value_set": [hour_text(hour) for hour in hours]}),

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.aggregates.measures import quoted
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Metric, Source
 from hourline_core.model.hours import hour_text
 from hourline_core.sql.merge import values_sql
@@ -35,21 +35,23 @@ class EventFacts:
         """A count of ``hour``: ``archived``, ``counted``, ``strays``, ``known of …``, ``of <metric>``; 0 where it has no events."""
         return int(self.rows.get(hour, {}).get(name) or 0)
 
-    def states(self, tiling: Tiling) -> pa.Table:
+    def states(self, aggregation: AggregationPlan) -> pa.Table:
         """The metric's states per hour, over all dimensions together; an hour without events that count is left out."""
         rows = [
-            {"hour": hour, **{column: row[f"{tiling.metric.name}.{column}"] for column in added_up(tiling)}}
+            {"hour": hour, **{column: row[f"{aggregation.metric.name}.{column}"] for column in added_up(aggregation)}}
             for hour, row in self.rows.items()
-            if row[f"of {tiling.metric.name}"]
+            if row[f"of {aggregation.metric.name}"]
         ]
-        return pa.Table.from_pylist(rows, pa.schema([tiling.schema.field("hour"), *(tiling.schema.field(name) for name in added_up(tiling))]))
+        return pa.Table.from_pylist(
+            rows, pa.schema([aggregation.schema.field("hour"), *(aggregation.schema.field(name) for name in added_up(aggregation))])
+        )
 
     def size(self, hour: datetime, metric: str, measure: str) -> float:
         """The absolute values of a double measure's argument added up, which bounds the error of adding them in another order."""
         return float(self.rows.get(hour, {}).get(f"{metric}.{measure} size") or 0.0)
 
 
-def event_facts(events: DataFrame, source: Source, tilings: Sequence[Tiling], columns: Iterable[str]) -> EventFacts:
+def event_facts(events: DataFrame, source: Source, aggregations: Sequence[AggregationPlan], columns: Iterable[str]) -> EventFacts:
     """Count ``events``: the archived ones with derived fields, and ``_counts`` that says which of them count; ``columns``: where not null."""
     aggregates = [
         F.expr("count_if(NOT duplicate)").alias("archived"),
@@ -58,29 +60,29 @@ def event_facts(events: DataFrame, source: Source, tilings: Sequence[Tiling], co
         *(F.expr(f"count(`{name}`) FILTER (WHERE _counts)").alias(f"known of {name}") for name in columns),
         *(F.expr(f"count_if(`{name}` IS NULL)").alias(f"null of {name}") for name, field in source.fields.items() if field.required),
     ]
-    for tiling in tilings:
-        metric = tiling.metric
+    for aggregation in aggregations:
+        metric = aggregation.metric
         counts = f"_counts AND ({metric.where})" if metric.where else "_counts"
         aggregates.append(F.expr(f"count_if({counts})").alias(f"of {metric.name}"))
-        aggregates += [F.expr(f"{tiling.states[c]} FILTER (WHERE {counts})").alias(f"{metric.name}.{c}") for c in added_up(tiling)]
+        aggregates += [F.expr(f"{aggregation.states[c]} FILTER (WHERE {counts})").alias(f"{metric.name}.{c}") for c in added_up(aggregation)]
         aggregates += [
             F.expr(f"sum(abs(cast({metric.measures[m].argument} as double))) FILTER (WHERE {counts})").alias(f"{metric.name}.{m} size")
-            for m in doubles(tiling)
+            for m in doubles(aggregation)
         ]
     rows = events.groupBy("hour").agg(*aggregates).toArrow().to_pylist()
     return EventFacts({row["hour"]: row for row in rows})
 
 
-def added_up(tiling: Tiling) -> list[str]:
+def added_up(aggregation: AggregationPlan) -> list[str]:
     """The state columns of the measures whose value over an hour can be had in two ways."""
-    kinds = {name: measure.kind for name, measure in tiling.metric.measures.items()}
-    return [column for column in tiling.states if kinds[_measure(column, tiling.metric)] in ADDED_UP]
+    kinds = {name: measure.kind for name, measure in aggregation.metric.measures.items()}
+    return [column for column in aggregation.states if kinds[_measure(column, aggregation.metric)] in ADDED_UP]
 
 
-def doubles(tiling: Tiling) -> list[str]:
+def doubles(aggregation: AggregationPlan) -> list[str]:
     """The measures whose last digits depend on the order of addition."""
-    floating = {_measure(c, tiling.metric) for c in added_up(tiling) if pa.types.is_floating(tiling.schema.field(c).type)}
-    return [name for name, measure in tiling.metric.measures.items() if name in floating and measure.kind in ("sum", "mean")]
+    floating = {_measure(c, aggregation.metric) for c in added_up(aggregation) if pa.types.is_floating(aggregation.schema.field(c).type)}
+    return [name for name, measure in aggregation.metric.measures.items() if name in floating and measure.kind in ("sum", "mean")]
 
 
 def without_sketches(metric: Metric) -> Metric:
@@ -88,10 +90,10 @@ def without_sketches(metric: Metric) -> Metric:
     return metric.model_copy(update={"measures": {name: m for name, m in metric.measures.items() if m.kind in ADDED_UP}, "dimensions": {}})
 
 
-def result_frame(connection: duckdb.DuckDBPyConnection, tiling: Tiling, tiles: pa.Table) -> tuple[pd.DataFrame, dict[str, str]]:
+def result_frame(connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table) -> tuple[pd.DataFrame, dict[str, str]]:
     """The finished results of the tiles: hour (as text), the dimensions, the measures; and the columns' types, as Arrow writes them."""
-    dimensions = tiling.metric.dimensions
-    found = _values(connection, tiling.metric, tiles, dimensions)
+    dimensions = aggregation.metric.dimensions
+    found = _values(connection, aggregation.metric, tiles, dimensions)
     table = pa.table({name: _plain_numbers(found[name]) for name in found.column_names})
     frame: pd.DataFrame = table.to_pandas()
     frame["hour"] = [hour_text(moment) for moment in table["hour"].to_pylist()]
@@ -103,10 +105,10 @@ def result_frame(connection: duckdb.DuckDBPyConnection, tiling: Tiling, tiles: p
     return frame, {"hour": "string", **{field.name: str(field.type) for field in table.schema if field.name != "hour"}}
 
 
-def rows_and_groups(connection: duckdb.DuckDBPyConnection, tiling: Tiling, tiles: pa.Table) -> dict[datetime, tuple[int, int]]:
+def rows_and_groups(connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table) -> dict[datetime, tuple[int, int]]:
     """By hour, how many rows the tiles have, and how many different groups."""
     connection.register("_audited", tiles)
-    keys = ", ".join(quoted(name) for name in ["hour", *tiling.metric.dimensions])
+    keys = ", ".join(quoted(name) for name in ["hour", *aggregation.metric.dimensions])
     rows = connection.execute(f"SELECT hour, count(*), count(DISTINCT row({keys})) FROM _audited GROUP BY hour").fetchall()
     return {hour: (rows, groups) for hour, rows, groups in rows}
 

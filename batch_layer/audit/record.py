@@ -16,7 +16,7 @@ def quality_rows(audited: Iterable[tuple[Audited, Sequence[Staged]]], moment: da
     """One row per finding (QUALITY_SCHEMA, without the number of the publication). ``moment`` (UTC) dates the audit."""
     rows = []
     for found, staged in audited:
-        declarations = {item.tiling.metric.name: item.tiling.declaration for item in staged}
+        declarations = {item.aggregation.metric.name: item.aggregation.declaration for item in staged}
         for metric, findings in found.findings.items():
             rows += [
                 {
@@ -25,7 +25,7 @@ def quality_rows(audited: Iterable[tuple[Audited, Sequence[Staged]]], moment: da
                     "metric": metric,
                     "declaration": declarations.get(metric or ""),
                     "hour": parse_hour(finding.hour),
-                    "cut": staged[0].cut,
+                    "cutoff": staged[0].cutoff,
                     "expectation": finding.check.type,
                     "about": ", ".join(finding.check.columns),
                     "parameters": json.dumps(finding.check.parameters, ensure_ascii=False, default=str),

@@ -45,8 +45,8 @@ class Hours:
 
 def _news(before: dict[datetime, Answer], now: dict[datetime, Answer]) -> list[str]:
     changed = [(hour, before[hour], answer) for hour, answer in now.items() if hour in before and before[hour] != answer]
-    settled = [hour for hour, old, new in changed if (old.state, new.state) == ("provisional", "final")]
-    news = [f"{len(settled)} hours final: {hour_name(settled[0])} to {hour_name(settled[-1])}"] if settled else []
+    closed = [hour for hour, old, new in changed if (old.state, new.state) == ("provisional", "final")]
+    news = [f"{len(closed)} hours final: {hour_name(closed[0])} to {hour_name(closed[-1])}"] if closed else []
     for hour, old, new in changed:
         if new.state == "revised":
             flights = f"{old.flights} → {new.flights} flights"

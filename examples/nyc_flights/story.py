@@ -38,7 +38,7 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     stage.check(oracle, evening, _HELD_BACK)
 
     stage.wait_for_airflow()
-    screen.title("Airflow's scheduler recomputes while the stream goes on: settled hours turn final")
+    screen.title("Airflow's scheduler recomputes while the stream goes on: closed hours turn final")
     stage.scheduled(night, 250)
     stage.check(oracle, night, _HELD_BACK)
 
@@ -50,7 +50,7 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     stage.run("status", "--last", "3")
     stage.check(oracle, next_day, _HELD_BACK)
 
-    screen.title("The missing reports come, and two days more. The scheduler's next run settles them all")
+    screen.title("The missing reports come, and two days more. The scheduler's next run closes them all")
     stage.stream(held_back, 100000)
     stage.scheduled(rest, 15000)
     stage.check(oracle, rest)

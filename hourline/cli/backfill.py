@@ -16,11 +16,11 @@ from hourline.cli.layers import (
     exit_if_blocked,
     hours_in_words,
     past_range,
-    refuse_unsettled,
+    refuse_open,
     report_left_out,
     report_published,
     report_waiting,
-    tell_not_taken_up,
+    tell_not_started,
     write_results,
 )
 from hourline.cli.options import ProjectFolder, Workspace, load
@@ -31,7 +31,7 @@ from hourline_core.model.hours import HOUR, wall_clock
 if TYPE_CHECKING:
     from batch_layer.backfill import Backfill
     from batch_layer.job import Recomputed
-    from batch_layer.plan import Wanted
+    from batch_layer.plan import PlannedHour
 
 _MOST_ROWS = 50
 
@@ -48,7 +48,7 @@ def backfill(
     workspace: Workspace = None,
     metric: Metrics = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be recomputed, why, and how long it may take.")] = False,
-    unsettled: Annotated[bool, typer.Option("--unsettled", help="Also hours that have not settled yet.")] = False,
+    unsettled: Annotated[bool, typer.Option("--include-open", help="Also hours that have not closed yet.")] = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
@@ -59,13 +59,13 @@ def backfill(
     metrics = chosen_metrics(declared, metric)
     hours = past_range(start, end)
     began = wall_clock()
-    tell_not_taken_up(declared)
+    tell_not_started(declared)
     planned = plan_backfill(declared, hours, metrics)
-    waiting = [] if unsettled else [item for item in planned.wanted if not item.settled]
+    waiting = [] if unsettled else [item for item in planned.wanted if not item.closed]
     if waiting and dry_run:
-        note(f"not settled yet, hence refused without --unsettled: {hours_in_words({item.hour for item in waiting})}")
+        note(f"not closed yet, hence refused without --include-open: {hours_in_words({item.hour for item in waiting})}")
     else:
-        refuse_unsettled(waiting)
+        refuse_open(waiting)
     if not planned.wanted:
         say("nothing to recompute: no source has events in that range")
         write_results(results, declared, since or began, hours)
@@ -91,7 +91,7 @@ def run_backfill(planned: "Backfill") -> "list[Recomputed]":
     try:
         with progress("backfill", "hours", len(every), len(done)) as move:
 
-            def on_left_out(items: list["Wanted"]) -> None:
+            def on_left_out(items: list["PlannedHour"]) -> None:
                 report_left_out(items)
                 done.update(_hours(items))
                 move(len(done))
@@ -125,7 +125,7 @@ def _say_plan(planned: "Backfill") -> None:
     say(f"{in_words(time)}, by the pace of the last recomputes" if time else "how long it takes cannot be told: no recompute was timed yet")
 
 
-def _runs(left: list["Wanted"]) -> Iterator[tuple[list[datetime], str, str, int]]:
+def _runs(left: list["PlannedHour"]) -> Iterator[tuple[list[datetime], str, str, int]]:
     """Hours in a row that are to be recomputed for the same reasons: the hours, why, the metrics, the events. If they are too many to be read, then
     not in a row.
     """
@@ -144,5 +144,5 @@ def _runs(left: list["Wanted"]) -> Iterator[tuple[list[datetime], str, str, int]
         yield run, *reasons[run[0]], events
 
 
-def _hours(items: Iterable["Wanted"]) -> set[datetime]:
+def _hours(items: Iterable["PlannedHour"]) -> set[datetime]:
     return {item.hour for item in items}

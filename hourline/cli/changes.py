@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def late(project: ProjectFolder = Path(), workspace: Workspace = None, hour: OneHour = None, format: Format = ReportFormat.TEXT) -> None:
-    """List the hours that got events after they had settled: how late those were, and what they changed. None is ever dropped."""
+    """List the hours that got events after they had closed: how late those were, and what they changed. None is ever dropped."""
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.reports.late import late_events, late_hours
@@ -89,12 +89,12 @@ def drift(
         return
     if told := [c for c in report.causes if c.cause != "rounding"]:
         say_table(
-            ["hour (UTC)", "metric", "measure", "settled", "provisional", "final", "cause", "amount", "groups"],
+            ["hour (UTC)", "metric", "measure", "at_close", "provisional", "final", "cause", "amount", "groups"],
             [
-                (c.hour, c.metric, c.measure, _number(c.settled), _number(c.provisional), _number(c.final), c.cause, _signed(c.amount), c.cells)
+                (c.hour, c.metric, c.measure, _number(c.at_close), _number(c.provisional), _number(c.final), c.cause, _signed(c.amount), c.cells)
                 for c in told
             ],
-            right=["settled", "provisional", "final", "amount", "groups"],
+            right=["at_close", "provisional", "final", "amount", "groups"],
         )
         say("")
     say(_summary(report, narrowed=bool(hour or metric)))

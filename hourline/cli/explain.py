@@ -69,7 +69,7 @@ def _values(texts: list[str]) -> dict[str, str | None]:
 
 def _say(found: "Explanation") -> None:
     cell = "".join(f", {name} {'null' if value is None else value}" for name, value in found.dimensions.items())
-    say_heading(f"{found.metric}{cell}, {found.hour:%Y-%m-%d %H:%M} UTC: ", found.state, "" if found.settled else ", not settled yet")
+    say_heading(f"{found.metric}{cell}, {found.hour:%Y-%m-%d %H:%M} UTC: ", found.state, "" if found.closed else ", not closed yet")
     if found.description:
         say(found.description)
     say("")
@@ -87,8 +87,8 @@ def _say_answer(found: "Explanation") -> None:
     # A column is left out where it would be the same numbers again: one layer has it all, or there are no late events.
     both = any(a.final is not None for a in found.answer) and any(a.provisional is not None for a in found.answer)
     parts = {"final": "final", "provisional": "provisional"} if both else {}
-    if not any(all(a.settled == getattr(a, part) for a in found.answer) for part in ("value", *parts)):
-        parts["settled"] = "without late"
+    if not any(all(a.at_close == getattr(a, part) for a in found.answer) for part in ("value", *parts)):
+        parts["at_close"] = "without late"
     say_table(
         ["measure", "value", *parts.values(), "declared as"],
         [(a.measure, _number(a.value), *(_number(getattr(a, part)) for part in parts), a.declared) for a in found.answer],
@@ -140,16 +140,16 @@ def _versions(found: "Explanation") -> Iterator[str]:
     yield f"sequence {read.sequence:,}, {publication}; versions of the tables: progress {read.progress}, provisional {read.provisional}{final}"
     count = f"{read.above:,} {_plural('micro-batch', read.above)}"
     above = f"{count}, {_range('sequence', read.first_above, read.last_above)}" if read.above else "nothing"
-    if read.cut is None:
+    if read.cutoff is None:
         yield f"never recomputed; by the speed layer: {above}"
     else:
-        yield f"cut {read.cut:,}, published {read.published:%Y-%m-%d %H:%M:%S}; above the cut: {above}"
+        yield f"cutoff {read.cutoff:,}, published {read.published:%Y-%m-%d %H:%M:%S}; above the cutoff: {above}"
 
 
 def _audit(found: "Explanation") -> list[str]:
     audit = found.audit
     if audit is None:
-        return ["none is kept" if found.versions.cut is not None else "none yet"]
+        return ["none is kept" if found.versions.cutoff is not None else "none yet"]
     lines = [f"{audit.outcome} {audit.audited:%Y-%m-%d %H:%M:%S}, {audit.expectations:,} {_plural('expectation', audit.expectations)}"]
     lines += [f"{f.severity}: {f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}" for f in audit.findings if not f.success]
     return [*lines, *([f"{shortest_path(audit.report)}"] if audit.report else [])]
@@ -157,7 +157,7 @@ def _audit(found: "Explanation") -> list[str]:
 
 def _say_published(found: "Explanation") -> None:
     if not found.published:
-        say("nothing was ever published of this hour" if found.versions.cut is None else "what was published is not kept any more")
+        say("nothing was ever published of this hour" if found.versions.cutoff is None else "what was published is not kept any more")
         return
     measures = [answer.measure for answer in found.answer]
     why = "why (over all dimensions)" if found.dimensions else "why"
@@ -166,7 +166,7 @@ def _say_published(found: "Explanation") -> None:
             f"{entry.published:%Y-%m-%d %H:%M:%S}" if entry.stage in ("final", "blocked") else "",
             entry.publication if entry.stage in ("final", "blocked") else None,
             entry.stage,
-            entry.cut,
+            entry.cutoff,
             *(_number((entry.values or {}).get(name)) for name in measures),
             _why(entry),
         )
@@ -174,7 +174,7 @@ def _say_published(found: "Explanation") -> None:
     ]
     if found.state in ("revised", "blocked", "provisional"):
         rows.append(("now", None, found.state, None, *(_number(answer.value) for answer in found.answer), ""))
-    say_table(["published (UTC)", "publication", "as", "cut", *measures, why], rows, right=["publication", "cut", *measures])
+    say_table(["published (UTC)", "publication", "as", "cutoff", *measures, why], rows, right=["publication", "cutoff", *measures])
 
 
 def _changing(published: "list[PublishedValue]") -> "Iterator[PublishedValue]":

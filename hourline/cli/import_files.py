@@ -80,7 +80,7 @@ def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"])
 
     planned, unsettled = plan_hours(declared, source.name, touched_hours(declared, source, files))
     if unsettled:
-        note(f"not recomputed, since they have not settled yet: {hours_in_words(unsettled)}")
+        note(f"not recomputed, since they have not closed yet: {hours_in_words(unsettled)}")
     if planned.left:
         exit_if_blocked(run_backfill(planned))
     else:

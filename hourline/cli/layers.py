@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from batch_layer.job import Recomputed
-    from batch_layer.plan import Wanted
+    from batch_layer.plan import PlannedHour
     from hourline_core.model import Project
     from speed_layer.micro_batch import Finished
 
@@ -111,7 +111,7 @@ def plan(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     metric: Metrics = None,
-    hour: Annotated[str | None, typer.Option("--hour", help="Also say whether this hour (UTC) has settled.")] = None,
+    hour: Annotated[str | None, typer.Option("--hour", help="Also say whether this hour (UTC) has closed.")] = None,
     format: Format = ReportFormat.TEXT,
     results: Results = None,
 ) -> None:
@@ -120,9 +120,9 @@ def plan(
     from batch_layer.plan import plan as plan_hours
 
     wanted = plan_hours(declared, chosen_metrics(declared, metric))
-    tell_not_taken_up(declared)
+    tell_not_started(declared)
     if hour is not None:
-        _say_unsettled(declared, parse_hour(hour))
+        _say_open(declared, parse_hour(hour))
     if results is not None:
         results.write_text(json.dumps({"wanted": len(wanted), "hours": len({item.hour for item in wanted})}))
     if format is ReportFormat.JSON:
@@ -139,7 +139,7 @@ def recompute(
     start: Annotated[str | None, typer.Option("--from", help="First hour (UTC), such as 2013-01-05T14.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="The hour after the last one (UTC).")] = None,
     metric: Metrics = None,
-    unsettled: Annotated[bool, typer.Option("--unsettled", help="Also hours that have not settled yet.")] = False,
+    unsettled: Annotated[bool, typer.Option("--include-open", help="Also hours that have not closed yet.")] = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
@@ -152,12 +152,12 @@ def recompute(
     from batch_layer.recompute import recompute as recompute_hours
 
     metrics = chosen_metrics(declared, metric)
-    tell_not_taken_up(declared)
+    tell_not_started(declared)
     began = wall_clock()
     hours = None if start is None or end is None else past_range(start, end)
     if hours is not None:
         wanted = plan_range(declared, hours, metrics)
-        refuse_unsettled([item for item in wanted if not item.settled and not unsettled])
+        refuse_open([item for item in wanted if not item.closed and not unsettled])
     else:
         wanted = plan_hours(declared, metrics)
     done: list[Recomputed] = []
@@ -193,23 +193,23 @@ def past_range(start: str, end: str) -> HourRange:
     return hours
 
 
-def tell_not_taken_up(project: "Project") -> None:
+def tell_not_started(project: "Project") -> None:
     """Name the metrics of which nothing can be planned yet."""
-    from batch_layer.plan import not_taken_up
+    from batch_layer.plan import not_started
 
-    for name in not_taken_up(project):
+    for name in not_started(project):
         note(f"metric '{name}' is new or has changed: the speed layer takes it up when it starts again (`hourline down`, `hourline up`)")
 
 
-def _say_unsettled(project: "Project", hour: datetime) -> None:
-    """Say of an hour that it has not settled, and when it will."""
+def _say_open(project: "Project", hour: datetime) -> None:
+    """Say of an hour that it has not closed, and when it will."""
     from batch_layer.plan import clocks
 
     for source, clock in clocks(project).items():
-        settles = hour + HOUR + project.sources[source].settle
-        if clock is None or clock < settles:
+        closes = hour + HOUR + project.sources[source].grace
+        if clock is None or clock < closes:
             now = f"the clock of '{source}' stands at {clock:%Y-%m-%d %H:%M} UTC" if clock else f"'{source}' has no events yet"
-            say(f"{hour_text(hour)} settles at {settles:%Y-%m-%d %H:%M} UTC, and {now}: it is left to a later run")
+            say(f"{hour_text(hour)} closes at {closes:%Y-%m-%d %H:%M} UTC, and {now}: it is left to a later run")
 
 
 def chosen_metrics(project: "Project", names: list[str] | None) -> list[str] | None:
@@ -217,11 +217,11 @@ def chosen_metrics(project: "Project", names: list[str] | None) -> list[str] | N
     return [known("metric", name, list(project.metrics)) for name in names] if names else None
 
 
-def refuse_unsettled(unsettled: list["Wanted"]) -> None:
+def refuse_open(unsettled: list["PlannedHour"]) -> None:
     """Raises UsageError when there is one."""
     if unsettled:
         raise UsageError(
-            f"{hour_text(unsettled[0].hour)} has not settled yet: its events may still be arriving; give --unsettled to recompute it all the same"
+            f"{hour_text(unsettled[0].hour)} has not closed yet: its events may still be arriving; give --include-open to recompute it all the same"
         )
 
 
@@ -236,7 +236,7 @@ def report_waiting(process: int) -> None:
     note(f"waiting for process {process}, which recomputes hours of this project; Ctrl-C gives up")
 
 
-def report_left_out(left_out: list["Wanted"]) -> None:
+def report_left_out(left_out: list["PlannedHour"]) -> None:
     """Say what a recompute need not do any more."""
     metrics = ", ".join(sorted({item.metric for item in left_out}))
     say(f"left out {hours_in_words({item.hour for item in left_out})}, of {metrics}: recomputed by another process meanwhile")

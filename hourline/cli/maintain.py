@@ -1,4 +1,4 @@
-"""``maintain``: the daily upkeep of the tables, by those who own them; and ``verify``: whether their files are what they were."""
+"""``maintain``: the daily maintenance of the tables, by those who own them; and ``verify``: whether their files are what they were."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -65,12 +65,12 @@ def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None
 
 def _speed_layer(project: "Project", dry_run: bool) -> Iterator[str]:
     """Its lease is given up between two sources, so that it can start."""
-    from speed_layer.maintenance import keep_up_stopped
+    from speed_layer.maintenance import maintain_stopped
 
     for source in project.sources.values():
         if process := lease_holder(project.workspace, "speed"):
             note(f"process {process} writes the speed layer's tables, and keeps them small itself")
             return
         with lease(project.workspace, "speed"):
-            lines = keep_up_stopped(project, source, dry_run=dry_run)
+            lines = maintain_stopped(project, source, dry_run=dry_run)
         yield from lines

@@ -41,7 +41,7 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: s
         # As Text, not as rich's markup: data may hold brackets and :codes: of its own.
         table.add_row(*(Text(cell, style=STATE_STYLES.get(cell, "")) for cell in cells))
     console = Console(highlight=False)
-    # Never cut: a terminal wraps what is too wide, and a file or pipe has no width.
+    # Never cutoff: a terminal wraps what is too wide, and a file or pipe has no width.
     console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10_000)).maximum)
     console.print(table)
 

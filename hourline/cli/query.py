@@ -78,7 +78,7 @@ def status(
         waits = (
             "until the speed layer starts again"
             if item.missing is None
-            else f"until the {item.missing:,} hour(s) it lacks have settled and are recomputed"
+            else f"until the {item.missing:,} hour(s) it lacks have closed and are recomputed"
         )
         say(f"metric '{item.metric}' has changed; it answers by its older declaration {waits}")
     say_table(
@@ -89,7 +89,7 @@ def status(
     if report.hours:
         say("")
         say_table(
-            ["hour (UTC)", "source", "state", "events", "late", "settled", "audit"],
-            [(h.hour, h.source, h.state, h.events, h.late, h.settled, shortest_path(h.report)) for h in report.hours],
+            ["hour (UTC)", "source", "state", "events", "late", "closed", "audit"],
+            [(h.hour, h.source, h.state, h.events, h.late, h.closed, shortest_path(h.report)) for h in report.hours],
             right=["events", "late"],
         )

@@ -21,7 +21,7 @@ class UnresolvedError(Exception):
 
 
 @dataclass(frozen=True)
-class Tiling(DeclaredMetric):
+class AggregationPlan(DeclaredMetric):
     """A metric resolved against its source: how its tiles are computed, and what their columns are."""
 
     states: dict[str, str]
@@ -75,8 +75,8 @@ def counted(events: DataFrame, source: Source) -> DataFrame:
     return events.where(source.where) if source.where else events
 
 
-def resolve(spark: SparkSession, source: Source, metric: Metric) -> Tiling:
-    """The metric's tiling; every expression is analysed by Spark against the source's fields. Raises UnresolvedError."""
+def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
+    """The metric's aggregation; every expression is analysed by Spark against the source's fields. Raises UnresolvedError."""
     events = with_derived(empty_events(spark, source), source)
     types = {name: type_of(events, expression, ("dimensions", name)) for name, expression in metric.dimensions.items()}
     for name, found in types.items():
@@ -96,7 +96,7 @@ def resolve(spark: SparkSession, source: Source, metric: Metric) -> Tiling:
         schema = _tiles(events, metric, states).schema
     except PySparkException as error:
         raise UnresolvedError((), explain(error)) from error
-    return Tiling(source, metric, states, nullable(to_arrow_schema(schema, timezone="UTC")))
+    return AggregationPlan(source, metric, states, nullable(to_arrow_schema(schema, timezone="UTC")))
 
 
 def type_of(events: DataFrame, expression: str, path: tuple[str, ...]) -> str:

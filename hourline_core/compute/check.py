@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from hourline_core.compute.aggregation import UnresolvedError, check_condition, empty_events, event_time_type, resolve, type_of, with_derived
+from hourline_core.compute.aggregation import UnresolvedError, check_condition, empty_events, event_time_type, plan_aggregation, type_of, with_derived
 from hourline_core.errors import DeclarationError, did_you_mean
 from hourline_core.model import Metric, Project, Source
 
@@ -87,7 +87,7 @@ def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _P
             type_of(events, expression, path)
     if not place.failed:
         with place.noting():
-            resolve(spark, source, metric)
+            plan_aggregation(spark, source, metric)
 
 
 def _refuse_unrepeatable(path: tuple[str, ...], expression: str) -> None:

@@ -25,7 +25,7 @@ KEY, VALUE = "$key", "$value"
 """What a record's key and value are called here: no field can have these names."""
 
 
-def admit(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
+def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
     """Judge Kafka records (key, value, topic, partition, offset, arrived).
 
     Returns topic, partition, offset, arrived; ``outcome`` (accepted, rejected, tombstone) and, unless accepted, ``reason``, KEY and VALUE;
@@ -40,14 +40,14 @@ def admit(records: DataFrame, source: Source, event_time_type: str) -> DataFrame
     parsed = text.withColumn("_parsed", F.from_json(marked, whole, _JSON))
     body = F.col("_parsed.r")[0]
     fields = [body[_key(source, name)].alias(name) for name in source.fields]
-    judged = parsed.select("*", *fields).withColumn("_time", _event_time(source.event_time, event_time_type))
-    judged = judged.withColumn("reason", _reason(source)).withColumn(
+    validated = parsed.select("*", *fields).withColumn("_time", _event_time(source.event_time, event_time_type))
+    validated = validated.withColumn("reason", _reason(source)).withColumn(
         "outcome",
         F.when(F.col(VALUE).isNull(), "tombstone").when(F.col("reason").isNull(), "accepted").otherwise("rejected"),
     )
     accepted = F.col("outcome") == "accepted"
     refused = F.col("outcome") == "rejected"
-    return judged.select(
+    return validated.select(
         "topic",
         "partition",
         "offset",

@@ -6,7 +6,7 @@
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
-    <tables>/coverage                            which version of final counts, the cut of each covered hour, and which hours are blocked
+    <tables>/coverage                            which version of final counts, the cutoff of each covered hour, and which hours are blocked
     <tables>/drift                               by how much each recomputed hour changed, and why
     <tables>/quality                             what the audit of each recomputed hour found, expectation by expectation
     <tables>/checksums                           of the data files of all tables, as `hourline verify` saw them first
@@ -47,10 +47,10 @@ PROGRESS_SCHEMA = pa.schema(
         "rejected": pa.int64(),
         "duplicates": pa.int64(),
         "tombstones": pa.int64(),
-        # accepted events per hour (duplicates left out); late: the hour had settled before this micro-batch
+        # accepted events per hour (duplicates left out); late: the hour had closed before this micro-batch
         "hours": pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64(), "late": pa.int64()})),
-        # the metrics whose tiles this micro-batch wrote; born: the sequence from which on their provisional rows are whole
-        "metrics": pa.list_(pa.struct({"metric": pa.string(), "declaration": pa.string(), "born": pa.int64()})),
+        # the metrics whose tiles this micro-batch wrote; complete_from: the sequence from which on their provisional rows are whole
+        "metrics": pa.list_(pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})),
         "clock": TIMESTAMP,  # highest accepted event time so far
         "started": TIMESTAMP,
         "finished": TIMESTAMP,
@@ -65,14 +65,14 @@ COVERAGE_SCHEMA = pa.schema(
         "metric": pa.string(),
         "declaration": pa.string(),
         "source": pa.string(),
-        # null in rows about the declaration as a whole: with a cut, it has taken over the metric's name; without, `version` is final, compacted
+        # null in rows about the declaration as a whole: with a cutoff, it has taken over the metric's name; without, `version` is final, compacted
         "hour": TIMESTAMP,
         # null where the hour is blocked and was never published
-        "cut": pa.int64(),
+        "cutoff": pa.int64(),
         "version": pa.int64(),  # of the final table; the highest one of a metric is the one that counts, for all its hours
         "published": TIMESTAMP,
-        # null but for a blocked hour: the cut of the recompute that did not pass its audit, and the version of the staged table that holds its rows
-        "blocked_cut": pa.int64(),
+        # null but for a blocked hour: the cutoff of the recompute that did not pass its audit, and the version of the staged table that holds its rows
+        "blocked_cutoff": pa.int64(),
         "staged": pa.int64(),
         "expectations": pa.string(),  # the hash of those it was audited with; empty if the audit itself failed
     }
@@ -86,10 +86,10 @@ DRIFT_SCHEMA = pa.schema(
         "metric": pa.string(),
         "declaration": pa.string(),
         "hour": TIMESTAMP,
-        "cut": pa.int64(),
+        "cutoff": pa.int64(),
         "measure": pa.string(),
         # over all dimensions together; null where the measure is no number
-        "settled": pa.float64(),
+        "at_close": pa.float64(),
         "provisional": pa.float64(),
         "final": pa.float64(),
         "causes": pa.list_(pa.struct({"cause": pa.string(), "amount": pa.float64(), "cells": pa.int64()})),
@@ -104,7 +104,7 @@ QUALITY_SCHEMA = pa.schema(
         "metric": pa.string(),  # null: it is about the source's events, hence about all metrics over them
         "declaration": pa.string(),
         "hour": TIMESTAMP,
-        "cut": pa.int64(),
+        "cutoff": pa.int64(),
         # by Great Expectations' name; or `audit`: the audit itself failed, `accepted`: a person has overruled it
         "expectation": pa.string(),
         "about": pa.string(),  # the column, or columns

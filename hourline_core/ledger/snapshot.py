@@ -1,6 +1,6 @@
 """What one read sees: the version of every table, taken in the order that makes a read exact.
 
-Progress first, then provisional, then coverage; again from the start if coverage has a cut beyond that progress, or a metric was reset meanwhile
+Progress first, then provisional, then coverage; again from the start if coverage has a cutoff beyond that progress, or a metric was reset meanwhile
 (which takes away rows that this progress still counts on); final only at the version that coverage pins, never its newest. Read in another order, an
 event could be counted twice or not at all.
 """
@@ -43,7 +43,7 @@ class MetricTables(DeclaredMetric):
 
     provisional: int
     """The version of its provisional table."""
-    born: int
+    complete_from: int
     """The sequence from which on its provisional rows are whole; what lies below counts by a recompute alone."""
     final: int | None = None
     """The version of its final table that coverage pins; None: nothing was published."""
@@ -109,17 +109,19 @@ def take_snapshot(project: Project) -> Snapshot:
     """The newest consistent snapshot of the project's tables. Raises TableError when it cannot be read."""
     for _ in range(100):  # a publication between the first and the last step is rare; a hundred in a row mean damage
         snapshot, overtaken = _take(project)
-        beyond = _cut_beyond(snapshot)
+        beyond = _cutoffs_beyond(snapshot)
         if not overtaken and not beyond:
             return snapshot
-    raise TableError(f"coverage has cuts beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
+    raise TableError(f"coverage has cutoffs beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
 
 
-def _cut_beyond(snapshot: Snapshot) -> str:
-    """The sources of which coverage has a cut beyond progress."""
-    cuts = _highest(snapshot.coverage, ["source"], "cut")
+def _cutoffs_beyond(snapshot: Snapshot) -> str:
+    """The sources of which coverage has a cutoff beyond progress."""
+    cutoffs = _highest(snapshot.coverage, ["source"], "cutoff")
     return ", ".join(
-        sorted(source for (source,), cut in cuts.items() if source not in snapshot.progress or (cut or 0) > snapshot.progress[source].sequence)
+        sorted(
+            source for (source,), cutoff in cutoffs.items() if source not in snapshot.progress or (cutoff or 0) > snapshot.progress[source].sequence
+        )
     )
 
 
@@ -155,11 +157,11 @@ def pinned_versions(coverage: pa.Table) -> dict[tuple[str, str], int]:
     }
 
 
-def has_taken_over(coverage: pa.Table, metric: Metric, declaration: str, born: int) -> bool:
-    """Whether coverage says that this declaration, whose provisional rows are whole from sequence ``born`` on, was covered for all before that."""
+def is_promoted(coverage: pa.Table, metric: Metric, declaration: str, complete_from: int) -> bool:
+    """Whether coverage says that this declaration, whose provisional rows are whole from sequence ``complete_from`` on, was covered for all before that."""
     own = pc.and_(pc.equal(coverage["metric"], metric.name), pc.equal(coverage["declaration"], declaration))
-    cut = pc.max(coverage.filter(pc.and_(own, pc.is_null(coverage["hour"])))["cut"]).as_py()
-    return cut is not None and cut >= born - 1
+    cutoff = pc.max(coverage.filter(pc.and_(own, pc.is_null(coverage["hour"])))["cutoff"]).as_py()
+    return cutoff is not None and cutoff >= complete_from - 1
 
 
 def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[MetricTables]:
@@ -168,7 +170,7 @@ def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[
     for declarations in found:
         served = ""
         for tables in declarations:
-            whole = has_taken_over(coverage, tables.metric, tables.declaration, tables.born)
+            whole = is_promoted(coverage, tables.metric, tables.declaration, tables.complete_from)
             served = tables.declaration if whole else served or tables.declaration
         metrics += [
             replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
@@ -187,13 +189,13 @@ def last_row(progress: DeltaTable) -> Mapping[str, Any]:
 def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: dict[str, str]) -> Snapshot:
     """A snapshot in which damaged tables are left out, and noted in ``lost`` by the views that need them; at an earlier ``publication``, if given.
 
-    Raises TableError when it cannot be had, as when coverage has cuts beyond progress, or provisional no longer has what is above its cuts.
+    Raises TableError when it cannot be had, as when coverage has cutoffs beyond progress, or provisional no longer has what is above its cutoffs.
     """
     snapshot, overtaken = _take(project, publication, lost)
     if overtaken:
         raise TableError("a metric was reset while its tables were looked up")
-    if beyond := _cut_beyond(snapshot):
-        raise TableError(f"coverage has cuts beyond the progress of {beyond}")
+    if beyond := _cutoffs_beyond(snapshot):
+        raise TableError(f"coverage has cutoffs beyond the progress of {beyond}")
     return snapshot
 
 
@@ -212,9 +214,9 @@ def _looked_up(project: Project, opened: OpenTables, publication: int | None, lo
     provisional: list[tuple[Metric, DeltaTable]] = []
     for metric in project.metrics.values():
         if metric.source in progresses:
-            born = {known["declaration"]: known["born"] for known in written[metric.source] if known["metric"] == metric.name}
+            complete_from = {known["declaration"]: known["complete_from"] for known in written[metric.source] if known["metric"] == metric.name}
             with _losing(lost, *views_of(metric)):
-                tables = _with_tables(project, metric, born, progress[metric.source].sequence, progresses[metric.source], opened)
+                tables = _with_tables(project, metric, complete_from, progress[metric.source].sequence, progresses[metric.source], opened)
                 found.append([of for of, _ in tables])
                 provisional += [(metric, table) for _, table in tables]
     covering = open_coverage(project, opened, publication)
@@ -228,7 +230,7 @@ def _looked_up(project: Project, opened: OpenTables, publication: int | None, lo
     final = verify_published(project, metrics, coverage, opened, lost)
     files = files_of([*progresses.values(), *(table for _, table in provisional), *([covering] if covering else []), *final])
     metrics = [tables for tables in metrics if tables.metric.name not in (lost or {})]
-    beside = versions_beside(project, progresses, covering, opened, lost)
+    beside = other_table_versions(project, progresses, covering, opened, lost)
     for name, table in progresses.items():
         with _losing(lost, f"progress/{name}"):
             update(table)
@@ -256,7 +258,7 @@ def refuse_without_progress(layout: Layout, source: Source) -> None:
         )
 
 
-def versions_beside(
+def other_table_versions(
     project: Project, progress: Mapping[str, DeltaTable], coverage: DeltaTable | None, opened: OpenTables, lost: dict[str, str] | None = None
 ) -> dict[str, int]:
     """By name, the newest versions of events, rejected, drift and quality. Raises TableError when one is damaged, or lacks a commit that

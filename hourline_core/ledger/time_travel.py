@@ -1,9 +1,9 @@
 """What a read saw at an earlier time, from the tables as they are now.
 
 Progress, events and rejected are read at their newest versions, up to the sequence of that time: their rows stay, but for rejected ones that a reset
-has had judged anew. Coverage is read at its version of that time, which pins final. Provisional has been pruned since of what later publications
+has had validated anew. Coverage is read at its version of that time, which pins final. Provisional has been pruned since of what later publications
 have taken over, so it is read at the version that the micro-batch of that sequence made. Where that is not kept any more (it is for as long as a
-query may take), the hours that had events above their cut are `missing`; all others are final, as they were.
+query may take), the hours that had events above their cutoff are `missing`; all others are final, as they were.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,8 +27,8 @@ from hourline_core.ledger.snapshot import (
     coverage_of,
     files_of,
     open_coverage,
+    other_table_versions,
     read_coverage,
-    versions_beside,
 )
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Project, Source, declaration_hash, from_stored
@@ -60,11 +60,11 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
             declarations = [_tables_at(project, source, known, sequence) for known in written if known["metric"] == metric.name]
             found.append([of for of, _ in declarations])
             read += [table for _, table in declarations]
-    for row in coverage.group_by("source").aggregate([("cut", "max")]).to_pylist():
+    for row in coverage.group_by("source").aggregate([("cutoff", "max")]).to_pylist():
         # A reader takes progress before coverage, and again if that went further.
-        if row["source"] in project.sources and (row["cut_max"] or 0) > token.sequences.get(row["source"], 0):
+        if row["source"] in project.sources and (row["cutoff_max"] or 0) > token.sequences.get(row["source"], 0):
             raise UsageError(
-                f"there never was an answer {token}: publication {token.publication} counts {row['source']} up to sequence {row['cut_max']}"
+                f"there never was an answer {token}: publication {token.publication} counts {row['source']} up to sequence {row['cutoff_max']}"
             )
     metrics = as_covered(found, coverage)
     for tables in metrics:
@@ -74,14 +74,14 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
                 raise _gone(project, token.publication)
             read.append(final)
     with OpenTables(project.settings.storage_options) as newest:
-        beside = versions_beside(project, opened, open_coverage(project, newest), newest)
+        beside = other_table_versions(project, opened, open_coverage(project, newest), newest)
     files = files_of([*opened.values(), *read])
     return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication, beside, files=files)
 
 
 def forgotten(snapshot: Snapshot) -> set[str]:
-    """The metrics of which provisional rows that counted then are not kept any more: their hours with events above the cut are `missing`."""
-    return {tables.metric.name for tables in snapshot.served if tables.born > snapshot.progress[tables.source.name].sequence}
+    """The metrics of which provisional rows that counted then are not kept any more: their hours with events above the cutoff are `missing`."""
+    return {tables.metric.name for tables in snapshot.served if tables.complete_from > snapshot.progress[tables.source.name].sequence}
 
 
 def token_of(project: Project, text: str, now: datetime) -> AnswerToken:
@@ -114,8 +114,10 @@ def token_at(project: Project, moment: datetime) -> AnswerToken:
         publication = max((commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000), default=0) or -1
         coverage = _coverage_at(project, publication)
         # Two machines' clocks need not agree: what was published had been processed.
-        cuts = coverage.group_by("source").aggregate([("cut", "max")]).to_pylist()
-        sequences |= {row["source"]: max(row["cut_max"] or 0, sequences.get(row["source"], 0)) for row in cuts if row["source"] in project.sources}
+        cutoffs = coverage.group_by("source").aggregate([("cutoff", "max")]).to_pylist()
+        sequences |= {
+            row["source"]: max(row["cutoff_max"] or 0, sequences.get(row["source"], 0)) for row in cutoffs if row["source"] in project.sources
+        }
     return AnswerToken(publication, sequences)
 
 
@@ -153,7 +155,7 @@ def _tables_at(project: Project, source: Source, known: Mapping[str, Any], seque
     if then is None:
         # As if the metric had been declared since: what no recompute had counted is not known.
         return MetricTables(*declared, table.version(), sequence + 1), table
-    return MetricTables(*declared, then.version(), known["born"]), then
+    return MetricTables(*declared, then.version(), known["complete_from"]), then
 
 
 def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> DeltaTable | None:

@@ -12,7 +12,7 @@ from hourline_core.model.source import Source
 
 
 def declaration_hash(source: Source, metric: Metric) -> str:
-    """12 hexadecimal digits. Equal for declarations that count the same, whatever their order, description, topic or settling.
+    """12 hexadecimal digits. Equal for declarations that count the same, whatever their order, description, topic or closing.
 
     Of the source's fields and derived fields only those count that the metric's expressions name, directly or through others: a further field
     elsewhere must not make every metric of the source a new one.

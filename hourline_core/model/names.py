@@ -15,7 +15,7 @@ ANY_CASE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 # Columns of the tables that Hourline writes itself.
 RESERVED_COLUMNS = frozenset({"hour", "state", "sequence", "layer"})
 RESERVED_FIELDS = frozenset({"event_time", "hour", "sequence", "topic_id", "topic", "partition", "offset", "reason", "arrived", "duplicate"})
-# The speed layer's own, while it judges a record; and the batch layer's, while it counts.
+# The speed layer's own, while it validates a record; and the batch layer's, while it counts.
 RESERVED_FIELDS |= {"outcome", "id_hash", "_text", "_valid", "_parsed", "_time", "_corrupt", "_first", "_counts"}
 # Views that the serving layer offers beside one per metric.
 RESERVED_METRICS = frozenset({"hours", "late_events", "drift", "quality", "publications", "hourline_snapshot"})

@@ -64,7 +64,7 @@ class ScheduleSettings(Declaration):
     """When Airflow recomputes, and what it does when that fails."""
 
     cron: Cron = "5 * * * *"
-    """When the hourly recompute runs. Its hours should have settled by then; one that has not is taken up by the next run."""
+    """When the hourly recompute runs. Its hours should have closed by then; one that has not is taken up by the next run."""
 
     timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
     """The time zone of `cron` and `maintenance`. Hours are those of UTC in any case."""

@@ -56,10 +56,10 @@ class Source(Declaration):
     """What must hold of an hour's events before any metric over them is published: a list of `expect_…: {parameter: value}`."""
 
     clock: Literal["event_time", "wall"] = "event_time"
-    """What settles an hour: the highest event time seen, or the time of day."""
+    """What closes an hour: the highest event time seen, or the time of day."""
 
-    settle: Duration = timedelta(hours=1)
-    """How long after its end an hour settles, and is recomputed for good: 30s, 90m, 2h, 1d."""
+    grace: Duration = timedelta(hours=1)
+    """How long after its end an hour closes, and is recomputed for good: 30s, 90m, 2h, 1d."""
 
     ahead: Duration = timedelta(days=1)
     """An event time more than this ahead of the record's arrival is absurd: the record is rejected."""

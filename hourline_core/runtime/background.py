@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hourline_core.errors import ConflictError, HourlineError, SlowStartError
+from hourline_core.errors import ConflictError, HourlineError, StartTimeoutError
 from hourline_core.model import Project
 from hourline_core.runtime.file_lock import is_alive
 from hourline_core.runtime.lease import LeaseName, lease, lease_holder
@@ -41,7 +41,7 @@ AIRFLOW = Service("airflow", ("airflow", "run"), "Airflow", 300)
 def start(project: Project, service: Service) -> str:
     """Start a service as a process of its own and wait until it is ready; returns the address that it announces.
 
-    Raises ConflictError when it runs already, SlowStartError when it is not ready in time,
+    Raises ConflictError when it runs already, StartTimeoutError when it is not ready in time,
     HourlineError with the last line of its log when it does not come up.
     """
     with lease(project.workspace, service.name):
@@ -64,7 +64,7 @@ def start(project: Project, service: Service) -> str:
                 break
             if time.monotonic() > deadline:
                 process.terminate()
-                raise SlowStartError(
+                raise StartTimeoutError(
                     f"{service.what} was not ready within {service.start_seconds:.0f} s, and was stopped; it said: {_last_line(log, beginning)} "
                     f"(its log is {log}). `hourline {' '.join(service.command)}`, in the foreground, waits for as long as it takes"
                 )

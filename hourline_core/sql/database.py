@@ -29,8 +29,8 @@ _KEPT_BYTES = 8 << 20
 
 _NO_HOURS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served, NULL::TIMESTAMPTZ AS hour,
-           NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late, NULL::BIGINT AS cut, NULL::BOOLEAN AS settled,
-           NULL::BIGINT AS blocked_cut, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh
+           NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late, NULL::BIGINT AS cutoff, NULL::BOOLEAN AS closed,
+           NULL::BIGINT AS blocked_cutoff, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh
     WHERE false"""
 
 _TYPES = {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", TIMESTAMP: "TIMESTAMPTZ"}
@@ -91,16 +91,16 @@ def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Sn
 def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files = NO_FILES) -> list[str]:
     """The statements that attach the snapshot's tables and make the views below in schema ``hourline``, for any DuckDB that has the delta extension.
 
-    ``now`` (UTC) settles hours that go by wall time. Tables of which ``files`` are given are read without that extension, which would read the log of
+    ``now`` (UTC) closes hours that go by wall time. Tables of which ``files`` are given are read without that extension, which would read the log of
     the table again at each question.
 
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned), ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``: all rows, also beyond the snapshot's progress
-    - ``source_hours_<source>`` (a table): hour, events, late, clock, settled
+    - ``source_hours_<source>`` (a table): hour, events, late, clock, closed
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
     - ``hours_<metric>_<declaration>`` (a table): see ``metric_hours_sql``; ``metric_hours``: all of these together
-    - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cut`` (absent, if there are none)
+    - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cutoff`` (absent, if there are none)
     """
     layout = Layout.of(project)
     statements = ["CREATE SCHEMA hourline"]
@@ -148,8 +148,8 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     for version in tables.staged_versions(snapshot.coverage) if f"{tables.metric.name}_staged" not in snapshot.lost else ():
         name = f"staged_{tables.name}_{version}"
         statements += _attached(name, layout, layout.staged(tables.source, tables.metric), version)
-        marks = f"SELECT hour, blocked_cut FROM hourline.coverage WHERE {named} AND staged = {version}"
-        parts.append(f"SELECT s.*, m.blocked_cut AS cut FROM hourline.{name} s JOIN ({marks}) m USING (hour)")
+        marks = f"SELECT hour, blocked_cutoff FROM hourline.coverage WHERE {named} AND staged = {version}"
+        parts.append(f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({marks}) m USING (hour)")
     if parts:
         statements.append(f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}")
     return statements

@@ -1,6 +1,6 @@
-"""A metric as a DuckDB query that merges both layers: final where an hour is covered, and provisional above the cut.
+"""A metric as a DuckDB query that merges both layers: final where an hour is covered, and provisional above the cutoff.
 
-merged(h) = final(h), if h is covered   ⊕   provisional(h) where cut(h) < sequence ≤ s
+merged(h) = final(h), if h is covered   ⊕   provisional(h) where cutoff(h) < sequence ≤ s
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -34,13 +34,13 @@ def counted_states_sql(
     """
     metric = tables.metric
     columns = ", ".join(f"t.{quoted(name)}" for name in ["hour", *metric.dimensions, *_aggregates(metric, stored)])
-    above = f"t.sequence <= {sequence} AND t.sequence >= {tables.born} AND t.sequence > coalesce(h.cut, -1)"
+    above = f"t.sequence <= {sequence} AND t.sequence >= {tables.complete_from} AND t.sequence > coalesce(h.cutoff, -1)"
     if "provisional" not in layers:
         above = "false"  # which keeps the columns
     known = f"JOIN hourline.hours_{tables.name} h USING (hour) WHERE h.state <> 'missing'"
     parts = [f"SELECT {columns}, h.state, t.sequence FROM hourline.provisional_{tables.name} t {known} AND {above}"]
     if tables.final is not None and "final" in layers:
-        parts.append(f"SELECT {columns}, h.state, NULL FROM {final or f'hourline.final_{tables.name}'} t {known} AND h.cut IS NOT NULL")
+        parts.append(f"SELECT {columns}, h.state, NULL FROM {final or f'hourline.final_{tables.name}'} t {known} AND h.cutoff IS NOT NULL")
     return " UNION ALL ".join(parts)
 
 
@@ -50,7 +50,7 @@ def revised_rows(connection: duckdb.DuckDBPyConnection, tables: MetricTables) ->
     """
     if tables.final is None:
         return [], None
-    hours = f"SELECT hour FROM hourline.hours_{tables.name} WHERE cut IS NOT NULL AND state <> 'final'"
+    hours = f"SELECT hour FROM hourline.hours_{tables.name} WHERE cutoff IS NOT NULL AND state <> 'final'"
     ((count,),) = connection.execute(f"SELECT count(*) FROM ({hours})").fetchall()
     name = f"hourline.revised_{tables.name}"
     kind = "TABLE" if count <= _REVISED_KEPT else "VIEW"

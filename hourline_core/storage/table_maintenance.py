@@ -1,4 +1,4 @@
-"""The upkeep of one table by whoever owns it: what is worth doing is done, or in a dry run only told."""
+"""The maintenance of one table by whoever owns it: what is worth doing is done, or in a dry run only told."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from hourline_core.storage import tables
 
 
 @dataclass
-class TableUpkeep:
+class TableMaintenance:
     """One table, and what was done to it."""
 
     name: str

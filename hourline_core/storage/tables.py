@@ -46,7 +46,7 @@ PUBLISHED = {"delta.enableExpiredLogCleanup": "false"}
 
 
 _LOG_KEPT = PostCommitHookProperties(cleanup_expired_logs=False)
-"""For frequent commits: in a long log, looking for what has expired takes longer than the commit itself. Those of upkeep look."""
+"""For frequent commits: in a long log, looking for what has expired takes longer than the commit itself. Those of maintenance look."""
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 """No versions of other tables."""

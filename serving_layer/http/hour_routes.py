@@ -39,7 +39,7 @@ class HourOf(BaseModel):
     """Of a source the weakest of its metrics'; null: it has no metric."""
     events: int
     late: int
-    settled: bool
+    closed: bool
 
 
 class HoursAnswer(BaseModel):
@@ -185,7 +185,7 @@ async def quality(request: Request, answering: TheAnswering, parameters: Annotat
 
 @routes.get("/late", response_model=LateAnswer)
 async def late(request: Request, answering: TheAnswering, parameters: Annotated[HourParameters, Query()]) -> Response:
-    """The hours that got events after they had settled: how late those were, and what they changed."""
+    """The hours that got events after they had closed: how late those were, and what they changed."""
     moment = parameters.moment
 
     def work(connection: Connection) -> Body:

@@ -229,7 +229,7 @@ def _report(connection: Connection, tables: MetricTables, hour: datetime) -> str
 
 
 def _refuse(connection: Connection, states: list[HourState], strict: bool) -> None:
-    """Raises WeakAnswerError, and UsageError where an old answer needs what is no longer kept."""
+    """Raises UnreliableResultError, and UsageError where an old answer needs what is no longer kept."""
     if strict:
         refuse_weak(states)
     if connection.is_past and (gone := forgotten(connection.snapshot)):

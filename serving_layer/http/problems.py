@@ -4,7 +4,7 @@
 401  no token, or a wrong one                                         429  TooManyError: try again in a moment
 403  a token without the scope; a page of another site                503  TableError: the tables cannot be read
 404  NotFoundError: no such metric, hour or row                       504  TimedOutError: the query was stopped at its time limit
-409  WeakAnswerError: `strict`, and the hours are not to be relied on 500  a fault of Hourline's; the log has its stack trace
+409  UnreliableResultError: `strict`, and the hours are not to be relied on 500  a fault of Hourline's; the log has its stack trace
 """
 
 import json
@@ -18,7 +18,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from hourline_core.errors import HourlineError, TableError, UsageError, WeakAnswerError, did_you_mean
+from hourline_core.errors import HourlineError, TableError, UnreliableResultError, UsageError, did_you_mean
 
 log = logging.getLogger("hourline.http")
 
@@ -46,7 +46,7 @@ class TimedOutError(HourlineError):
 _STATUS: Mapping[type[HourlineError], int] = {
     NotFoundError: 404,
     UsageError: 400,
-    WeakAnswerError: 409,
+    UnreliableResultError: 409,
     TooLargeError: 413,
     TooManyError: 429,
     TableError: 503,

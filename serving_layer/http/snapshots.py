@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.3
 _RENEWED_SECONDS = 600.0
 """A snapshot is taken again that often in any case: files that it needs are vacuumed some time after newer versions do not."""
 _SETTLING_SECONDS = 60.0
-"""The same where hours settle by the time of day."""
+"""The same where hours close by the time of day."""
 _OLD = 4
 """So many snapshots are kept open beside the newest one."""
 

@@ -13,7 +13,7 @@ class Stretch(BaseModel):
     """Events of one partition of a topic (or of one imported file) that count in the same layer; between the offsets lie others, too."""
 
     layer: str
-    """final: up to the cut; provisional: above it."""
+    """final: up to the cutoff; provisional: above it."""
     topic: str
     topic_id: str
     partition: int
@@ -37,7 +37,7 @@ class CellEvents(BaseModel):
     repeated: int | None
     """Of ``events``, those that repeat an id beyond the horizon: a recompute leaves them out. None: the id is an expression."""
     late: int
-    """Of ``events``, those that came after the hour had settled."""
+    """Of ``events``, those that came after the hour had closed."""
     sequences: int
     """In so many micro-batches they came."""
     first_arrived: datetime | None
@@ -46,8 +46,8 @@ class CellEvents(BaseModel):
     stretches: list[Stretch]
 
 
-def cell_events(connection: Connection, cell: Cell, cut: int | None) -> CellEvents:
-    """The events of ``cell``; ``cut`` is the sequence up to which its hour was recomputed."""
+def cell_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellEvents:
+    """The events of ``cell``; ``cutoff`` is the sequence up to which its hour was recomputed."""
     source, metric = cell.tables.source, cell.metric
     fields = {name.casefold(): name for name in source.fields}
 
@@ -64,7 +64,7 @@ def cell_events(connection: Connection, cell: Cell, cut: int | None) -> CellEven
     connection.database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _events AS
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late, started,
-               CASE WHEN sequence <= {-1 if cut is None else cut} THEN 'final' ELSE 'provisional' END AS layer
+               CASE WHEN sequence <= {-1 if cutoff is None else cutoff} THEN 'final' ELSE 'provisional' END AS layer
         FROM (SELECT * FROM ({of_hour}) WHERE {cell.condition(columns)})
         -- Old progress is summed up: the row that holds a sequence is the next one.
         ASOF JOIN (SELECT sequence AS until, started FROM hourline.progress_{source.name}) ON sequence <= until

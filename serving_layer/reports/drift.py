@@ -19,7 +19,7 @@ class DriftCause(BaseModel):
     amount: float | None
     cells: int
     """In how many groups."""
-    settled: float | None
+    at_close: float | None
     """What was served without the late events."""
     provisional: float | None
     """What was served last before the recompute."""
@@ -47,6 +47,6 @@ def drift_report(connection: Connection, hour: datetime | None = None, metric: s
         f"SELECT count(DISTINCT (hour, metric, published)), count(DISTINCT (hour, metric, published)) FILTER (cause <> 'rounding') {chosen}"
     )
     ((recomputed, changed),) = counts.fetchall()
-    rows = connection.sql(f"SELECT * EXCLUDE (cut) {chosen} AND cause IS NOT NULL ORDER BY hour, metric, published, measure, cause")
+    rows = connection.sql(f"SELECT * EXCLUDE (cutoff) {chosen} AND cause IS NOT NULL ORDER BY hour, metric, published, measure, cause")
     causes = [DriftCause(**row) for row in rows.to_arrow_table().to_pylist()]
     return DriftReport(recomputed=recomputed, changed=changed, causes=causes)

@@ -1,4 +1,4 @@
-"""What `hourline late` shows: which hours got events after they had settled, how late those were, and what they changed."""
+"""What `hourline late` shows: which hours got events after they had closed, how late those were, and what they changed."""
 
 from collections import defaultdict
 from datetime import datetime
@@ -102,7 +102,7 @@ def _moving_now(connection: Connection, hours: list[datetime]) -> Moved:
         counted = f"FROM ({counted}) WHERE hour IN ({among})"
         late = of_late_events(counted, tables)
         database.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN ({late}) USING (hour)")
-        before = make_stage(database, "settled", tables.metric, stored, without_late_events("FROM _counted", tables))
+        before = make_stage(database, "at_close", tables.metric, stored, without_late_events("FROM _counted", tables))
         after = make_stage(database, "now", tables.metric, stored, "FROM _counted")
         for change in changes(database, before, after):
             moving[tables.metric.name, change.hour][change.measure] = Move(amount=change.amount, cells=change.cells)

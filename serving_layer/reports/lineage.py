@@ -25,10 +25,10 @@ class Answer(BaseModel):
     declared: str
     value: Any
     final: Any
-    """By the batch layer, up to the cut."""
+    """By the batch layer, up to the cutoff."""
     provisional: Any
-    """By the speed layer, above the cut."""
-    settled: Any
+    """By the speed layer, above the cutoff."""
+    at_close: Any
     """Without the late events that no recompute has counted yet."""
 
 
@@ -59,11 +59,11 @@ class Versions(BaseModel):
     """The version of coverage; -1: nothing was ever published."""
     final: int | None
     """None: nothing of this metric was ever published."""
-    cut: int | None
+    cutoff: int | None
     """The sequence up to which the hour was recomputed; None: it was not."""
     published: datetime | None
     above: int
-    """So many micro-batches above the cut brought something for this hour."""
+    """So many micro-batches above the cutoff brought something for this hour."""
     first_above: int | None
     last_above: int | None
 
@@ -79,8 +79,8 @@ class Explanation(BaseModel):
     groups: int
     """So many were merged; none: no event of the hour counts for the metric, or the hour is missing."""
     state: Literal["final", "revised", "provisional", "blocked", "stale", "missing"]
-    settled: bool
-    """Whether the hour has settled, by its source's clock."""
+    closed: bool
+    """Whether the hour has closed, by its source's clock."""
     answer: list[Answer]
     declared: Declared
     events: CellEvents
@@ -99,10 +99,10 @@ def explanation(connection: Connection, metric: str, hour: datetime, dimensions:
     cell = cell_of(connection, metric, hour, dimensions or {})
     tables = cell.tables
     (known,) = connection.sql(
-        "SELECT state, settled, cut FROM hourline.metric_hours "
+        "SELECT state, closed, cutoff FROM hourline.metric_hours "
         f"WHERE metric = '{metric}' AND declaration = '{tables.declaration}' AND {cell.condition({})}"
     ).fetchall()
-    state, settled, cut = known
+    state, closed, cutoff = known
     groups, answer = _answer(connection, cell)
     audits = all_audits(connection, cell.hour, metric)
     for audit in audits:
@@ -115,11 +115,11 @@ def explanation(connection: Connection, metric: str, hour: datetime, dimensions:
         dimensions=dict(cell.values),
         groups=groups,
         state=state,
-        settled=settled,
+        closed=closed,
         answer=answer,
         declared=_declared(connection, cell),
-        events=cell_events(connection, cell, cut),
-        versions=_versions(connection, cell, cut),
+        events=cell_events(connection, cell, cutoff),
+        versions=_versions(connection, cell, cutoff),
         audit=newest[0] if newest else None,
         published=published_values(connection, cell, audits),
     )
@@ -132,14 +132,14 @@ def _answer(connection: Connection, cell: Cell) -> tuple[int, list[Answer]]:
     database.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS SELECT * FROM ({counted}) WHERE {cell.condition({})}")
     refuse_without_rows(connection, cell, "_counted")
     rows = cell.of("_counted")
-    merged, final, provisional, settled = (
+    merged, final, provisional, at_close = (
         finished_values(connection, cell, part)
         for part in (rows, f"{rows} AND sequence IS NULL", f"{rows} AND sequence IS NOT NULL", without_late_events(rows, tables))
     )
     keys = ", ".join(["hour", *map(quoted, metric.dimensions)])
     groups = len(database.execute(f"SELECT DISTINCT {keys} FROM ({rows})").fetchall())
     return groups, [
-        Answer(measure=name, declared=str(measure), value=merged[name], final=final[name], provisional=provisional[name], settled=settled[name])
+        Answer(measure=name, declared=str(measure), value=merged[name], final=final[name], provisional=provisional[name], at_close=at_close[name])
         for name, measure in metric.measures.items()
     ]
 
@@ -159,12 +159,12 @@ def _declared(connection: Connection, cell: Cell) -> Declared:
     )
 
 
-def _versions(connection: Connection, cell: Cell, cut: int | None) -> Versions:
+def _versions(connection: Connection, cell: Cell, cutoff: int | None) -> Versions:
     tables, snapshot = cell.tables, connection.snapshot
     progress = snapshot.progress[tables.source.name]
     (above,) = connection.sql(
         f"SELECT count(DISTINCT sequence), min(sequence), max(sequence) FROM hourline.provisional_{tables.name} WHERE {cell.condition({})} "
-        f"AND sequence > {-1 if cut is None else cut} AND sequence >= {tables.born} AND sequence <= {progress.sequence}"
+        f"AND sequence > {-1 if cutoff is None else cutoff} AND sequence >= {tables.complete_from} AND sequence <= {progress.sequence}"
     ).fetchall()
     covered = [
         row
@@ -177,7 +177,7 @@ def _versions(connection: Connection, cell: Cell, cut: int | None) -> Versions:
         provisional=tables.provisional,
         publication=snapshot.publication,
         final=tables.final,
-        cut=cut,
+        cutoff=cutoff,
         published=covered[0]["published"] if covered else None,
         above=above[0],
         first_above=above[1],

@@ -34,14 +34,14 @@ class Reason(BaseModel):
 class PublishedValue(BaseModel):
     """What was served of the cell at one time, or was not let through. All times in UTC."""
 
-    stage: Literal["settled", "provisional", "final", "blocked"]
-    """settled: by the speed layer, without the late events; provisional: what was served last before the publication; final: what was published;
+    stage: Literal["at_close", "provisional", "final", "blocked"]
+    """at_close: by the speed layer, without the late events; provisional: what was served last before the publication; final: what was published;
     blocked: what did not pass its audit, and was not served.
     """
     publication: int
     """Its number; of what was served before it, the number of the publication that took its place."""
     published: datetime
-    cut: int | None
+    cutoff: int | None
     """The sequence up to which events were counted; None: by the speed layer."""
     values: dict[str, Any] | None
     """By measure; None: no table keeps them (any more)."""
@@ -59,10 +59,10 @@ def published_values(connection: Connection, cell: Cell, audits: list[AuditedHou
     publications = defaultdict(list)
     for row in _drift(connection, cell):
         publications[row["publication"]].append(row)
-    judged = {audit.publication: audit for audit in audits}
+    validated = {audit.publication: audit for audit in audits}
     found: list[PublishedValue] = []
-    for number in sorted({*publications, *(number for number, audit in judged.items() if _failed(audit))}):
-        audit = judged.get(number)
+    for number in sorted({*publications, *(number for number, audit in validated.items() if _failed(audit))}):
+        audit = validated.get(number)
         if number in publications:
             found += _of_publication(connection, cell, number, publications[number], audit)
         elif audit:
@@ -72,7 +72,7 @@ def published_values(connection: Connection, cell: Cell, audits: list[AuditedHou
 
 def _drift(connection: Connection, cell: Cell) -> list[dict[str, Any]]:
     rows = connection.sql(
-        "SELECT publication, published, declaration, measure, cut, settled, provisional, final, causes FROM hourline.drift "
+        "SELECT publication, published, declaration, measure, cutoff, at_close, provisional, final, causes FROM hourline.drift "
         f"WHERE metric = '{cell.metric.name}' AND hour = TIMESTAMPTZ '{sql_timestamp(cell.hour)}' ORDER BY publication"
     )
     found: list[dict[str, Any]] = rows.to_arrow_table().to_pylist()
@@ -88,17 +88,17 @@ def _of_publication(
     late = [reason for reason in why if reason.cause == "late"]
     if not cell.values and any(row["provisional"] is not None for row in rows):
         if late:
-            yield PublishedValue(stage="settled", publication=number, published=moment, cut=None, values=_stage(rows, "settled"))
-        yield PublishedValue(stage="provisional", publication=number, published=moment, cut=None, values=_stage(rows, "provisional"), why=late)
+            yield PublishedValue(stage="at_close", publication=number, published=moment, cutoff=None, values=_stage(rows, "at_close"))
+        yield PublishedValue(stage="provisional", publication=number, published=moment, cutoff=None, values=_stage(rows, "provisional"), why=late)
         why = [reason for reason in why if reason.cause != "late"]
-    cut, values = _published(connection, cell, declaration, number)
+    cutoff, values = _published(connection, cell, declaration, number)
     if not cell.values:
         values = _exact(values, _stage(rows, "final"))
     note = "" if declaration == cell.tables.declaration else f"as declared then ({declaration})"
     if audit and (words := [finding.found for finding in audit.findings if finding.origin == "person"]):
         note = f"accepted by {words[0]}"
     yield PublishedValue(
-        stage="final", publication=number, published=moment, cut=rows[0]["cut"] if cut is None else cut, values=values, why=why, note=note
+        stage="final", publication=number, published=moment, cutoff=rows[0]["cutoff"] if cutoff is None else cutoff, values=values, why=why, note=note
     )
 
 
@@ -113,7 +113,7 @@ def _exact(values: dict[str, Any] | None, kept: Mapping[str, float | None]) -> d
 
 
 def _published(connection: Connection, cell: Cell, declaration: str, publication: int) -> tuple[int | None, dict[str, Any] | None]:
-    """The cut, and what the final table held of the cell, at ``publication``; None where retention has not kept it, or it was declared otherwise."""
+    """The cutoff, and what the final table held of the cell, at ``publication``; None where retention has not kept it, or it was declared otherwise."""
     tables, layout = cell.tables, Layout.of(connection.project)
     if declaration != tables.declaration:
         return None, None
@@ -125,21 +125,21 @@ def _published(connection: Connection, cell: Cell, declaration: str, publication
     except (TableError, DeltaError, OSError, pa.ArrowException):
         return None, None
     key = (tables.metric.name, declaration, cell.hour)
-    cuts = [row["cut"] for row in covered.to_pylist() if (row["metric"], row["declaration"], row["hour"]) == key]
+    cutoffs = [row["cutoff"] for row in covered.to_pylist() if (row["metric"], row["declaration"], row["hour"]) == key]
     connection.database.register("_published", rows)
-    return cuts[0] if cuts else None, finished_values(connection, cell, cell.of("_published"))
+    return cutoffs[0] if cutoffs else None, finished_values(connection, cell, cell.of("_published"))
 
 
 def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> PublishedValue:
     """An hour that did not pass; its rows are kept for as long as it is blocked."""
     failed = [f for f in audit.findings if f.severity == "fail" and not f.success]
     mark = connection.snapshot.blocked.get((cell.metric.name, cell.hour))
-    kept = mark and mark["blocked_cut"] == audit.cut and mark["declaration"] == cell.tables.declaration
+    kept = mark and mark["blocked_cutoff"] == audit.cutoff and mark["declaration"] == cell.tables.declaration
     return PublishedValue(
         stage="blocked",
         publication=audit.publication,
         published=audit.audited,
-        cut=audit.cut,
+        cutoff=audit.cutoff,
         values=finished_values(connection, cell, cell.of(f"hourline.staged_{cell.tables.name}")) if kept else None,
         note="; ".join(f"{f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}" for f in failed),
     )

@@ -46,7 +46,7 @@ class AuditedHour(BaseModel):
     publication: int
     """The number of the publication that it was made for."""
     audited: datetime
-    cut: int
+    cutoff: int
     """The sequence up to which the audited recompute counted."""
     expectations: int
     """How many were evaluated."""
@@ -110,8 +110,8 @@ def all_audits(connection: Connection, hour: datetime | None, metric: str | None
     # An expectation on the events of a source concerns each of its metrics.
     rows = connection.sql(f"""
         WITH found AS (FROM quality WHERE {" AND ".join(chosen)}),
-        audits AS (SELECT DISTINCT publication, source, metric, hour, audited, cut FROM found WHERE {of_metric})
-        SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cut,
+        audits AS (SELECT DISTINCT publication, source, metric, hour, audited, cutoff FROM found WHERE {of_metric})
+        SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cutoff,
                a.publication = max(a.publication) OVER (PARTITION BY a.metric, a.hour) AS newest,
                expectation, about, parameters, origin, severity, success, found, observed, lower, upper, unexpected, rows
         FROM audits a JOIN found f
@@ -129,7 +129,7 @@ def all_audits(connection: Connection, hour: datetime | None, metric: str | None
                 outcome="passed" if row["newest"] else "superseded",
                 publication=row["publication"],
                 audited=row["audited"],
-                cut=row["cut"],
+                cutoff=row["cutoff"],
                 expectations=0,
                 findings=[],
                 report=str(page) if page.exists() else None,

@@ -41,7 +41,7 @@ class HourStatus(BaseModel):
     state: str | None
     events: int
     late: int
-    settled: bool
+    closed: bool
     report: str | None
     """The path of the Data Docs page of its newest audit: of a metric that is blocked, or else warned, where there is one. None: there is no such
     page (any more).
@@ -82,7 +82,7 @@ def status_at(connection: Connection, last: int) -> ProjectStatus:
         speed += f"; process {standby} stands by"
     sources = [_source(connection, source) for source in project.sources.values() if source.name in connection.snapshot.progress]
     rows = connection.sql(
-        "SELECT hour, name AS source, state, events, late, settled FROM hours WHERE kind = 'source' "
+        "SELECT hour, name AS source, state, events, late, closed FROM hours WHERE kind = 'source' "
         f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
     )
     found = rows.to_arrow_table().to_pylist()
@@ -102,7 +102,7 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
             WHERE hour >= TIMESTAMPTZ '{min(hours).isoformat()}' AND origin <> 'person' AND metric IS NOT NULL GROUP BY ALL
         ), newest AS (FROM audits QUALIFY publication = max(publication) OVER (PARTITION BY metric, declaration, hour))
         SELECT n.source, n.hour, n.metric, n.publication FROM newest n JOIN hourline.metric_hours h USING (metric, declaration, hour)
-        QUALIFY row_number() OVER (PARTITION BY n.source, n.hour ORDER BY h.blocked_cut NULLS LAST, passed, n.publication DESC, n.metric) = 1
+        QUALIFY row_number() OVER (PARTITION BY n.source, n.hour ORDER BY h.blocked_cutoff NULLS LAST, passed, n.publication DESC, n.metric) = 1
         """).fetchall()
     site = report_site(connection.project)
     addressed = {(source, hour): site / page_path(publication, page_name(source, metric)) for source, hour, metric, publication in rows}

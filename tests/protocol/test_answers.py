@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import serving_layer
 from batch_layer.publish import Publication
 from hourline.cli import run
-from hourline_core.errors import UsageError, WeakAnswerError
+from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.ledger.token import AnswerToken
-from speed_layer.maintenance import keep_up
+from speed_layer.maintenance import maintain_source
 from tests.support import bare_tables
 from tests.support.bare_tables import BASE, METRICS, TILINGS, BareTables, hour
 from tests.support.stack_project import write_project
@@ -36,7 +36,7 @@ def tables(tmp_path: Path) -> BareTables:
 
 
 def test_each_layer_alone_gives_what_it_contributes(tables: BareTables) -> None:
-    for _ in range(2):  # before upkeep has pruned what is covered, and after it
+    for _ in range(2):  # before maintenance has pruned what is covered, and after it
         with serving_layer.connect(tables.project) as connection:
             final = connection.sql("SELECT hour, n, state FROM totals_final ORDER BY hour").fetchall()
             provisional = connection.sql("SELECT hour, n, state FROM totals_provisional ORDER BY hour").fetchall()
@@ -44,7 +44,7 @@ def test_each_layer_alone_gives_what_it_contributes(tables: BareTables) -> None:
         assert final == [(hour(0), 1, "final"), (hour(1), 2, "final"), (hour(2), 2, "revised")]
         assert provisional == [(hour(2), 1, "revised"), (hour(3), 2, "provisional")]
         assert len(types) == 1
-        keep_up(tables.project, tables.ledger)
+        maintain_source(tables.project, tables.source_tables)
 
 
 def test_before_anything_is_published_the_final_layer_is_empty(tmp_path: Path) -> None:
@@ -60,7 +60,9 @@ def test_before_anything_is_published_the_final_layer_is_empty(tmp_path: Path) -
 def test_publications_tell_each_time_that_an_hour_was_published(tables: BareTables) -> None:
     tables.publish(0, 2, metrics=["totals"], blocked=[2])
     with serving_layer.connect(tables.project) as connection:
-        told = connection.sql("SELECT publication, published, hour, cut, current FROM publications WHERE metric = 'totals' ORDER BY ALL").fetchall()
+        told = connection.sql(
+            "SELECT publication, published, hour, cutoff, current FROM publications WHERE metric = 'totals' ORDER BY ALL"
+        ).fetchall()
     assert told == [
         (1, BASE, hour(0), 1, False),
         (1, BASE, hour(1), 1, False),
@@ -72,9 +74,9 @@ def test_publications_tell_each_time_that_an_hour_was_published(tables: BareTabl
 
 def test_a_declaration_that_takes_over_publishes_hours_with_the_cuts_that_they_had(tables: BareTables) -> None:
     with serving_layer.connect(tables.project) as connection:
-        taking_over = "SELECT * REPLACE (9 AS publication, 9 AS cut) FROM _drift WHERE publication = 1"
+        taking_over = "SELECT * REPLACE (9 AS publication, 9 AS cutoff) FROM _drift WHERE publication = 1"
         connection.database.execute(f"CREATE OR REPLACE VIEW hourline.drift AS FROM _drift UNION ALL {taking_over}")
-        told = connection.sql("SELECT publication, hour, cut FROM publications WHERE metric = 'totals' AND current ORDER BY ALL").fetchall()
+        told = connection.sql("SELECT publication, hour, cutoff FROM publications WHERE metric = 'totals' AND current ORDER BY ALL").fetchall()
     assert told == [(9, hour(0), 1), (9, hour(1), 2), (9, hour(2), 1)]
 
 
@@ -141,7 +143,7 @@ def test_a_strict_connection_refuses_what_rests_on_missing_or_blocked_hours(weak
     with serving_layer.connect(weak.project, strict=True) as strict, serving_layer.connect(weak.project) as lenient:
         for query in ("FROM totals", "FROM odd", f"FROM odd WHERE hour < '{hour(3)}'", "SELECT count(*) FROM totals_final"):
             lenient.sql(query).fetchall()
-            with pytest.raises(WeakAnswerError) as refused:
+            with pytest.raises(UnreliableResultError) as refused:
                 strict.sql(query)
             told = "'odd' 2024-03-01T00:00Z missing, 2024-03-01T01:00Z missing" if "odd" in query else "'totals' 2024-03-01T01:00Z blocked"
             assert f"would rest on hours that are not to be relied on: of {told} (" in str(refused.value)

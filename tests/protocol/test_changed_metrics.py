@@ -27,7 +27,7 @@ def test_a_changed_metric_answers_as_before_until_its_last_hour_is_covered(proto
     arrive(protocol, [1])
     protocol.restart()
     arrive(protocol, [0, 2])
-    protocol.upkeep()
+    protocol.maintenance()
     arrive(protocol, [0, 1])
     assert served(protocol) == 1
     protocol.recompute({0}, "published")
@@ -37,7 +37,7 @@ def test_a_changed_metric_answers_as_before_until_its_last_hour_is_covered(proto
     protocol.recompute({1}, "published")
     protocol.reads_are_exact()
     assert served(protocol) == 2, "hour 2 has only events that both have counted"
-    protocol.upkeep()
+    protocol.maintenance()
     arrive(protocol, [0, 1, 2])
     protocol.restart()
     arrive(protocol, [0, 1, 2])
@@ -89,7 +89,7 @@ def test_an_accepted_hour_counts_up_to_its_cut_and_what_has_come_since_on_top(pr
     arrive(protocol, [0, 2])
     protocol.a_person_accepts()
     protocol.reads_are_exact()
-    protocol.upkeep()
+    protocol.maintenance()
     protocol.reads_are_exact()
     protocol.recompute({0, 1}, "published")
     assert take_snapshot(protocol.project).blocked == {}

@@ -20,7 +20,7 @@ from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import declaration_hash
 from hourline_core.storage.tables import open_table
-from speed_layer.maintenance import keep_up
+from speed_layer.maintenance import maintain_source
 from speed_layer.reset import MetricReset
 from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, expected
 from tests.support.stack_project import write_project
@@ -170,7 +170,7 @@ def test_a_missing_last_commit_is_found_and_named_or_is_as_if_it_had_never_been_
 
 def test_a_missing_publication_is_found_once_provisional_has_lost_rows_to_it(tables: BareTables) -> None:
     tables.start()
-    keep_up(tables.project, tables.ledger)
+    maintain_source(tables.project, tables.source_tables)
     check(tables, finished=18)
     last_commit(folder(tables, "coverage")).unlink()
     with pytest.raises(TableError, match=f"coverage stands at version 1, but provisional/{OF_TOTALS} went by its version 2: commits are missing"):
@@ -326,7 +326,7 @@ def test_no_healthy_table_is_taken_for_a_damaged_one_while_it_is_written(tmp_pat
             tables.micro_batch(3)
             if number % 3 == 2:
                 tables.publish(0, 1, 2, 3)
-                keep_up(tables.project, tables.ledger)
+                maintain_source(tables.project, tables.source_tables)
         done.set()
 
     with ThreadPoolExecutor() as pool:
@@ -375,7 +375,7 @@ def test_damage_in_one_metric_takes_no_answer_from_another(kind: str, tables: Ba
         file.unlink()
     if kind == "final":  # before the first publication there is nothing final; but what it had published is pruned
         tables.start()
-        keep_up(tables.project, tables.ledger)
+        maintain_source(tables.project, tables.source_tables)
     with serving_layer.connect(tables.project, degraded=True) as connection:
         assert dict(connection.sql("SELECT hour, n FROM odd").fetchall()) == expected("odd", HOURS[:18])
         assert OF_TOTALS in " ".join(connection.damage)

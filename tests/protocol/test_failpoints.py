@@ -13,7 +13,7 @@ import pytest
 import hourline_core.storage.tables
 from hourline_core.model.hours import HOUR, wall_clock
 from hourline_core.runtime import failpoints
-from speed_layer.maintenance import keep_up
+from speed_layer.maintenance import maintain_source
 from tests.support import parcels
 from tests.support.bare_tables import BareTables
 from tests.support.frozen_process import PATIENCE
@@ -105,7 +105,7 @@ def work(folder: Path, place: str | None) -> None:
     tables.start(*(["note"] if place is None or "widen" in place else []))
     for _ in range(2):
         tables.micro_batch(3)
-        keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: wall_clock() + HOUR)  # what is written now is old
+        maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: wall_clock() + HOUR)  # what is written now is old
         tables.publish(0, 1)
 
 

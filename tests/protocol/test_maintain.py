@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import serving_layer
 from batch_layer.backfill import plan_backfill
 from batch_layer.maintain import Maintenance
-from batch_layer.plan import done_meanwhile, plan_range
+from batch_layer.plan import already_published, plan_range
 from batch_layer.publish import Publication
 from hourline.cli import app
 from hourline_core.errors import ConflictError
@@ -28,7 +28,7 @@ from hourline_core.model.hours import HourRange
 from hourline_core.runtime import failpoints
 from hourline_core.runtime.lease import lease, turn
 from hourline_core.storage.tables import append, open_table
-from speed_layer.maintenance import keep_up_stopped
+from speed_layer.maintenance import maintain_stopped
 from tests.support.bare_tables import BASE, SOURCE, TILINGS, BareTables, hour
 from tests.support.frozen_process import PATIENCE
 
@@ -86,7 +86,7 @@ def test_compaction_changes_no_answer_and_the_second_run_does_nothing(tables: Ba
 def test_a_dry_run_tells_and_changes_nothing(tables: BareTables) -> None:
     there = state(tables)
     told = list(Maintenance(tables.project, dry_run=True, kept_hours=0).run())
-    told += keep_up_stopped(tables.project, SOURCE, dry_run=True, kept_hours=0)
+    told += maintain_stopped(tables.project, SOURCE, dry_run=True, kept_hours=0)
     assert any(line.startswith("final/totals") and "would have 14 files compacted into 1" in line for line in told), told
     assert any(line.startswith("events/clicks") for line in told), told
     assert state(tables) == there
@@ -190,19 +190,19 @@ def test_no_hour_counts_as_recomputed_because_it_was_compacted(tables: BareTable
     assert backfill.file
     backfill._remember(backfill.file)
     list(Maintenance(tables.project).run())
-    assert done_meanwhile(tables.project, planned) == []
+    assert already_published(tables.project, planned) == []
     resumed = plan_backfill(tables.project, hours)
     assert resumed.resumed
     assert resumed.left == backfill.left
 
 
 def test_the_speed_layer_s_tables_are_kept_small_while_it_is_stopped(tables: BareTables) -> None:
-    told = keep_up_stopped(tables.project, SOURCE)
+    told = maintain_stopped(tables.project, SOURCE)
     assert any("pruned" in line for line in told), told
     assert len(open_table(tables.layout.events(SOURCE), {}).file_uris()) == 1
     tables.check()
     there = state(tables)
-    assert keep_up_stopped(tables.project, SOURCE) == []
+    assert maintain_stopped(tables.project, SOURCE) == []
     assert state(tables) == there
     tables.start()
     tables.micro_batch(3)
@@ -234,7 +234,7 @@ def test_old_findings_go_but_for_hours_that_are_blocked_accepted_or_shown(tables
             "origin": origin,
             "severity": "warn",
             "success": True,
-            "cut": 1,
+            "cutoff": 1,
         }
         for number, (words, (of, days, origin)) in enumerate(found.items(), 1)
     ]

@@ -17,7 +17,7 @@ from hourline_core.storage.tables import open_table
 from serving_layer.reports.late import late_hours
 from serving_layer.reports.lineage import explanation
 from serving_layer.reports.status import status_at
-from speed_layer.maintenance import keep_up
+from speed_layer.maintenance import maintain_source
 from speed_layer.reset import MetricReset
 from speed_layer.source_tables import read_so_far
 from tests.support import bare_tables
@@ -85,7 +85,7 @@ def test_whoever_asks_hears_the_same(seed: int, tmp_path: Path) -> None:
         if number % 20 == 0:
             moment = BASE + timedelta(minutes=MINUTES * tables.sequence)
             answered, before, rows, offsets = answers(tables), told(tables), progress(tables), reading(tables)
-            keep_up(tables.project, tables.ledger, kept_hours=rng.randrange(3), clock=lambda moment=moment: moment)  # type: ignore[misc]
+            maintain_source(tables.project, tables.source_tables, kept_hours=rng.randrange(3), clock=lambda moment=moment: moment)  # type: ignore[misc]
             assert told(tables) == before
             assert answers(tables) == answered
             assert reading(tables) == offsets
@@ -102,13 +102,13 @@ def test_an_hour_has_one_row_and_what_is_told_apart_keeps_its_own(tmp_path: Path
     tables.start()
     for _ in range(20):
         tables.micro_batch(2)
-    keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: BASE + 2 * HOUR + timedelta(minutes=30))
+    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 2 * HOUR + timedelta(minutes=30))
     per_hour = 60 // MINUTES
     assert [row["sequence"] for row in progress(tables)] == [2, 3, per_hour, 2 * per_hour + 1, *range(2 * per_hour + 2, 21)]
     assert sum(row["accepted"] for row in progress(tables)) == 40
     # As often as it is done, nothing is summed up twice.
-    keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: BASE + 2 * HOUR + timedelta(minutes=30))
-    keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
+    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 2 * HOUR + timedelta(minutes=30))
+    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
     assert [row["sequence"] for row in progress(tables)] == [2, 3, per_hour, 2 * per_hour + 1, 20]
     assert sum(row["accepted"] for row in progress(tables)) == 40
 
@@ -126,7 +126,7 @@ def test_what_a_recompute_has_counted_and_what_came_after_it_stay_apart(tmp_path
     tables.micro_batch(2)
     answered = answers(tables)
     assert {row[2]: row[3] for row in answered["hours"] if row[:2] == ("metric", "totals")} == {hour(0): "final", hour(1): "missing"}
-    keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
+    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
     assert [row["sequence"] for row in progress(tables)] == [4, 6, 7]
     assert answers(tables) == answered
 
@@ -137,7 +137,7 @@ def test_as_long_as_answers_can_be_repeated_nothing_is_summed_up(tmp_path: Path)
     tables.start()
     for _ in range(20):
         tables.micro_batch(2)
-    keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: BASE + 5 * HOUR)
+    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 5 * HOUR)
     assert len(progress(tables)) == 20
-    keep_up(tables.project, tables.ledger, kept_hours=0, clock=lambda: BASE + 6 * HOUR)
+    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 6 * HOUR)
     assert len(progress(tables)) < 15

@@ -1,6 +1,6 @@
 """The protocol on real Delta tables and DuckDB, without Kafka and Spark: whatever runs, crashes or sleeps in between, each read is exact.
 
-A Hypothesis state machine drives the product's own commits (ledger, publication, snapshot, merge); the oracle counts plain Python lists.
+A Hypothesis state machine drives the product's own commits (source_tables, publication, snapshot, merge); the oracle counts plain Python lists.
 """
 
 import os
@@ -23,14 +23,14 @@ import serving_layer
 from batch_layer.accept import accept
 from batch_layer.publish import Publication, Staged
 from batch_layer.seen_changes import hours_to_cover
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.sql.database import open_database
-from speed_layer.maintenance import keep_up
-from speed_layer.source_tables import open_ledger
+from speed_layer.maintenance import maintain_source
+from speed_layer.source_tables import open_source_tables
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 HOURS = [BASE + timedelta(hours=n) for n in range(4)]
@@ -47,8 +47,8 @@ def metric(name: str, factor: int) -> Metric:
     return Metric(name=name, source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument=f"n * {factor}")})
 
 
-def tiling(of: Metric) -> Tiling:
-    return Tiling(SOURCE, of, {"n": "sum(n)"}, TILE_SCHEMA)
+def aggregation(of: Metric) -> AggregationPlan:
+    return AggregationPlan(SOURCE, of, {"n": "sum(n)"}, TILE_SCHEMA)
 
 
 def factor(of: Metric) -> int:
@@ -84,14 +84,14 @@ class Protocol(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """As after any death of the speed layer: nothing but the tables is left."""
-        tilings = []
+        aggregations = []
         older = [t.metric for t in take_snapshot(self.project).served if t.metric not in self.project.metrics.values()]
         for declared in self.project.metrics.values():
-            tilings += [tiling(item) for item in older if item.name == declared.name]
-            tilings.append(tiling(declared))
-        self.ledger = open_ledger(self.layout, SOURCE, FIELDS, tilings, "topic-id")
-        self.sequence = self.ledger.first_sequence
-        assert self.ledger.reading.next_offsets.get(0, 0) == self.offset
+            aggregations += [aggregation(item) for item in older if item.name == declared.name]
+            aggregations.append(aggregation(declared))
+        self.source_tables = open_source_tables(self.layout, SOURCE, FIELDS, aggregations, "topic-id")
+        self.sequence = self.source_tables.first_sequence
+        assert self.source_tables.reading.next_offsets.get(0, 0) == self.offset
 
     @rule()
     def new_metric(self) -> None:
@@ -116,20 +116,22 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(batch=batches, shuffled=st.randoms(use_true_random=False), crash_after=st.none() | st.integers(0, 3))
     def micro_batch(self, batch: list[int], shuffled: random.Random, crash_after: int | None) -> None:
-        sequence, ledger = self.sequence, self.ledger
-        steps: list[Tiling | None] = [None, *ledger.tilings]  # None: the archive
+        sequence, source_tables = self.sequence, self.source_tables
+        steps: list[AggregationPlan | None] = [None, *source_tables.aggregations]  # None: the archive
         shuffled.shuffle(steps)
         for number, step in enumerate(steps):
             if step is None:
-                ledger.append(ledger.events, ledger.events_schema, self._events(batch), sequence)
+                source_tables.append(source_tables.events, source_tables.events_schema, self._events(batch), sequence)
             else:
-                ledger.append(ledger.provisional[step.name], ledger.provisional_schemas[step.name], tiles(batch, factor(step.metric)), sequence)
+                source_tables.append(
+                    source_tables.provisional[step.name], source_tables.provisional_schemas[step.name], tiles(batch, factor(step.metric)), sequence
+                )
             self.reads_are_exact()
             if crash_after == number:
                 self.restart()
                 # A table that is not written any more (its metric was changed before anything was finished) has no say: should it be written
-                # again, its declaration is born anew, above whatever it has.
-                if any(done is None or done.name in self.ledger.provisional for done in steps[: number + 1]):
+                # again, its declaration is complete_from anew, above whatever it has.
+                if any(done is None or done.name in self.source_tables.provisional for done in steps[: number + 1]):
                     assert self.sequence > sequence
                 return
         self._commit_progress(batch, sequence)
@@ -138,9 +140,9 @@ class Protocol(RuleBasedStateMachine):
         self.sequence += 1
 
     @rule()
-    def upkeep(self) -> None:
+    def maintenance(self) -> None:
         """Prune, compact and vacuum all that may be: readers of the newest versions must not notice."""
-        keep_up(self.project, self.ledger, kept_hours=0)
+        maintain_source(self.project, self.source_tables, kept_hours=0)
 
     @rule(
         chosen=st.sets(hours, min_size=1),
@@ -176,20 +178,20 @@ class Protocol(RuleBasedStateMachine):
         assert {state for _, state in self._states()} <= {"final"}
 
     def _staged(self, chosen: set[int], blocked: Set[int] = frozenset()) -> tuple[Publication, list[Staged]]:
-        tilings = [tiling(declared) for declared in self.project.metrics.values()]
-        publication = Publication(self.project, tilings)
+        aggregations = [aggregation(declared) for declared in self.project.metrics.values()]
+        publication = Publication(self.project, aggregations)
         with open_database(self.project) as (database, snapshot):
             uncovered = hours_to_cover(database)
-        cut = snapshot.progress["clicks"].sequence
+        cutoff = snapshot.progress["clicks"].sequence
         hours = [HOURS[hour] for hour in sorted(chosen)]
-        counted = [hour for sequence, hour in self.finished if hour in chosen and sequence <= cut]
+        counted = [hour for sequence, hour in self.finished if hour in chosen and sequence <= cutoff]
         return publication, [
             replace(
-                publication.stage(one, tiles(counted, factor(one.metric)), hours, cut),
+                publication.stage(one, tiles(counted, factor(one.metric)), hours, cutoff),
                 blocked={HOURS[hour]: "" for hour in blocked & chosen},
-                takes_over=uncovered.get(one.name, {None}) <= {HOURS[hour] for hour in chosen - blocked},
+                promotes=uncovered.get(one.name, {None}) <= {HOURS[hour] for hour in chosen - blocked},
             )
-            for one in tilings
+            for one in aggregations
         ]
 
     @rule()
@@ -249,13 +251,13 @@ class Protocol(RuleBasedStateMachine):
             "duplicates": 0,
             "tombstones": 0,
             "hours": [{"hour": HOURS[hour], "events": count, "late": 0} for hour, count in counts.items()],
-            "metrics": self.ledger.metrics_row(),
+            "metrics": self.source_tables.metrics_row(),
             "clock": HOURS[max(batch)],
             "started": BASE,
             "finished": BASE,
         }
         rows = pa.Table.from_pylist([row], pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"]))
-        self.ledger.finish(rows, sequence)
+        self.source_tables.finish(rows, sequence)
 
 
 def tiles(batch: list[int], by: int) -> pa.Table:

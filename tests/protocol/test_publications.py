@@ -10,7 +10,7 @@ from batch_layer.publish import Publication
 from batch_layer.results import results_since
 from hourline_core.ledger.snapshot import read_coverage
 from hourline_core.model.hours import HourRange
-from speed_layer.maintenance import keep_up
+from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import BASE, BareTables, hour
 
 
@@ -43,7 +43,7 @@ def test_a_publication_of_some_hours_and_metrics_keeps_the_others_covered(tmp_pa
     for size, published, metrics in ((3, (0, 1, 2), ("totals", "odd")), (2, (1,), ("totals",)), (2, (1, 2), ("odd",))):
         tables.micro_batch(size)
         tables.publish(*published, metrics=metrics)
-        keep_up(tables.project, tables.ledger)  # whose pruning makes an hour that is no longer covered a hole
+        maintain_source(tables.project, tables.source_tables)  # whose pruning makes an hour that is no longer covered a hole
         tables.check()
 
 
@@ -70,14 +70,16 @@ def test_a_blocked_hour_keeps_what_readers_had_until_it_passes(tmp_path: Path) -
     tables.micro_batch(2)
     tables.publish(0, 1, blocked=[1])
     assert states(tables) == {("totals", 0): "final", ("totals", 1): "blocked", ("odd", 0): "final", ("odd", 1): "blocked"}
-    assert cuts(tables) == {(metric, number): cut for metric in ("totals", "odd") for number, cut in ((0, 2), (1, 1))}, "its cut stays what it was"
+    assert cutoffs(tables) == {(metric, number): cutoff for metric in ("totals", "odd") for number, cutoff in ((0, 2), (1, 1))}, (
+        "its cutoff stays what it was"
+    )
     assert staged(tables) == [2]
     # The rows of one hour stay while another one is recomputed; what has come since counts on top.
     tables.micro_batch(3)
     tables.publish(0)
     assert staged(tables) == [2]
     tables.check()
-    keep_up(tables.project, tables.ledger)
+    maintain_source(tables.project, tables.source_tables)
     tables.check()
     tables.publish(1)
     assert set(states(tables).values()) == {"final"}
@@ -91,8 +93,8 @@ def test_an_hour_that_is_blocked_from_its_first_recompute_on_stays_provisional(t
     tables.micro_batch(3)
     tables.publish(0, 1, blocked=[0, 1])
     assert set(states(tables).values()) == {"blocked"}
-    assert set(cuts(tables).values()) == {None}
-    keep_up(tables.project, tables.ledger)
+    assert set(cutoffs(tables).values()) == {None}
+    maintain_source(tables.project, tables.source_tables)
     tables.check()
     tables.publish(0, 1)
     assert set(states(tables).values()) == {"final"}
@@ -105,8 +107,8 @@ def states(tables: BareTables) -> dict[tuple[str, int], str]:
     return {(name, moment.hour): state for name, moment, state in rows}
 
 
-def cuts(tables: BareTables) -> dict[tuple[str, int], int | None]:
-    return {(row["metric"], row["hour"].hour): row["cut"] for row in read_coverage(tables.project)[1].to_pylist()}
+def cutoffs(tables: BareTables) -> dict[tuple[str, int], int | None]:
+    return {(row["metric"], row["hour"].hour): row["cutoff"] for row in read_coverage(tables.project)[1].to_pylist()}
 
 
 def staged(tables: BareTables) -> list[int]:

@@ -14,11 +14,11 @@ import pytest
 import serving_layer
 from batch_layer.maintain import Maintenance
 from batch_layer.publish import Publication
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from serving_layer import Connection
-from speed_layer.source_tables import open_ledger
+from speed_layer.source_tables import open_source_tables
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 240
@@ -39,7 +39,7 @@ METRIC = Metric(
 )
 STATES = {"n": pa.int64(), "total": pa.decimal128(20, 2), "average__n": pa.int64(), "average__total": pa.decimal128(20, 2)}
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "tags": pa.list_(pa.string()), **STATES})
-TILING = Tiling(SOURCE, METRIC, dict.fromkeys(STATES, ""), TILE_SCHEMA)
+TILING = AggregationPlan(SOURCE, METRIC, dict.fromkeys(STATES, ""), TILE_SCHEMA)
 ONE_DAY = "FROM turnover WHERE hour >= '2024-06-03 00:00:00Z' AND hour < '2024-06-04 00:00:00Z'"
 
 
@@ -60,13 +60,13 @@ def days(first: int, end: int) -> list[datetime]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """All days but the last are final."""
     project = Project(tmp_path_factory.mktemp("sales"), Settings(), {"sales": SOURCE}, {"turnover": METRIC})
-    ledger = open_ledger(Layout.of(project), SOURCE, pa.schema({"shop": pa.string()}), [TILING], "topic-id")
+    source_tables = open_source_tables(Layout.of(project), SOURCE, pa.schema({"shop": pa.string()}), [TILING], "topic-id")
     hours = days(0, DAYS)
-    ledger.append(ledger.provisional[TILING.name], ledger.provisional_schemas[TILING.name], tiles(hours), 1)
+    source_tables.append(source_tables.provisional[TILING.name], source_tables.provisional_schemas[TILING.name], tiles(hours), 1)
     counts = [{"hour": hour, "events": 2 * len(SHOPS), "late": 0} for hour in hours]
-    row = {"hours": counts, "metrics": ledger.metrics_row(), "clock": hours[-1], "started": BASE, "finished": BASE, "offsets": []}
+    row = {"hours": counts, "metrics": source_tables.metrics_row(), "clock": hours[-1], "started": BASE, "finished": BASE, "offsets": []}
     schema = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
-    ledger.finish(pa.Table.from_pylist([row], schema), 1)
+    source_tables.finish(pa.Table.from_pylist([row], schema), 1)
     for first in range(0, DAYS, AT_ONCE):
         published = days(first, min(first + AT_ONCE, DAYS - 1))
         publication = Publication(project, [TILING])

@@ -20,7 +20,7 @@ import serving_layer
 from batch_layer.maintain import Maintenance
 from hourline_core.storage.tables import open_table
 from serving_layer import Connection
-from speed_layer.maintenance import keep_up
+from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import METRICS, BareTables, expected, hour
 
 READS = int(os.environ.get("READS", "1000"))
@@ -50,7 +50,7 @@ def write(folder: Path, begun: Event, stop: Event) -> None:
             metrics = rand.choice([["totals", "odd"], ["totals", "odd"], ["totals"], ["odd"]])
             tables.publish(*hours, metrics=metrics, blocked=[hours[0]] if rand.random() < 0.2 else [])
         if tables.sequence % 25 == 0:
-            keep_up(tables.project, tables.ledger)
+            maintain_source(tables.project, tables.source_tables)
         if tables.sequence % 50 == 0:
             list(Maintenance(tables.project).run())
         if tables.sequence == 30:
@@ -97,7 +97,7 @@ def check(connection: Connection) -> set[str]:
     }
     assert dict(connection.sql("SELECT hour, count(*) FROM events_clicks GROUP BY hour").fetchall()) == counts
     assert connection.sql("SELECT max(sequence), count(*) FROM rejected_clicks").fetchall() == [(sequence, sequence)]
-    ((newest, highest),) = connection.sql("SELECT coalesce(max(publication), -1), coalesce(max(cut), 0) FROM publications").fetchall()
+    ((newest, highest),) = connection.sql("SELECT coalesce(max(publication), -1), coalesce(max(cutoff), 0) FROM publications").fetchall()
     assert newest <= publication
     assert highest <= sequence
     return set(of_metrics.values())

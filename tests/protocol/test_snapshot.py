@@ -13,7 +13,7 @@ import serving_layer
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.tables import open_table
 from serving_layer import shared_snapshot as newest
-from speed_layer.maintenance import keep_up
+from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import SOURCE, BareTables, expected
 
 Step = Callable[[BareTables], None]
@@ -21,10 +21,10 @@ Step = Callable[[BareTables], None]
 MEANWHILE: dict[str, list[Step]] = {
     "a publication": [lambda tables: tables.publish(0, 1, 2)],
     "a micro-batch and a publication": [lambda tables: tables.micro_batch(4), lambda tables: tables.publish(1, 2, 3)],
-    "two of each, and upkeep": [
+    "two of each, and maintenance": [
         lambda tables: tables.micro_batch(3),
         lambda tables: tables.publish(0, 1, 2, 3),
-        lambda tables: keep_up(tables.project, tables.ledger),
+        lambda tables: maintain_source(tables.project, tables.source_tables),
         lambda tables: tables.micro_batch(3),
         lambda tables: tables.publish(2, 3),
     ],

@@ -11,17 +11,17 @@ from deltalake import DeltaTable
 import serving_layer
 from hourline_core.ledger.layout import Layout
 from hourline_core.storage import tables
-from speed_layer import maintenance as upkeep
-from speed_layer.maintenance import MICRO_BATCHES, keep_up
+from speed_layer import maintenance as maintenance
+from speed_layer.maintenance import MICRO_BATCHES, maintain_source
 from tests.support import parcels
 from tests.support.bare_tables import BareTables
 
 
 @pytest.mark.stack
 def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "MICRO_BATCHES", 4)
-    monkeypatch.setattr(upkeep, "MERGED", 2)
-    project = parcels.make(tmp_path, kafka, topic="upkeep", records_per_batch=30)
+    monkeypatch.setattr(maintenance, "MICRO_BATCHES", 4)
+    monkeypatch.setattr(maintenance, "MERGED", 2)
+    project = parcels.make(tmp_path, kafka, topic="maintenance", records_per_batch=30)
     project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=4))
     project.drain()
     project.recompute()
@@ -32,11 +32,11 @@ def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Pa
 
     layout, scans = Layout.of(project.project), project.project.sources["scans"]
     events = DeltaTable(layout.events(scans))
-    assert len(events.file_uris()) <= 5, "some large file, and at most four micro-batches since the last upkeep"
-    covered = {hour for metric, hour in project.cuts if metric == "flow"}
+    assert len(events.file_uris()) <= 5, "some large file, and at most four micro-batches since the last maintenance"
+    covered = {hour for metric, hour in project.cutoffs if metric == "flow"}
     provisional = DeltaTable(layout.provisional(scans, project.project.metrics["flow"])).to_pyarrow_table().to_pylist()
     assert covered
-    assert not [row for row in provisional if row["sequence"] <= project.cuts.get(("flow", row["hour"]), 0)], "final has taken these over"
+    assert not [row for row in provisional if row["sequence"] <= project.cutoffs.get(("flow", row["hour"]), 0)], "final has taken these over"
 
 
 def test_files_and_log_entries_stop_growing(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_files_and_log_entries_stop_growing(tmp_path: Path) -> None:
         tables.micro_batch(1)
         if number % MICRO_BATCHES == 0:
             most = files(Path(tables.layout.root))
-            keep_up(tables.project, tables.ledger, kept_hours=0)
+            maintain_source(tables.project, tables.source_tables, kept_hours=0)
             grow_older(Path(tables.layout.root), hours=1)
     # The log reaches back two hours, here two rounds, from the last time it was cleaned, which is once a round.
     logs = {folder: size for folder, size in most.items() if folder.endswith("_delta_log")}
@@ -59,7 +59,7 @@ def test_files_and_log_entries_stop_growing(tmp_path: Path) -> None:
     tables.check()
 
 
-def test_a_reader_goes_on_reading_the_same_over_all_upkeep(tmp_path: Path) -> None:
+def test_a_reader_goes_on_reading_the_same_over_all_maintenance(tmp_path: Path) -> None:
     tables = BareTables(tmp_path, [n % 5 for n in range(100)])
     tables.start()
     for _ in range(10):
@@ -71,7 +71,7 @@ def test_a_reader_goes_on_reading_the_same_over_all_upkeep(tmp_path: Path) -> No
             assert sum(count for _, count in before) == 50
             for numbers in ((0, 1, 2), (0, 3)):
                 grow_older(Path(tables.layout.root), hours=0.9)
-                keep_up(tables.project, tables.ledger)
+                maintain_source(tables.project, tables.source_tables)
                 tables.micro_batch(5)
                 tables.publish(*numbers)
                 assert answers(early) == answers(late) == before
@@ -103,7 +103,7 @@ def test_what_came_after_a_cut_is_never_pruned(tmp_path: Path) -> None:
     for published in ([0, 1], [0], [1]):
         tables.publish(*published)
         tables.micro_batch(2)
-        keep_up(tables.project, tables.ledger)  # both are there: rows up to the cut, and rows after it
+        maintain_source(tables.project, tables.source_tables)  # both are there: rows up to the cutoff, and rows after it
         tables.check()
 
 

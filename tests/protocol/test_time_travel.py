@@ -16,7 +16,7 @@ from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import BatchSettings, Settings
 from hourline_core.model.hours import wall_clock
 from hourline_core.storage.tables import open_table
-from speed_layer.maintenance import keep_up, keep_up_stopped
+from speed_layer.maintenance import maintain_source, maintain_stopped
 from tests.support.bare_tables import METRICS, SOURCE, BareTables
 
 HOURS = [0, 1, 2, 0, 1, 3, 2, 0, 4, 3, 1, 5, 0, 4, 6, 2, 5, 7, 1, 6]
@@ -41,7 +41,7 @@ def tables_in(folder: Path) -> BareTables:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[BareTables, Told]:
-    """Tables with a history of micro-batches, publications and upkeep, and what was answered in between."""
+    """Tables with a history of micro-batches, publications and maintenance, and what was answered in between."""
     tables = tables_in(tmp_path_factory.mktemp("made"))
     found: Told = []
 
@@ -56,7 +56,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[BareTables, Told]:
             tables.publish(*range(number), blocked=[1] if number == 5 else ())
             ask()
         if number == 4:
-            keep_up(tables.project, tables.ledger)
+            maintain_source(tables.project, tables.source_tables)
             tables.start()
             ask()
     return tables, found
@@ -73,7 +73,7 @@ def test_every_answer_is_repeated_as_it_was(told: tuple[BareTables, Told]) -> No
     tables, found = told
     for number in range(20):
         tables.publish(*range(number % 8 + 1))
-    keep_up_stopped(tables.project, SOURCE)
+    maintain_stopped(tables.project, SOURCE)
     list(Maintenance(tables.project).run())
     for token, answered, moment in found:
         assert answers(tables, token) == answered
@@ -85,7 +85,7 @@ def test_where_provisional_is_no_longer_kept_final_hours_are_as_they_were_and_th
 ) -> None:
     tables, found = told
     tables.publish(*range(8))  # all is final
-    keep_up_stopped(tables.project, SOURCE, kept_hours=0)
+    maintain_stopped(tables.project, SOURCE, kept_hours=0)
     list(Maintenance(tables.project, kept_hours=0).run())
     seen = set()
     for token, answered, _ in found:
@@ -94,7 +94,7 @@ def test_where_provisional_is_no_longer_kept_final_hours_are_as_they_were_and_th
             states = {row[2]: row[3] for row in answered["hours"] if row[:2] == ("metric", metric)}
             now = {row[2]: row[3] for row in repeated["hours"] if row[:2] == ("metric", metric)}
             assert {state for hour, state in now.items() if state != states[hour]} <= {"missing"}
-            # Whether what lay above the cut passed the metric's `where` is not known any more.
+            # Whether what lay above the cutoff passed the metric's `where` is not known any more.
             assert metric == "odd" or all(now[hour] == "final" for hour, state in states.items() if state == "final")
             assert repeated[metric] == [row for row in answered[metric] if now[row[0]] != "missing"]
             seen |= set(now.values())

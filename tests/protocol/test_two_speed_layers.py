@@ -7,27 +7,27 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
-from speed_layer.source_tables import Ledger, open_ledger
+from speed_layer.source_tables import SourceTables, open_source_tables
 
 SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
 METRIC = Metric(name="totals", source="clicks", dimensions={}, measures={"n": Measure(kind="count")})
 
 
-def start(folder: Path) -> Ledger:
-    tiling = Tiling(SOURCE, METRIC, {"n": "count(*)"}, pa.schema({"hour": TIMESTAMP, "n": pa.int64()}))
-    return open_ledger(Layout(str(folder)), SOURCE, pa.schema({"n": pa.int64()}), [tiling], "topic-id")
+def start(folder: Path) -> SourceTables:
+    aggregation = AggregationPlan(SOURCE, METRIC, {"n": "count(*)"}, pa.schema({"hour": TIMESTAMP, "n": pa.int64()}))
+    return open_source_tables(Layout(str(folder)), SOURCE, pa.schema({"n": pa.int64()}), [aggregation], "topic-id")
 
 
-def writes(ledger: Ledger) -> Iterator[tuple[DeltaTable, pa.Schema]]:
-    yield ledger.events, ledger.events_schema
-    yield ledger.rejected, REJECTED_SCHEMA
-    for name, table in ledger.provisional.items():
-        yield table, ledger.provisional_schemas[name]
-    yield ledger.progress, PROGRESS_SCHEMA
+def writes(source_tables: SourceTables) -> Iterator[tuple[DeltaTable, pa.Schema]]:
+    yield source_tables.events, source_tables.events_schema
+    yield source_tables.rejected, REJECTED_SCHEMA
+    for name, table in source_tables.provisional.items():
+        yield table, source_tables.provisional_schemas[name]
+    yield source_tables.progress, PROGRESS_SCHEMA
 
 
 @pytest.mark.parametrize("table", range(4), ids=["events", "rejected", "provisional", "progress"])
@@ -50,8 +50,8 @@ def test_the_second_of_two_goes_on_as_if_the_first_had_not_been(tmp_path: Path) 
     assert start(tmp_path).first_sequence == second.first_sequence + 1
 
 
-def write(ledger: Ledger, handle: DeltaTable, schema: pa.Schema) -> None:
+def write(source_tables: SourceTables, handle: DeltaTable, schema: pa.Schema) -> None:
     """One row of nulls and empty lists: what it holds does not matter."""
     columns = pa.schema([column for column in schema if column.name != "sequence"])
     row = pa.Table.from_pylist([{column.name: [] for column in columns if pa.types.is_list(column.type)}], columns)
-    ledger.append(handle, schema, row, ledger.first_sequence)
+    source_tables.append(handle, schema, row, source_tables.first_sequence)

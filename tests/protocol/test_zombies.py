@@ -14,7 +14,7 @@ import serving_layer
 from batch_layer.plan import plan_range
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime.lease import lease_holder
-from speed_layer.maintenance import keep_up
+from speed_layer.maintenance import maintain_source
 from tests.support import parcels
 from tests.support.bare_tables import BareTables
 from tests.support.frozen_process import FrozenProcess, bare
@@ -116,11 +116,11 @@ def test_upkeep_that_slept_while_another_went_on_changes_nothing(tmp_path: Path,
     for _ in range(4):
         tables.micro_batch(2)
     tables.publish(0, 1)
-    with FrozenProcess(bare(tmp_path, HOURS, "tables.start(); keep_up(tables.project, tables.ledger, kept_hours=0)"), place) as zombie:
+    with FrozenProcess(bare(tmp_path, HOURS, "tables.start(); maintain_source(tables.project, tables.source_tables, kept_hours=0)"), place) as zombie:
         tables.start()
         tables.micro_batch(3)
         tables.publish(0, 1, 2)
-        keep_up(tables.project, tables.ledger)
+        maintain_source(tables.project, tables.source_tables)
         tables.check()
         status, said = zombie.wake()
     assert (status, said.startswith("another process has written to")) == (1, True), said

@@ -140,7 +140,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             if hour == BLOCKED:
                 events += [{**event, "scan": f"{event['scan']}!", "depot": "nowhere"} for event in events[:3]]
             late = parcels.scans(rand, 10, first_hour=hour - 1, hours=1) if hour else []
-            # The hour settles when the next but one has begun, since `settle` is an hour.
+            # The hour closes when the next but one has begun, since `grace` is an hour.
             before = scheduled.recomputing()
             stack.send("scans", [*late, *events, *parcels.scans(rand, 1, first_hour=hour + 2, hours=1)])
             if hour == 2:
@@ -172,7 +172,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
         assert len(everything) > len(PARTS)
         stop(scheduled.project, AIRFLOW)
         assert not alive(everything)
-        stack.note_cuts()
+        stack.note_cutoffs()
         speed.process.send_signal(signal.SIGINT)
         assert speed.wait() == 0, speed.lines
     keys = [(row["metric"], row["hour"]) for row in stack.table("coverage", "") if row["hour"]]

@@ -41,7 +41,7 @@ FILES = {
         derived:
           town: Meter.place.town
           top: array_max(readings)
-        settle: 2h
+        grace: 2h
         partitions: 2
         """,
     "sources/ticks.yaml": """\
@@ -49,7 +49,7 @@ FILES = {
         fields: {ms: long, symbol: string, price: float, Ratio: double}
         event_time: {expression: ms, encoding: epoch_milliseconds}
         clock: wall
-        settle: 30m
+        grace: 30m
         """,
     "metrics/by_town.yaml": """\
         source: meters
@@ -105,7 +105,7 @@ def cost(body: Body) -> Decimal | None:
 
 METERS = SourceRule(
     time=local_time,
-    settle=timedelta(hours=2),
+    grace=timedelta(hours=2),
     metrics={
         "by_town": MetricRule(
             dimensions={"town": meter("place", "town"), "floor": meter("place", "floor"), "open": lambda b: b["open"], "tags": meter("tags")},
@@ -135,7 +135,7 @@ METERS = SourceRule(
 )
 TICKS = SourceRule(
     time=lambda b: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=b["ms"]),
-    settle=timedelta(minutes=30),
+    grace=timedelta(minutes=30),
     metrics={
         "symbols": MetricRule(
             where=lambda b: b["price"] is None or b["price"] > 0,
@@ -163,13 +163,13 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     project.drain()
     assert project.check() > 1000
 
-    # Wall time settles the ticks, event time the meters.
+    # Wall time closes the ticks, event time the meters.
     first = min(event.hour for event in project.events("ticks"))
     before, after = (first + timedelta(minutes=90, microseconds=micros) for micros in (-1, 0))
     assert {item.hour for item in plan(project.project, ["symbols"], clock=lambda: before)} == set()
     assert {item.hour for item in plan(project.project, ["symbols"], clock=lambda: after)} == {first}
-    settled = oracle.settled_hours(METERS, project.events("meters"))
-    assert {item.hour for item in plan(project.project) if item.source == "meters"} == settled
+    closed = oracle.closed_hours(METERS, project.events("meters"))
+    assert {item.hour for item in plan(project.project) if item.source == "meters"} == closed
 
     done = project.recompute()
     assert len(done) > 2, "several jobs, of three hours each"

@@ -20,7 +20,7 @@ import serving_layer
 from batch_layer.archived_events import tiles_of
 from batch_layer.audit.validation import Validator
 from batch_layer.job import run_job
-from batch_layer.plan import Wanted, plan, plan_range
+from batch_layer.plan import PlannedHour, plan, plan_range
 from hourline.cli import app
 from hourline_core.errors import DeclarationError
 from hourline_core.model.hours import HOUR, HourRange, wall_clock
@@ -66,7 +66,7 @@ def with_expectations(project: StackProject, file: str, text: str) -> StackProje
     with (project.root / file).open("a") as lines:
         lines.write(textwrap.dedent(text))
     changed = StackProject(project.root, project.kafka, project.rules)
-    changed.sent, changed.cuts, changed.blocked, changed.mended = project.sent, project.cuts, project.blocked, project.mended
+    changed.sent, changed.cutoffs, changed.blocked, changed.mended = project.sent, project.cutoffs, project.blocked, project.mended
     return changed
 
 
@@ -77,7 +77,7 @@ def answers(project: StackProject, metric: str, hour: datetime) -> list[dict[str
     return [dict(row) for row in rows]
 
 
-def new_hours(project: StackProject) -> list[Wanted]:
+def new_hours(project: StackProject) -> list[PlannedHour]:
     """Of every metric, the two hours that have come."""
     return plan_range(project.project, HourRange(FIRST, SECOND + HOUR))
 
@@ -117,8 +117,8 @@ def damaged_archive(project: StackProject) -> Iterator[None]:
 def wrong_tiles(project: StackProject, change: Callable[[pa.Table, pa.Table], pa.Table]) -> Iterator[None]:
     """The aggregation is at fault: ``change`` is given the tiles of the other hours and those of FIRST."""
 
-    def faulty(tiling: Any, events: Any, hours: list[datetime]) -> pa.Table:
-        tiles = tiles_of(tiling, events, hours)
+    def faulty(aggregation: Any, events: Any, hours: list[datetime]) -> pa.Table:
+        tiles = tiles_of(aggregation, events, hours)
         here = pc.equal(tiles["hour"], pa.scalar(FIRST, tiles.schema.field("hour").type))
         return change(tiles.filter(pc.invert(here)), tiles.filter(here))
 
@@ -148,7 +148,9 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
             assert found and all(finding["found"] for finding in found), fault
             # Only after an audit that could not be done, the next recompute tries again.
             assert bool([item for item in plan(project.project) if item.hour in hours]) == (fault == "the audit itself falls over"), fault
-            project.recomputed([item for item in plan_range(project.project, HourRange(SECOND, SECOND + HOUR)) if item.hour not in hours], done.cuts)
+            project.recomputed(
+                [item for item in plan_range(project.project, HourRange(SECOND, SECOND + HOUR)) if item.hour not in hours], done.cutoffs
+            )
             project.blocked = set(done.blocked)
             assert {metric: answers(project, metric, FIRST) for metric in both} == before, fault
             assert project.check_answers() > 100, fault
@@ -157,7 +159,7 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
         spark.stop()
     assert done.blocked == []
     project.blocked = set()
-    project.recomputed(new_hours(project), done.cuts)
+    project.recomputed(new_hours(project), done.cutoffs)
     assert project.check() > 100
 
 
@@ -225,7 +227,7 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
     assert all(Path(hour["report"]).is_file() for hour in quality(project, "--open")["hours"])
     assert command(project, "quality", "--metric", "fragile").exit_code == 0
     with serving_layer.connect(project.project) as connection:
-        staged = connection.sql(f"SELECT * EXCLUDE (cut) FROM flow_staged WHERE hour = '{at.isoformat()}' ORDER BY ALL").to_arrow_table()
+        staged = connection.sql(f"SELECT * EXCLUDE (cutoff) FROM flow_staged WHERE hour = '{at.isoformat()}' ORDER BY ALL").to_arrow_table()
     assert [dict(row) for row in staged.to_pylist()] == before
     assert not [item for item in plan(project.project) if item.hour == at], "nothing has changed that would make it pass"
 
@@ -245,7 +247,7 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject) -> None:
     project = with_expectations(project, "metrics/flow.yaml", "expectations: [{expect_table_row_count_to_equal: {value: 1}}]")
     project.recompute(new_hours(project))
     assert project.blocked == {("flow", FIRST), ("flow", SECOND)}
-    cut = project.last_sequence("scans")
+    cutoff = project.last_sequence("scans")
     # What has come since counts on top of what is accepted.
     project.send("scans", parcels.scans(project.random, 30, first_hour=6, hours=1))
     project.drain()
@@ -260,7 +262,7 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject) -> None:
     done = command(project, "publish", "--accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", "it was a holiday")
     assert done.exit_code == 0
     project.blocked.remove(("flow", FIRST))
-    project.cuts["flow", FIRST] = cut
+    project.cutoffs["flow", FIRST] = cutoff
     assert project.check_answers() > 100
     accepted = [hour for hour in quality(project, "--metric", "flow")["hours"] if hour["outcome"] == "accepted"]
     assert [finding["found"].partition(": ")[2] for hour in accepted for finding in hour["findings"]] == ["it was a holiday"]

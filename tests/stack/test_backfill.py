@@ -136,7 +136,7 @@ def test_four_days_killed_twice_beside_the_stream_are_recomputed_once(kafka: str
     times = Counter((metric, of) for metric, of, _ in published)
     assert len(times) == 2 * 96
     assert set(times.values()) == {1}, "each hour of each metric was recomputed once"
-    project.note_cuts()
+    project.note_cutoffs()
     assert project.check() > 3000
 
 
@@ -146,12 +146,12 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: Stack
     tables_before = sorted(Path(finished_project.project.tables).rglob("*.json"))
     day = ["--from", hour_text(parcels.BEGIN), "--to", hour_text(parcels.BEGIN + timedelta(days=1))]
     refused = hourline("backfill", *day, folder=root, status=2)
-    assert "has not settled yet" in refused
-    assert "--unsettled" in refused
-    said = hourline("backfill", *day, "--dry-run", "--unsettled", folder=root, status=0).splitlines()
+    assert "has not closed yet" in refused
+    assert "--include-open" in refused
+    said = hourline("backfill", *day, "--dry-run", "--include-open", folder=root, status=0).splitlines()
     assert said[0].split() == ["from", "(UTC)", "to", "(UTC)", "hours", "why", "metrics", "events"]
     rows = [line.split() for line in said[1:-3]]
-    assert [(row[4], " ".join(row[5:-3])) for row in rows] == [("1", "asked for"), ("1", "revised"), ("1", "asked for"), ("2", "never covered")]
+    assert [(row[4], " ".join(row[5:-3])) for row in rows] == [("1", "forced"), ("1", "revised"), ("1", "forced"), ("2", "never covered")]
     assert said[-2].startswith("5 hours, 10 hours × metrics, ")
     assert "by the pace of the last recomputes" in said[-1]
     assert sorted(Path(finished_project.project.tables).rglob("*.json")) == tables_before
@@ -165,7 +165,7 @@ def all_read(project: StackProject) -> bool:
 
 
 def started(folder: Path, hours: list[int]) -> BareTables:
-    """Tables with these events, all of which are settled."""
+    """Tables with these events, all of which are closed."""
     tables = BareTables(folder, [*hours, 30])
     tables.start()
     tables.micro_batch(len(hours) + 1)

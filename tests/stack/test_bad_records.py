@@ -104,7 +104,7 @@ def test_bad_records_are_kept_and_the_stream_goes_on(kafka: str, tmp_path: Path)
     assert rejected.keys() == BAD.keys(), f"accepted: {BAD.keys() - rejected.keys()}, rejected: {rejected.keys() - BAD.keys()}"
     assert {value: row["reason"] for value, row in rejected.items() if BAD[value] not in row["reason"]} == {}
     assert {row["topic"] for row in rejected.values()} == {"bad_records"}
-    # Addresses, the tombstones' count, and hours: none has settled that the far future would have settled.
+    # Addresses, the tombstones' count, and hours: none has closed that the far future would have closed.
     assert project.check() > 10
     assert {row["clock"] for row in project.table("progress", "visits")} == {datetime(2024, 3, 1, 11, tzinfo=UTC)}
 

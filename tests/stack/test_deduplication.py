@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.spark import spark_session
-from speed_layer.deduplication import KnownIds, archived_id_hashes
+from speed_layer.deduplication import Deduplicator, archived_id_hashes
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 SCHEMA = pa.schema({"hour": TIMESTAMP, "id_hash": pa.int64(), "partition": pa.int32(), "offset": pa.int64()})
@@ -36,7 +36,7 @@ def table(batch: list[tuple[int, int | None, int]]) -> pa.Table:
 
 @given(st.lists(st.lists(events, max_size=12), max_size=6))
 def test_the_first_of_each_id_and_hour_counts_and_no_other(batches: list[list[tuple[int, int | None, int]]]) -> None:
-    known = KnownIds(timedelta(days=1))
+    known = Deduplicator(timedelta(days=1))
     seen: set[tuple[int, int]] = set()
     for batch in batches:
         rows = table(batch)
@@ -52,13 +52,13 @@ def test_the_first_of_each_id_and_hour_counts_and_no_other(batches: list[list[tu
 
 
 def test_an_hour_beyond_the_horizon_is_forgotten() -> None:
-    known = KnownIds(timedelta(hours=2))
+    known = Deduplicator(timedelta(hours=2))
     known.remember(table([(0, 1, 0), (3, 1, 0)]), BASE + timedelta(hours=4))
     assert known.duplicates(table([(0, 1, 0), (3, 1, 0)])).tolist() == [False, True]
 
 
 def test_events_without_an_id_are_never_duplicates() -> None:
-    known = KnownIds(timedelta(days=1))
+    known = Deduplicator(timedelta(days=1))
     known.remember(table([(0, None, 0)]), BASE)
     assert known.duplicates(table([(0, None, 0), (0, None, 0)])).tolist() == [False, False]
 

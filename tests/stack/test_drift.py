@@ -60,7 +60,7 @@ def test_late_events_and_duplicates_are_told_apart(project: StackProject) -> Non
     assert done
     found = scans_changed(report(project))
     assert {hour: amount for (hour, cause), amount in found.items() if cause == "late"} == {
-        hour: count for hour, count in moving.items() if ("flow", hour) in {(m, h) for m, h in project.cuts}
+        hour: count for hour, count in moving.items() if ("flow", hour) in {(m, h) for m, h in project.cutoffs}
     }
     assert {hour: -amount for (hour, cause), amount in found.items() if cause == "duplicate"} == repeated_scans(project)
     assert repeated_scans(project)
@@ -98,7 +98,7 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
     path.write_text(path.read_text().replace("scans: count", "scans: sum(2)"))
     changed = StackProject(project.root, project.kafka, project.rules)
     changed.sent = {source: list(records) for source, records in project.sent.items()}
-    changed.cuts = dict(project.cuts)
+    changed.cutoffs = dict(project.cutoffs)
 
     assert changed.check_answers() > 500, "nobody has taken the change up yet"
     assert "metric 'flow' has changed; it answers by its older declaration until the speed layer starts again" in command("status", changed)
@@ -111,10 +111,12 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
     hours = sorted({event.hour for event in changed.events("scans")})
     everything = plan_range(changed.project, HourRange(hours[0], hours[-1] + timedelta(hours=1)), ["flow"])
     changed.recompute(everything[1:])
-    changed.cuts = {key: cut for key, cut in changed.cuts.items() if key[0] != "flow"} | {k: c for k, c in project.cuts.items() if k[0] == "flow"}
+    changed.cutoffs = {key: cutoff for key, cutoff in changed.cutoffs.items() if key[0] != "flow"} | {
+        k: c for k, c in project.cutoffs.items() if k[0] == "flow"
+    }
     assert changed.check_answers() > 500, "an hour is missing yet"
     assert "metric 'flow' has changed; it answers by its older declaration until the 1 hour(s) it lacks" in command("status", changed)
-    changed.cuts = {key: cut for key, cut in changed.cuts.items() if key[0] != "flow"}
+    changed.cutoffs = {key: cutoff for key, cutoff in changed.cutoffs.items() if key[0] != "flow"}
     changed.recompute(everything)
     doubled = oracle.MetricRule({**flow.measures, "scans": ("sum", lambda body: 2)}, flow.dimensions, flow.where)
     changed.rules = {"scans": oracle.SourceRule(**{**vars(old), "metrics": {**old.metrics, "flow": doubled}})}
@@ -139,7 +141,7 @@ def late_scans(project: StackProject) -> dict[datetime, float]:
     for event in events:
         before = clocks.setdefault(event.sequence, highest)
         is_late = before is not None and event.hour + timedelta(hours=2) <= before
-        if is_late and rule.where(event.body) and event.sequence > project.cuts.get(("flow", event.hour), 0):
+        if is_late and rule.where(event.body) and event.sequence > project.cutoffs.get(("flow", event.hour), 0):
             late[event.hour] += 1
         highest = max(highest or event.time, event.time)
     return {hour: float(count) for hour, count in late.items()}
@@ -152,7 +154,7 @@ def repeated_scans(project: StackProject) -> dict[datetime, float]:
     rule = project.rules["scans"]
     for event in project.events("scans"):
         identity = rule.id(event.body)
-        if identity is not None and ("flow", event.hour) in project.cuts:
+        if identity is not None and ("flow", event.hour) in project.cutoffs:
             repeated[event.hour] += (event.hour, identity) in seen and not event.duplicate and _counts(rule, event)
             seen.add((event.hour, identity))
     return {hour: float(count) for hour, count in repeated.items() if count}

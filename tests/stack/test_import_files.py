@@ -42,9 +42,9 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     assert "imported 255 rows of history.jsonl" in said
     assert "(400 were imported before)" in said
     assert "imported 130 rows of more.parquet" in said
-    assert "not recomputed, since they have not settled yet: 2 hour(s), 2024-05-07T00:00Z … 2024-05-07T01:00Z" in said
-    project.note_cuts()
-    assert len(project.cuts) == 2 * 4, said
+    assert "not recomputed, since they have not closed yet: 2 hour(s), 2024-05-07T00:00Z … 2024-05-07T01:00Z" in said
+    project.note_cutoffs()
+    assert len(project.cutoffs) == 2 * 4, said
     assert project.check() > 1000
 
     # Again, and by another name: nothing is left, and Spark is not even started.
@@ -54,7 +54,7 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     assert process.lines == [
         "same.jsonl: all of its 655 rows were imported before\n",
         "more.parquet: all of its 130 rows were imported before\n",
-        "not recomputed, since they have not settled yet: 2 hour(s), 2024-05-07T00:00Z … 2024-05-07T01:00Z\n",
+        "not recomputed, since they have not closed yet: 2 hour(s), 2024-05-07T00:00Z … 2024-05-07T01:00Z\n",
         "no hour wants recomputing\n",
     ]
 

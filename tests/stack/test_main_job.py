@@ -31,7 +31,7 @@ def test_every_answer_is_exact_at_five_moments(kafka: str, tmp_path: Path) -> No
     assert len(project.drain()) > 3, "several micro-batches, or this test shows little"
     assert project.check() > 1000
     assert wanted(project) == expected_plan(project)
-    # The events end late in hour 4, which settles all hours but the last two.
+    # The events end late in hour 4, which closes all hours but the last two.
     assert max(wanted(project)) == (hour(2), "fragile")
 
     # Some hours final, others not; one hour of one metric alone.
@@ -41,7 +41,7 @@ def test_every_answer_is_exact_at_five_moments(kafka: str, tmp_path: Path) -> No
     project.recompute(plan_range(project.project, HourRange(hour(3), hour(4)), ["fragile"]))
     assert project.check() > 1000
 
-    # Late events in covered hours, among them repetitions of what is covered; and new ones, which settle two hours more.
+    # Late events in covered hours, among them repetitions of what is covered; and new ones, which close two hours more.
     repeated = [record.body for record in project.sent["scans"][:40] if record.body]
     late = parcels.scans(project.random, 300, first_hour=1, hours=1)
     project.send("scans", [*late, *repeated, *parcels.scans(project.random, 300, first_hour=5, hours=2)])
@@ -72,12 +72,12 @@ def wanted(project: StackProject) -> dict[tuple[datetime, str], str]:
 def expected_plan(project: StackProject) -> dict[tuple[datetime, str], str]:
     events, rule = project.events("scans"), project.rules["scans"]
     reasons = {"provisional": "never covered", "revised": "revised"}
-    settled = oracle.settled_hours(rule, events)
+    closed = oracle.closed_hours(rule, events)
     return {
         (hour, metric): reasons[state]
         for metric in METRICS
-        for hour, state in oracle.states(rule, metric, events, project.cuts).items()
-        if hour in settled and state in reasons
+        for hour, state in oracle.states(rule, metric, events, project.cutoffs).items()
+        if hour in closed and state in reasons
     }
 
 
@@ -90,10 +90,10 @@ def exact_answers(project: StackProject) -> list[tuple[Any, ...]]:
 def check_day_sums(project: StackProject) -> None:
     """What the hours add up to is the answer for the day; distinct counts merge as sketches."""
     rule, events = project.rules["scans"], project.events("scans")
-    of_hours = oracle.answer(rule, "flow", events, project.cuts)
+    of_hours = oracle.answer(rule, "flow", events, project.cutoffs)
     days = {key[0].date() for key in of_hours}
     parcels_of = {day: set[int]() for day in days}
-    for event in oracle.counted(rule, "flow", events, project.cuts):
+    for event in oracle.counted(rule, "flow", events, project.cutoffs):
         parcels_of[event.hour.date()] |= {event.body["parcel"]} - {None}
     with serving_layer.connect(project.project) as connection:
         sums = connection.sql("SELECT hour::DATE, sum(scans), sum(price) FROM flow GROUP BY 1").fetchall()

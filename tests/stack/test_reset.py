@@ -75,7 +75,7 @@ def test_a_mended_declaration_accepts_what_was_rejected_and_nothing_else(kafka: 
 
     mend(project)
     accept(project, mended, after=reset(project, "earliest"))
-    # Killed when what it has judged anew is committed, and what was said before is not deleted yet.
+    # Killed when what it has validated anew is committed, and what was said before is not deleted yet.
     monkeypatch.setenv("HOURLINE_FAILPOINT", "kill before delete rejected")
     with SpeedProcess(project, "--drain") as speed:
         assert speed.wait() < 0, speed.lines
@@ -207,7 +207,7 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
     for listed in ("progress/scans", "read again", "checkpoints/"):
         assert listed in of_source
     assert "skipped" in command(project, "reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run")
-    covered = sum(metric == "flow" for metric, _ in project.cuts)
+    covered = sum(metric == "flow" for metric, _ in project.cutoffs)
     for listed in ("progress/scans", "provisional/flow/", f"{covered} hour(s) of flow are taken out"):
         assert listed in of_metric
     assert {table: DeltaTable(table).version() for table in tables} == before
@@ -352,7 +352,7 @@ def check_but_missing(project: StackProject) -> dict[str, set[datetime]]:
         for name, hour in connection.sql("SELECT name, hour FROM hours WHERE kind = 'metric' AND state = 'missing'").fetchall():
             missing.setdefault(name, set()).add(hour)
         for metric, of_metric in rule.metrics.items():
-            expected = oracle.answer(rule, metric, events, project.cuts)
+            expected = oracle.answer(rule, metric, events, project.cutoffs)
             known = {key: row for key, row in expected.items() if key[0] not in missing.get(metric, set())}
             oracle.compare(connection.sql(f"FROM {metric}").to_arrow_table().to_pylist(), of_metric, known)
     return missing

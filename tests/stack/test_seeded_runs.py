@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import serving_layer
-from batch_layer.plan import Wanted, plan_range
+from batch_layer.plan import PlannedHour, plan_range
 from hourline_core.model.hours import HourRange
-from speed_layer import maintenance as upkeep
-from speed_layer.maintenance import keep_up
+from speed_layer import maintenance as maintenance
+from speed_layer.maintenance import maintain_source
 from tests.stack.test_killed_speed_layer import leave_rows
 from tests.support import parcels
 from tests.support.stack_project import StackProject
@@ -26,9 +26,9 @@ GARBAGE = [b"{", None, b'{"depot": null, "at": "2024-05-06T20:00:00Z"}', b"", b"
 @pytest.mark.parametrize("seed", range(6))
 def test_a_random_story_is_exact_after_each_step(seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rand = random.Random(seed)  # noqa: S311 (the same numbers each time)
-    monkeypatch.setattr(upkeep, "MICRO_BATCHES", rand.choice([2, 5, 200]))
-    monkeypatch.setattr(upkeep, "MERGED", rand.choice([2, 3, 20]))
-    monkeypatch.setattr(upkeep, "keep_up", partial(keep_up, kept_hours=0))
+    monkeypatch.setattr(maintenance, "MICRO_BATCHES", rand.choice([2, 5, 200]))
+    monkeypatch.setattr(maintenance, "MERGED", rand.choice([2, 3, 20]))
+    monkeypatch.setattr(maintenance, "maintain_source", partial(maintain_source, kept_hours=0))
     project = parcels.make(tmp_path, kafka, topic=f"story_{seed}", records_per_batch=rand.choice([25, 60, 200]))
     send(project, rand)
     for step in ("drain", *rand.sample(list(STEPS), 2)):
@@ -68,11 +68,11 @@ def recompute(project: StackProject, rand: random.Random) -> None:
 
 
 def recompute_some_hours(project: StackProject, rand: random.Random) -> None:
-    """Of all metrics or one, settled or not."""
+    """Of all metrics or one, closed or not."""
     project.recompute(some_hours(project, rand))
 
 
-def some_hours(project: StackProject, rand: random.Random) -> list[Wanted]:
+def some_hours(project: StackProject, rand: random.Random) -> list[PlannedHour]:
     hours = sorted({event.hour for event in project.events("scans")})
     first, last = sorted([rand.choice(hours), rand.choice(hours)])
     return plan_range(project.project, HourRange(first, last + timedelta(hours=1)), rand.choice([None, ["flow"], ["fragile"]]))
@@ -107,7 +107,7 @@ def test_the_same_records_in_another_order_partitioning_and_batching_give_the_sa
     assert answers[0] == answers[1]
 
 
-def every_hour(project: StackProject) -> list[Wanted]:
+def every_hour(project: StackProject) -> list[PlannedHour]:
     return plan_range(project.project, HourRange(parcels.BEGIN, parcels.BEGIN + timedelta(days=1)))
 
 

@@ -45,7 +45,7 @@ def test_a_recompute_on_a_standalone_spark_gives_the_same_answers(
     master, page = spark_master
     hours = ("2024-05-06T19", "2024-05-07T02")
     wanted = plan_range(project.project, parse_range(*hours))
-    options = ["--from", hours[0], "--to", hours[1], "--unsettled", "--project", str(project.root)]
+    options = ["--from", hours[0], "--to", hours[1], "--include-open", "--project", str(project.root)]
     environment = {**os.environ, "KAFKA": project.kafka, "SPARK_MASTER": master}
     done = subprocess.run(
         [sys.executable, "-m", "hourline", "recompute", *options], env=environment, capture_output=True, text=True, timeout=200, check=False

@@ -14,12 +14,12 @@ import pyarrow as pa
 import serving_layer
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.snapshot import SPEED_WRITER
 from hourline_core.model import BatchSettings, EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.storage.tables import open_table
-from speed_layer.source_tables import open_ledger
+from speed_layer.source_tables import open_source_tables
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
@@ -28,7 +28,7 @@ METRICS = {
     "odd": Metric(name="odd", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}, where="hour(hour) % 2 = 1"),
 }
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
-TILINGS = [Tiling(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
+TILINGS = [AggregationPlan(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
 _PROGRESS = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
 _REFUSED = pa.schema([column for column in REJECTED_SCHEMA if column.name != "sequence"])
 
@@ -53,9 +53,9 @@ class BareTables:
     def start(self, *new_fields: str) -> None:
         """Open them for writing, as any start of the speed layer does: nothing but the tables is left. ``new_fields`` are declared since."""
         fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, pa.string())})
-        self.ledger = open_ledger(self.layout, SOURCE, fields, TILINGS, "topic-id")
-        self.sequence = self.ledger.first_sequence
-        self.offset = self.ledger.reading.next_offsets.get(0, 0)
+        self.source_tables = open_source_tables(self.layout, SOURCE, fields, TILINGS, "topic-id")
+        self.sequence = self.source_tables.first_sequence
+        self.offset = self.source_tables.reading.next_offsets.get(0, 0)
 
     def micro_batch(self, size: int) -> None:
         """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is rejected."""
@@ -68,17 +68,19 @@ class BareTables:
             "partition": [0] * size,
             "offset": list(range(self.offset, self.offset + size)),
         }
-        ledger = self.ledger
+        source_tables = self.source_tables
         columns = pa.table({**addresses, "event_time": moments, "hour": moments, "duplicate": [False] * size, "n": [1] * size})
-        for field in set(ledger.events_schema.names) - {"sequence", *columns.column_names}:
+        for field in set(source_tables.events_schema.names) - {"sequence", *columns.column_names}:
             columns = columns.append_column(field, pa.nulls(size))
-        ledger.append(ledger.events, ledger.events_schema, columns, self.sequence)
+        source_tables.append(source_tables.events, source_tables.events_schema, columns, self.sequence)
         refused = {"topic_id": "topic-id", "topic": "clicks", "partition": 1, "offset": self.sequence, "reason": "invalid JSON", "value": b"{"}
-        ledger.append(ledger.rejected, REJECTED_SCHEMA, pa.Table.from_pylist([refused], _REFUSED), self.sequence)
-        for tiling in TILINGS:
-            if rows := tiles(tiling.metric.name, batch):
-                ledger.append(ledger.provisional[tiling.name], ledger.provisional_schemas[tiling.name], rows, self.sequence)
-        ledger.finish(self._progress(batch), self.sequence)
+        source_tables.append(source_tables.rejected, REJECTED_SCHEMA, pa.Table.from_pylist([refused], _REFUSED), self.sequence)
+        for aggregation in TILINGS:
+            if rows := tiles(aggregation.metric.name, batch):
+                source_tables.append(
+                    source_tables.provisional[aggregation.name], source_tables.provisional_schemas[aggregation.name], rows, self.sequence
+                )
+        source_tables.finish(self._progress(batch), self.sequence)
         self.sequence += 1
         self.offset += size
 
@@ -86,22 +88,22 @@ class BareTables:
         self, *numbers: int, metrics: Collection[str] = tuple(METRICS), cost: Mapping[str, float] | None = None, blocked: Collection[int] = ()
     ) -> None:
         """Recompute these hours of ``metrics``, up to what is finished, and publish them; ``cost`` is said to be what that took."""
-        tilings = [tiling for tiling in TILINGS if tiling.metric.name in metrics]
-        publication = Publication(self.project, tilings)
+        aggregations = [aggregation for aggregation in TILINGS if aggregation.metric.name in metrics]
+        publication = Publication(self.project, aggregations)
         options = self.layout.storage_options
-        cut = open_table(self.layout.progress(SOURCE), options).transaction_version(SPEED_WRITER) or 0
-        events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cut)])
+        cutoff = open_table(self.layout.progress(SOURCE), options).transaction_version(SPEED_WRITER) or 0
+        events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cutoff)])
         counted = [number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers]
         chosen = [hour(number) for number in numbers]
         marks = {hour(number): "" for number in blocked}
         drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
-        computed = [(tiling, tiles(tiling.metric.name, counted) or TILE_SCHEMA.empty_table()) for tiling in tilings]
-        staged = [replace(publication.stage(tiling, rows, chosen, cut), drift=drift, blocked=marks) for tiling, rows in computed]
+        computed = [(aggregation, tiles(aggregation.metric.name, counted) or TILE_SCHEMA.empty_table()) for aggregation in aggregations]
+        staged = [replace(publication.stage(aggregation, rows, chosen, cutoff), drift=drift, blocked=marks) for aggregation, rows in computed]
         audit = {
             "audited": BASE,
             "source": "clicks",
             "severity": "fail",
-            "cut": cut,
+            "cutoff": cutoff,
             "expectation": "rows_match",
             "about": "",
             "origin": "declaration",
@@ -130,7 +132,7 @@ class BareTables:
             "duplicates": 0,
             "tombstones": 0,
             "hours": [{"hour": hour(number), "events": count, "late": 0} for number, count in Counter(batch).items()],
-            "metrics": self.ledger.metrics_row(),
+            "metrics": self.source_tables.metrics_row(),
             "clock": hour(max(self.hours[: self.offset + len(batch)])),
             "started": BASE,
             "finished": datetime.now(UTC),

@@ -19,8 +19,11 @@ _PLACES = [place for place in CHAIN if place.split()[1] not in ("create", "widen
 _BATCH_PLACES = [place for place in _PLACES if place.split()[2] in ("coverage", "drift", "final", "staged")]
 _SPEED_PLACES = [place for place in _PLACES if place not in _BATCH_PLACES]
 
-# Few processes live for the 200 micro-batches that lie between two times of upkeep.
-_OFTEN_TIDIED = ("-c", "from speed_layer import upkeep; upkeep.MICRO_BATCHES = 8; upkeep.MERGED = 3; from hourline.cli import main; main()")
+# Few processes live for the 200 micro-batches that lie between two times of maintenance.
+_OFTEN_TIDIED = (
+    "-c",
+    "from speed_layer import maintenance; maintenance.MICRO_BATCHES = 8; maintenance.MERGED = 3; from hourline.cli import main; main()",
+)
 
 Ending = Callable[[SpeedProcess, random.Random], SpeedProcess | None]
 """What is done to a speed layer, with the random choices of its loop; the one that runs then, if one does."""
@@ -205,7 +208,7 @@ class Disturbances:
         first = rand.randrange(len(self.hours))
         begin, end = self.hours[first], self.hours[min(first + rand.randrange(4), len(self.hours) - 1)] + timedelta(hours=1)
         metric = rand.choice([[], ["--metric", "flow"], ["--metric", "fragile"]])
-        return ["--from", f"{begin:%Y-%m-%dT%H}", "--to", f"{end:%Y-%m-%dT%H}", "--unsettled", *metric]
+        return ["--from", f"{begin:%Y-%m-%dT%H}", "--to", f"{end:%Y-%m-%dT%H}", "--include-open", *metric]
 
 
 def say(text: str) -> None:

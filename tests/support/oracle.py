@@ -47,7 +47,7 @@ class SourceRule:
     metrics: Mapping[str, MetricRule]
     where: Callable[[Body], Any] = lambda body: True
     id: Callable[[Body], Any] = lambda body: None
-    settle: timedelta = timedelta(hours=1)
+    grace: timedelta = timedelta(hours=1)
     id_horizon: timedelta = timedelta(days=1)
 
 
@@ -93,11 +93,11 @@ def _marked(rule: SourceRule, events: list[Event]) -> list[Event]:
     return marked
 
 
-def counted(rule: SourceRule, metric: str, events: list[Event], cuts: Mapping[tuple[str, Hour], int]) -> Iterator[Event]:
-    """The events that one metric counts: below the cut of its hour the first of each id, above it those not recognised as duplicates."""
+def counted(rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]) -> Iterator[Event]:
+    """The events that one metric counts: below the cutoff of its hour the first of each id, above it those not recognised as duplicates."""
     seen = set()
     for event in events:
-        if event.sequence > cuts.get((metric, event.hour), -1):
+        if event.sequence > cutoffs.get((metric, event.hour), -1):
             if event.duplicate:
                 continue
         elif (identity := rule.id(event.body)) is not None:
@@ -108,11 +108,11 @@ def counted(rule: SourceRule, metric: str, events: list[Event], cuts: Mapping[tu
             yield event
 
 
-def answer(rule: SourceRule, metric: str, events: list[Event], cuts: Mapping[tuple[str, Hour], int]) -> dict[Key, dict[str, Any]]:
+def answer(rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]) -> dict[Key, dict[str, Any]]:
     """All rows of one metric."""
     metric_rule = rule.metrics[metric]
     groups: dict[Key, list[Body]] = {}
-    for event in counted(rule, metric, events, cuts):
+    for event in counted(rule, metric, events, cutoffs):
         key = (event.hour, *(hashable(dimension(event.body)) for dimension in metric_rule.dimensions.values()))
         groups.setdefault(key, []).append(event.body)
     return {
@@ -121,11 +121,11 @@ def answer(rule: SourceRule, metric: str, events: list[Event], cuts: Mapping[tup
     }
 
 
-def states(rule: SourceRule, metric: str, events: list[Event], cuts: Mapping[tuple[str, Hour], int]) -> dict[Hour, str]:
+def states(rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]) -> dict[Hour, str]:
     """The state of every hour in which the source has events."""
-    found = {event.hour: "final" if (metric, event.hour) in cuts else "provisional" for event in events}
-    for event in counted(rule, metric, events, cuts):
-        if event.sequence > cuts.get((metric, event.hour), event.sequence):
+    found = {event.hour: "final" if (metric, event.hour) in cutoffs else "provisional" for event in events}
+    for event in counted(rule, metric, events, cutoffs):
+        if event.sequence > cutoffs.get((metric, event.hour), event.sequence):
             found[event.hour] = "revised"
     return found
 
@@ -136,7 +136,7 @@ def weakest(of_metrics: Iterable[str]) -> str:
 
 
 def late_events(rule: SourceRule, events: list[Event], live: Callable[[Event], bool] = lambda event: True) -> dict[Hour, int]:
-    """By hour, the events that came when their hour had settled by the source's clock, the highest event time of earlier sequences.
+    """By hour, the events that came when their hour had closed by the source's clock, the highest event time of earlier sequences.
 
     Those that are not ``live`` are history: they are not late.
     """
@@ -145,15 +145,15 @@ def late_events(rule: SourceRule, events: list[Event], live: Callable[[Event], b
     highest: datetime | None = None
     for event in events:
         before = clocks.setdefault(event.sequence, highest)
-        late[event.hour] += live(event) and before is not None and event.hour + timedelta(hours=1) + rule.settle <= before
+        late[event.hour] += live(event) and before is not None and event.hour + timedelta(hours=1) + rule.grace <= before
         highest = max(highest or event.time, event.time)
     return late
 
 
-def settled_hours(rule: SourceRule, events: list[Event], clock: datetime | None = None) -> set[Hour]:
-    """The settled hours; ``clock`` is the wall's, None: the highest event time."""
+def closed_hours(rule: SourceRule, events: list[Event], clock: datetime | None = None) -> set[Hour]:
+    """The closed hours; ``clock`` is the wall's, None: the highest event time."""
     now = clock or max((event.time for event in events if not event.duplicate), default=datetime.min.replace(tzinfo=UTC))
-    return {event.hour for event in events if event.hour + timedelta(hours=1) + rule.settle <= now}
+    return {event.hour for event in events if event.hour + timedelta(hours=1) + rule.grace <= now}
 
 
 def compare(found: list[dict[str, Any]], rule: MetricRule, expected: Mapping[Key, Mapping[str, Any]]) -> int:

@@ -39,7 +39,7 @@ FILES = {
           heavy: weight > 5000
           per_kilo: price / (weight / 1000)
         where: depot <> 'TEST'
-        settle: 1h
+        grace: 1h
         partitions: 3
         """,
     "metrics/flow.yaml": """\

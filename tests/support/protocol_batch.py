@@ -1,4 +1,4 @@
-"""The batch layer in the protocol's model: take a cut, count the archived events up to it, publish by the one commit to coverage."""
+"""The batch layer in the protocol's model: take a cutoff, count the archived events up to it, publish by the one commit to coverage."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,19 +19,19 @@ def _job(model: Model, hours: list[int], declarations: list[Declaration]) -> Pro
     coverage = model.open(model.coverage)
     yield "open final"
     final = {declaration: model.open(model.final[declaration]) for declaration in declarations}
-    yield "take the cut"
+    yield "take the cutoff"
     staged: dict[Declaration, Counter[int]] = {}
-    cuts: dict[str, int] = {}
+    cutoffs: dict[str, int] = {}
     for source in sorted({declaration.source for declaration in declarations}):
-        cut = last_sequence(model.progress[source].rows)
+        cutoff = last_sequence(model.progress[source].rows)
         yield "read events"
         events = model.events[source].rows
-        if not model.holds("a cut is never beyond progress"):
-            cut = max([cut, *(event.sequence for event in events)])
-        cuts[source] = cut - (not model.holds("a cut is what was counted"))
-        counted = _first_of_each_id(model, [event for event in events if event.sequence <= cut and event.hour in hours])
+        if not model.holds("a cutoff is never beyond progress"):
+            cutoff = max([cutoff, *(event.sequence for event in events)])
+        cutoffs[source] = cutoff - (not model.holds("a cutoff is what was counted"))
+        counted = _first_of_each_id(model, [event for event in events if event.sequence <= cutoff and event.hour in hours])
         staged |= {d: Counter({tile.hour: tile.value for tile in tiles(d, counted)}) for d in declarations if d.source == source}
-    if not model.holds("handles are opened before the cut is taken"):
+    if not model.holds("handles are opened before the cutoff is taken"):
         yield "open coverage and final"
         coverage, final = model.open(model.coverage), {declaration: model.open(model.final[declaration]) for declaration in declarations}
     fresh: dict[tuple[Declaration, int], Cut] = {}
@@ -42,7 +42,7 @@ def _job(model: Model, hours: list[int], declarations: list[Declaration]) -> Pro
             handle.commit(lambda there, before=handle.table.versions[published]: before)  # type: ignore[misc]
         yield "overwrite final"
         handle.commit(lambda there, rows=staged[declaration]: {h: v for h, v in there.items() if h not in hours} | dict(rows))  # type: ignore[misc]
-        fresh |= {(declaration, hour): (cuts[declaration.source], handle.version) for hour in hours}
+        fresh |= {(declaration, hour): (cutoffs[declaration.source], handle.version) for hour in hours}
     yield "overwrite coverage"
     coverage.commit(lambda there: {**there, **fresh})
 

@@ -16,10 +16,10 @@ from tests.support.protocol_tables import (
     Event,
     Finished,
     Handle,
-    Ledger,
     Progress,
     Rejected,
     Rows,
+    SourceTables,
     Table,
     Tile,
     is_withdrawn,
@@ -35,19 +35,19 @@ RULES = {
     "a start goes on where progress ends": "the records of an unfinished micro-batch are lost",
     "a start fences every table": "a zombie slips its rows into a sequence that another process finishes",
     "known ids are rebuilt at a start": "a duplicate counts in provisional",
-    "compaction keeps sequences": "a sum over several sequences crosses a cut",
-    "only a published cut is pruned": "an hour loses what its recompute has not yet taken over",
+    "compaction keeps sequences": "a sum over several sequences crosses a cutoff",
+    "only a published cutoff is pruned": "an hour loses what its recompute has not yet taken over",
     # batch layer
-    "a cut is never beyond progress": "events of an unfinished micro-batch count",
-    "a cut is what was counted": "events count in final and above the cut",
-    "handles are opened before the cut is taken": "a sleeper takes a cut back, below what was pruned",
+    "a cutoff is never beyond progress": "events of an unfinished micro-batch count",
+    "a cutoff is what was counted": "events count in final and above the cutoff",
+    "handles are opened before the cutoff is taken": "a sleeper takes a cutoff back, below what was pruned",
     "a commit is made on the version expected": "a zombie publishes what it knew long ago",
-    "final is restored to what is published": "what a killed recompute left is published with an old cut",
+    "final is restored to what is published": "what a killed recompute left is published with an old cutoff",
     "each id counts once in final": "a duplicate beyond the horizon counts for ever",
     # reading
     "progress is read before provisional": "an unfinished or half-seen micro-batch counts",
     "provisional is read before coverage": "what was pruned between the two is missing",
-    "a read begins again if a cut lies beyond its progress": "final is ahead of the rest",
+    "a read begins again if a cutoff lies beyond its progress": "final is ahead of the rest",
     "final is read as pinned": "what is not published counts",
     "a read begins again if a metric was reset": "provisional was deleted under its feet",
     # changes
@@ -57,7 +57,7 @@ RULES = {
     "a reset skips what is archived": "events are archived, and count, twice",
     "a reset skips tombstones that were read": "they are accounted for twice",
     "a reset withdraws rejected records": "they are accounted for twice",
-    "a reset of a metric raises born first": "hours lose provisional rows and are not missing",
+    "a reset of a metric raises complete_from first": "hours lose provisional rows and are not missing",
 }
 
 HOURS = range(4)
@@ -116,14 +116,14 @@ class Model:
 
     def speed(self, source: str, most: int) -> Process:
         """The speed layer of one source until all is read; ``most`` is the size of a micro-batch, by partition."""
-        ledger = yield from self._start(source)
-        yield from self._keep_up(ledger)
-        while any(len(self.kafka[source][partition]) > ledger.next_offsets[partition] for partition in PARTITIONS):
-            yield from self._micro_batch(ledger, most)
+        source_tables = yield from self._start(source)
+        yield from self._maintain(source_tables)
+        while any(len(self.kafka[source][partition]) > source_tables.next_offsets[partition] for partition in PARTITIONS):
+            yield from self._micro_batch(source_tables, most)
             if self.random.random() < 0.5:
-                yield from self._keep_up(ledger)
+                yield from self._maintain(source_tables)
 
-    def _start(self, source: str) -> Generator[str, None, Ledger]:
+    def _start(self, source: str) -> Generator[str, None, SourceTables]:
         """Open all tables, progress first; then fence out whoever wrote before, progress first; and clear what was left unfinished.
 
         The order matters between two starts: whoever is second to fence progress has opened every table after the first one did.
@@ -131,35 +131,39 @@ class Model:
         mended, declarations = self.mended[source], [d for known in self.declared.values() for d in known if d.source == source]
         progress = self.open(self.progress[source])
         yield "open tables"
-        ledger = Ledger(source, mended, progress, self.open(self.events[source]), self.open(self.rejected[source]))
-        ledger.provisional = {declaration: self.open(self.provisional[declaration]) for declaration in declarations}
+        source_tables = SourceTables(source, mended, progress, self.open(self.events[source]), self.open(self.rejected[source]))
+        source_tables.provisional = {declaration: self.open(self.provisional[declaration]) for declaration in declarations}
         rows = progress.rows
         finished = rows[-1] if rows else Finished(0, {}, {}, frozenset(), {}, -1)
-        written = [row.sequence for handle in ledger.written() for rows_then in handle.table.versions[: handle.version + 1] for row in rows_then]
-        ledger.next_sequence = max([finished.sequence, *written]) + 1  # above any ever written
+        written = [
+            row.sequence for handle in source_tables.written() for rows_then in handle.table.versions[: handle.version + 1] for row in rows_then
+        ]
+        source_tables.next_sequence = max([finished.sequence, *written]) + 1  # above any ever written
         yield "read coverage"
         written_anew = self._written(source, rows, self.coverage.rows, declarations)
-        ledger.born = {d: finished.born.get(d, ledger.next_sequence) for d in written_anew}
+        source_tables.complete_from = {d: finished.complete_from.get(d, source_tables.next_sequence) for d in written_anew}
         if self.holds("a start fences every table"):
             yield "fence progress"
             progress.commit(lambda there: there)
-        for handle in ledger.written():
+        for handle in source_tables.written():
             beyond = any(row.sequence > finished.sequence for row in handle.rows)
             if beyond or self.holds("a start fences every table"):
                 yield "clear"
                 kept = [row for row in handle.rows if row.sequence <= finished.sequence or not self.holds("a start clears what lies beyond progress")]
                 handle.commit(lambda there, kept=tuple(kept): kept)  # type: ignore[misc]
         yield "delete withdrawn"
-        ledger.rejected.commit(lambda there: tuple(row for row in there if not is_withdrawn(row, rows)))
-        ledger.next_offsets = next_offsets(rows, PARTITIONS)
+        source_tables.rejected.commit(lambda there: tuple(row for row in there if not is_withdrawn(row, rows)))
+        source_tables.next_offsets = next_offsets(rows, PARTITIONS)
         if not self.holds("a start goes on where progress ends"):
-            for row in ledger.events.table.versions[-2] if len(ledger.events.table.versions) > 1 else ():
+            for row in source_tables.events.table.versions[-2] if len(source_tables.events.table.versions) > 1 else ():
                 partition, offset = row.address
-                ledger.next_offsets[partition] = max(ledger.next_offsets[partition], offset + 1)
-        ledger.clock = finished.clock
+                source_tables.next_offsets[partition] = max(source_tables.next_offsets[partition], offset + 1)
+        source_tables.clock = finished.clock
         if self.holds("known ids are rebuilt at a start"):
-            ledger.known = {(row.hour, row.id) for row in ledger.events.rows if row.id is not None and row.hour >= ledger.clock - HORIZON}
-        return ledger
+            source_tables.known = {
+                (row.hour, row.id) for row in source_tables.events.rows if row.id is not None and row.hour >= source_tables.clock - HORIZON
+            }
+        return source_tables
 
     def _written(self, source: str, rows: Progress, coverage: Coverage, declarations: list[Declaration]) -> list[Declaration]:
         """Of each metric the newest declaration; and the one that is served, as long as it is another."""
@@ -171,41 +175,41 @@ class Model:
             chosen += [serving, newest] if serving and serving != newest and keep else [newest]
         return chosen
 
-    def _micro_batch(self, ledger: Ledger, most: int) -> Process:
-        sequence, log = ledger.next_sequence, self.kafka[ledger.source]
-        ends = {partition: min(first + most, len(log[partition])) for partition, first in ledger.next_offsets.items()}
-        read = {partition: (first, ends[partition]) for partition, first in ledger.next_offsets.items() if first < ends[partition]}
-        events, rejected, tombstones = self._judge(ledger, sequence, read)
+    def _micro_batch(self, source_tables: SourceTables, most: int) -> Process:
+        sequence, log = source_tables.next_sequence, self.kafka[source_tables.source]
+        ends = {partition: min(first + most, len(log[partition])) for partition, first in source_tables.next_offsets.items()}
+        read = {partition: (first, ends[partition]) for partition, first in source_tables.next_offsets.items() if first < ends[partition]}
+        events, rejected, tombstones = self._validate(source_tables, sequence, read)
         hours = frozenset(event.hour for event in events if not event.duplicate)
-        clock = max([ledger.clock, *hours])
+        clock = max([source_tables.clock, *hours])
         duplicates = sum(event.duplicate for event in events)
         counts = dict(accepted=len(events) - duplicates, rejected=len(rejected), duplicates=duplicates, tombstones=tombstones)  # noqa: C408
-        row = Finished(sequence, read, {"records": sum(counts.values()), **counts}, hours, dict(ledger.born), clock)
-        appends: list[tuple[Handle[Any], list[Any]]] = [(ledger.events, events), (ledger.rejected, rejected)]
-        appends += [(ledger.provisional[declaration], tiles(declaration, events)) for declaration in ledger.born]
+        row = Finished(sequence, read, {"records": sum(counts.values()), **counts}, hours, dict(source_tables.complete_from), clock)
+        appends: list[tuple[Handle[Any], list[Any]]] = [(source_tables.events, events), (source_tables.rejected, rejected)]
+        appends += [(source_tables.provisional[declaration], tiles(declaration, events)) for declaration in source_tables.complete_from]
         self.random.shuffle(appends)  # the order among its tables does not matter
         place = len(appends) if self.holds("progress is committed last") else 0
-        for handle, rows in [*appends[:place], (ledger.progress, [row]), *appends[place:]]:
+        for handle, rows in [*appends[:place], (source_tables.progress, [row]), *appends[place:]]:
             if rows:
                 yield "append"
                 handle.commit(lambda there, rows=tuple(rows): there + rows)  # type: ignore[misc]
-                if handle is ledger.progress:
-                    self.truth[ledger.source].finish(sequence, read, ledger.mended)
-        ledger.next_sequence, ledger.next_offsets, ledger.clock = sequence + 1, ledger.next_offsets | ends, clock
-        known = ledger.known | {(event.hour, event.id) for event in events if event.id is not None}
-        ledger.known = {(hour, identity) for hour, identity in known if hour >= clock - HORIZON}
+                if handle is source_tables.progress:
+                    self.truth[source_tables.source].finish(sequence, read, source_tables.mended)
+        source_tables.next_sequence, source_tables.next_offsets, source_tables.clock = sequence + 1, source_tables.next_offsets | ends, clock
+        known = source_tables.known | {(event.hour, event.id) for event in events if event.id is not None}
+        source_tables.known = {(hour, identity) for hour, identity in known if hour >= clock - HORIZON}
 
-    def _judge(self, ledger: Ledger, sequence: int, read: Mapping[int, tuple[int, int]]) -> tuple[list[Event], list[Rejected], int]:
-        archived = {event.address for event in ledger.events.rows}
-        before = {(p, o) for row in ledger.progress.rows for p, (first, end) in row.read.items() for o in range(first, end)}
-        known, events, rejected, tombstones = set(ledger.known), [], [], 0
+    def _validate(self, source_tables: SourceTables, sequence: int, read: Mapping[int, tuple[int, int]]) -> tuple[list[Event], list[Rejected], int]:
+        archived = {event.address for event in source_tables.events.rows}
+        before = {(p, o) for row in source_tables.progress.rows for p, (first, end) in row.read.items() for o in range(first, end)}
+        known, events, rejected, tombstones = set(source_tables.known), [], [], 0
         for address in [(partition, offset) for partition, (first, end) in sorted(read.items()) for offset in range(first, end)]:
-            record = self.kafka[ledger.source][address[0]][address[1]]
+            record = self.kafka[source_tables.source][address[0]][address[1]]
             if address in archived and self.holds("a reset skips what is archived"):
                 continue
             if record.kind == "tombstone":
                 tombstones += address not in before or not self.holds("a reset skips tombstones that were read")
-            elif record.kind == "garbage" and not ledger.mended:
+            elif record.kind == "garbage" and not source_tables.mended:
                 rejected.append(Rejected(sequence, address))
             else:
                 duplicate = record.id is not None and (record.hour, record.id) in known
@@ -213,14 +217,14 @@ class Model:
                 known.add((record.hour, record.id))
         return events, rejected, tombstones
 
-    def _keep_up(self, ledger: Ledger) -> Process:
-        if not ledger.progress.rows:
+    def _maintain(self, source_tables: SourceTables) -> Process:
+        if not source_tables.progress.rows:
             return
-        covered = {key: cut for key, (cut, _) in self.coverage.rows.items()}
+        covered = {key: cutoff for key, (cutoff, _) in self.coverage.rows.items()}
         yield "prune and compact"
-        for declaration, handle in ledger.provisional.items():
-            if not self.holds("only a published cut is pruned"):
-                covered |= {(declaration, hour): ledger.progress.rows[-1].sequence for hour in self.final[declaration].rows}
+        for declaration, handle in source_tables.provisional.items():
+            if not self.holds("only a published cutoff is pruned"):
+                covered |= {(declaration, hour): source_tables.progress.rows[-1].sequence for hour in self.final[declaration].rows}
             kept = [row for row in handle.rows if row.sequence > covered.get((declaration, row.hour), -1)]
             if not self.holds("compaction keeps sequences"):
                 kept = [
@@ -233,30 +237,30 @@ class Model:
 
     def reset_source(self, source: str, position: Mapping[int, int]) -> Process:
         """Reading goes on at ``position``: one row of progress, and all else follows from it."""
-        ledger = yield from self._start(source)
+        source_tables = yield from self._start(source)
         yield "append reset"
-        gone = sum(row.address[1] >= position[row.address[0]] for row in ledger.rejected.rows)
+        gone = sum(row.address[1] >= position[row.address[0]] for row in source_tables.rejected.rows)
         counts = {"records": -gone, "rejected": -gone} if self.holds("a reset withdraws rejected records") else {}
-        row = Finished(ledger.next_sequence, {}, counts, frozenset(), dict(ledger.born), ledger.clock, position)
-        ledger.progress.commit(lambda there: (*there, row))
+        row = Finished(source_tables.next_sequence, {}, counts, frozenset(), dict(source_tables.complete_from), source_tables.clock, position)
+        source_tables.progress.commit(lambda there: (*there, row))
         self.truth[source].withdraw(position)
 
     def reset_metric(self, source: str, metric: str) -> Process:
         """All that was computed of a metric goes; a recompute computes it anew. Killed in between: hours are final or missing."""
-        ledger = yield from self._start(source)
-        born = {d: ledger.next_sequence if d.metric == metric else first for d, first in ledger.born.items()}
-        row = Finished(ledger.next_sequence, {}, {}, frozenset(), born, ledger.clock)
+        source_tables = yield from self._start(source)
+        complete_from = {d: source_tables.next_sequence if d.metric == metric else first for d, first in source_tables.complete_from.items()}
+        row = Finished(source_tables.next_sequence, {}, {}, frozenset(), complete_from, source_tables.clock)
         self.excused.add(metric)
-        if self.holds("a reset of a metric raises born first"):
+        if self.holds("a reset of a metric raises complete_from first"):
             yield "append reset"
-            ledger.progress.commit(lambda there: (*there, row))
-        for declaration in ledger.born:
+            source_tables.progress.commit(lambda there: (*there, row))
+        for declaration in source_tables.complete_from:
             if declaration.metric == metric:
                 yield "delete provisional"
-                ledger.provisional[declaration].commit(lambda there: ())
+                source_tables.provisional[declaration].commit(lambda there: ())
         coverage = self.open(self.coverage)
         yield "take out of coverage"
-        coverage.commit(lambda there: {key: cut for key, cut in there.items() if key[0].metric != metric})
-        if not self.holds("a reset of a metric raises born first"):
+        coverage.commit(lambda there: {key: cutoff for key, cutoff in there.items() if key[0].metric != metric})
+        if not self.holds("a reset of a metric raises complete_from first"):
             yield "append reset"
-            ledger.progress.commit(lambda there: (*there, row))
+            source_tables.progress.commit(lambda there: (*there, row))

@@ -86,14 +86,14 @@ class Truth:
         partition, offset = address
         return self.log[partition][offset]
 
-    def answer(self, declaration: Declaration, progress: int, cuts: Mapping[int, int]) -> dict[int, int]:
-        """By hour, of all events up to ``progress``: at or below the hour's cut the first of each id, above it those not recognised as duplicates."""
+    def answer(self, declaration: Declaration, progress: int, cutoffs: Mapping[int, int]) -> dict[int, int]:
+        """By hour, of all events up to ``progress``: at or below the hour's cutoff the first of each id, above it those not recognised as duplicates."""
         total: dict[int, int] = {}
         firsts = set()
         for event in self.accepted:
             if event.sequence > progress:
                 break
-            if event.sequence <= cuts.get(event.hour, -1):
+            if event.sequence <= cutoffs.get(event.hour, -1):
                 if event.id is not None and (event.hour, event.id) in firsts:
                     continue
                 firsts.add((event.hour, event.id))

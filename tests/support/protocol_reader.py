@@ -32,7 +32,7 @@ def read(model: Model) -> Process:
         if not _begin_again(model, progress, coverage):
             break
     else:
-        raise AssertionError("a cut stays beyond progress")
+        raise AssertionError("a cutoff stays beyond progress")
     answers = {}
     for metric, declarations in declared.items():
         rows = progress[declarations[0].source]
@@ -44,10 +44,20 @@ def read(model: Model) -> Process:
 
 
 def _begin_again(model: Model, progress: dict[str, Progress], coverage: Coverage) -> bool:
-    beyond = any(cut > last_sequence(progress[declaration.source]) for (declaration, _), (cut, _) in coverage.items())
-    now = {declaration: born for source in SOURCES for row in model.progress[source].rows[-1:] for declaration, born in row.born.items()}
-    reset = any(now.get(declaration) != born for rows in progress.values() for row in rows[-1:] for declaration, born in row.born.items())
-    return (beyond and model.holds("a read begins again if a cut lies beyond its progress")) or (
+    beyond = any(cutoff > last_sequence(progress[declaration.source]) for (declaration, _), (cutoff, _) in coverage.items())
+    now = {
+        declaration: complete_from
+        for source in SOURCES
+        for row in model.progress[source].rows[-1:]
+        for declaration, complete_from in row.complete_from.items()
+    }
+    reset = any(
+        now.get(declaration) != complete_from
+        for rows in progress.values()
+        for row in rows[-1:]
+        for declaration, complete_from in row.complete_from.items()
+    )
+    return (beyond and model.holds("a read begins again if a cutoff lies beyond its progress")) or (
         reset and model.holds("a read begins again if a metric was reset")
     )
 
@@ -57,16 +67,16 @@ def _answer(
 ) -> tuple[int, dict[int, int]]:
     """The declaration's number and its hours; asserts that each is what the oracle says, or missing, where that may be."""
     sequence = last_sequence(progress)
-    cuts = {hour: cut for (covered, hour), (cut, _) in coverage.items() if covered == declaration}
+    cutoffs = {hour: cutoff for (covered, hour), (cutoff, _) in coverage.items() if covered == declaration}
     final = model.final[declaration]
     published = final.versions[pinned(declaration, coverage)] if model.holds("final is read as pinned") else final.rows
-    merged = {hour: published.get(hour, 0) for hour in cuts}
+    merged = {hour: published.get(hour, 0) for hour in cutoffs}
     for tile in provisional:
-        if cuts.get(tile.hour, -1) < tile.sequence <= sequence:
+        if cutoffs.get(tile.hour, -1) < tile.sequence <= sequence:
             merged[tile.hour] = merged.get(tile.hour, 0) + tile.value
     missing = missing_hours(declaration, progress, coverage, None if model.holds("a new metric has hours that are missing") else 0)
     assert not missing or declaration.metric in model.excused, f"{declaration}: hours {missing} are missing"
-    answers = merged, model.truth[declaration.source].answer(declaration, sequence, cuts)
+    answers = merged, model.truth[declaration.source].answer(declaration, sequence, cutoffs)
     got, want = ({hour: value for hour, value in answer.items() if value and hour not in missing} for answer in answers)
     assert got == want, f"{declaration} at sequence {sequence}: got {got}, want {want}"
     return declaration.number, got

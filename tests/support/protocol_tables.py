@@ -9,7 +9,7 @@ from tests.support.protocol_oracle import Address, Declaration
 
 Rows = TypeVar("Rows")
 Cut = tuple[int, int]
-"""A row of coverage: the cut, and the version of final."""
+"""A row of coverage: the cutoff, and the version of final."""
 Coverage = Mapping[tuple[Declaration, int], Cut]
 """By declaration and hour."""
 
@@ -71,7 +71,7 @@ class Finished(NamedTuple):
     read: Mapping[int, tuple[int, int]]
     counts: Mapping[str, int]
     hours: frozenset[int]
-    born: Mapping[Declaration, int]
+    complete_from: Mapping[Declaration, int]
     """Of each declaration that is written, the sequence from which on its provisional rows are whole."""
     clock: int
     position: Mapping[int, int] | None = None
@@ -82,7 +82,7 @@ Progress = tuple[Finished, ...]
 
 
 @dataclass
-class Ledger:
+class SourceTables:
     """What a process of the speed layer holds: its tables, and what it knows from them."""
 
     source: str
@@ -93,7 +93,7 @@ class Ledger:
     provisional: dict[Declaration, Handle[tuple[Tile, ...]]] = field(default_factory=dict)
     next_sequence: int = 0
     next_offsets: dict[int, int] = field(default_factory=dict)
-    born: dict[Declaration, int] = field(default_factory=dict)
+    complete_from: dict[Declaration, int] = field(default_factory=dict)
     clock: int = -1
     known: set[tuple[int, int | None]] = field(default_factory=set)
 
@@ -116,7 +116,7 @@ def next_offsets(progress: Progress, partitions: Iterable[int]) -> dict[int, int
 
 
 def is_withdrawn(row: Rejected, progress: Progress) -> bool:
-    """Whether a reset has gone back before this record, which is judged anew."""
+    """Whether a reset has gone back before this record, which is validated anew."""
     partition, offset = row.address
     return any(reset.position is not None and row.sequence < reset.sequence and offset >= reset.position[partition] for reset in progress)
 
@@ -126,17 +126,17 @@ def pinned(declaration: Declaration, coverage: Coverage) -> int:
     return max((version for (covered, _), (_, version) in coverage.items() if covered == declaration), default=0)
 
 
-def missing_hours(declaration: Declaration, progress: Progress, coverage: Coverage, first_born: int | None = None) -> set[int]:
-    """Hours with events from before the declaration was written (``first_born``, unless progress says it) that no recompute has covered since."""
-    born = progress[-1].born.get(declaration, last_sequence(progress) + 1) if progress else 0
-    born = born if first_born is None else first_born
-    unseen = {hour: row.sequence for row in progress if row.sequence < born for hour in row.hours}
+def missing_hours(declaration: Declaration, progress: Progress, coverage: Coverage, first_complete_from: int | None = None) -> set[int]:
+    """Hours with events from before the declaration was written (``first_complete_from``, unless progress says it) that no recompute has covered since."""
+    complete_from = progress[-1].complete_from.get(declaration, last_sequence(progress) + 1) if progress else 0
+    complete_from = complete_from if first_complete_from is None else first_complete_from
+    unseen = {hour: row.sequence for row in progress if row.sequence < complete_from for hour in row.hours}
     return {hour for hour, last in unseen.items() if last > coverage.get((declaration, hour), (-1, 0))[0]}
 
 
 def served(metric: str, progress: Progress, coverage: Coverage, patient: bool = True) -> Declaration | None:
     """Of the declarations that the speed layer writes: the newest one of which no hour is missing; until there is one, the oldest."""
-    written = sorted(declaration for declaration in (progress[-1].born if progress else ()) if declaration.metric == metric)
+    written = sorted(declaration for declaration in (progress[-1].complete_from if progress else ()) if declaration.metric == metric)
     whole = [declaration for declaration in written if not patient or not missing_hours(declaration, progress, coverage)]
     return max(whole, default=min(written, default=None))
 

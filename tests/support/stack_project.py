@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 import serving_layer
 from batch_layer.job import Recomputed
-from batch_layer.plan import Wanted, plan
+from batch_layer.plan import PlannedHour, plan
 from batch_layer.recompute import recompute
 from hourline_core.model import load_project
 from hourline_core.runtime.topics import ensure_topic
@@ -50,10 +50,10 @@ class StackProject:
     kafka: str
     rules: Mapping[str, SourceRule]
     sent: dict[str, list[Sent]] = field(default_factory=dict)
-    cuts: dict[tuple[str, datetime], int] = field(default_factory=dict)
+    cutoffs: dict[tuple[str, datetime], int] = field(default_factory=dict)
     """By metric and hour, the sequence up to which it was recomputed."""
     blocked: set[tuple[str, datetime]] = field(default_factory=set)
-    """The metrics and hours whose last recompute did not pass its audit: their cuts stay what they were."""
+    """The metrics and hours whose last recompute did not pass its audit: their cutoffs stay what they were."""
     mended: dict[tuple[int, int], int] = field(default_factory=dict)
     """By partition and offset, the sequence after which a record is accepted that was rejected before."""
     files: dict[str, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class StackProject:
         """The same project in another folder, tables and all; it reads the same topics."""
         copied = StackProject(Path(shutil.copytree(self.root, folder / "copy")), self.kafka, self.rules)
         copied.sent = {source: list(records) for source, records in self.sent.items()}
-        copied.cuts = dict(self.cuts)
+        copied.cutoffs = dict(self.cutoffs)
         copied.blocked = set(self.blocked)
         copied.mended = dict(self.mended)
         copied.files = dict(self.files)
@@ -113,7 +113,7 @@ class StackProject:
             run(spark, self.project, self.kafka, drain=True, on_finished=finished.append)
         return finished
 
-    def recompute(self, wanted: list[Wanted] | None = None) -> list[Recomputed]:
+    def recompute(self, wanted: list[PlannedHour] | None = None) -> list[Recomputed]:
         """Recompute ``wanted``, or what the plan says."""
         chosen = plan(self.project) if wanted is None else wanted
         done = recompute(self.project, chosen)
@@ -123,13 +123,13 @@ class StackProject:
         self.recomputed(passed, {item.source: self.last_sequence(item.source) for item in chosen})
         return done
 
-    def recomputed(self, wanted: list[Wanted], cuts: Mapping[str, int]) -> None:
-        """Note that ``wanted`` now count up to the cuts of their sources."""
-        self.cuts |= {(item.metric, item.hour): cuts[item.source] for item in wanted}
+    def recomputed(self, wanted: list[PlannedHour], cutoffs: Mapping[str, int]) -> None:
+        """Note that ``wanted`` now count up to the cutoffs of their sources."""
+        self.cutoffs |= {(item.metric, item.hour): cutoffs[item.source] for item in wanted}
 
-    def note_cuts(self) -> None:
+    def note_cutoffs(self) -> None:
         """Note what any process has recomputed."""
-        self.cuts = {(row["metric"], row["hour"]): row["cut"] for row in self.table("coverage", "") if row["hour"]}
+        self.cutoffs = {(row["metric"], row["hour"]): row["cutoff"] for row in self.table("coverage", "") if row["hour"]}
 
     def check(self) -> int:
         """Once all is processed: compare the accounting and all answers with the oracle; returns how many cells that were."""
@@ -140,12 +140,12 @@ class StackProject:
     def check_answers(self) -> int:
         """Compare every row of every metric, and every hour's state and counts; returns how many cells that were."""
         with serving_layer.connect(self.project) as connection:
-            return self.check_snapshot(connection, {source: self.events(source) for source in self.rules}, self.cuts)
+            return self.check_snapshot(connection, {source: self.events(source) for source in self.rules}, self.cutoffs)
 
     def check_snapshot(
-        self, connection: serving_layer.Connection, events_of: Mapping[str, list[Event]], cuts: Mapping[tuple[str, datetime], int]
+        self, connection: serving_layer.Connection, events_of: Mapping[str, list[Event]], cutoffs: Mapping[tuple[str, datetime], int]
     ) -> int:
-        """The same for a connection at whose snapshot these events (by source) have been accepted, and these cuts published."""
+        """The same for a connection at whose snapshot these events (by source) have been accepted, and these cutoffs published."""
         cells = 0
         hours = connection.sql("FROM hours").to_arrow_table().to_pylist()
         for source, rule in self.rules.items():
@@ -153,8 +153,8 @@ class StackProject:
             of_metrics = {}
             for metric, metric_rule in rule.metrics.items():
                 rows = connection.sql(f"FROM {metric}").to_arrow_table().to_pylist()
-                cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, cuts))
-                states = oracle.states(rule, metric, events, cuts)
+                cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, cutoffs))
+                states = oracle.states(rule, metric, events, cutoffs)
                 of_metrics[metric] = {hour: "blocked" if (metric, hour) in self.blocked else state for hour, state in states.items()}
                 assert [row for row in rows if row["state"] != of_metrics[metric][row["hour"]]] == []
                 assert {row["hour"]: row["state"] for row in hours if (row["kind"], row["name"]) == ("metric", metric)} == of_metrics[metric]
@@ -168,7 +168,7 @@ class StackProject:
                 assert {hour: row["late"] for hour, row in mine.items()} == oracle.late_events(
                     rule, first, live=lambda event: event.partition < _FIRST_FILE
                 )
-                assert {hour for hour, row in mine.items() if row["settled"]} == oracle.settled_hours(rule, events)
+                assert {hour for hour, row in mine.items() if row["closed"]} == oracle.closed_hours(rule, events)
             cells += 3 * len(mine)
         self.check_drift(connection)
         return cells
@@ -176,11 +176,11 @@ class StackProject:
     def check_drift(self, connection: serving_layer.Connection) -> None:
         """No number ever changed without a known cause, and the amounts add up."""
         assert connection.sql("FROM drift WHERE cause = 'unexplained'").fetchall() == []
-        for *where, settled, final, amount in connection.sql(
-            "SELECT published, hour, metric, measure, settled, final, sum(amount) FROM drift "
-            "WHERE settled IS NOT NULL AND final IS NOT NULL GROUP BY ALL"
+        for *where, at_close, final, amount in connection.sql(
+            "SELECT published, hour, metric, measure, at_close, final, sum(amount) FROM drift "
+            "WHERE at_close IS NOT NULL AND final IS NOT NULL GROUP BY ALL"
         ).fetchall():
-            assert math.isclose(settled + (amount or 0), final, rel_tol=1e-9, abs_tol=1e-6), (*where, settled, amount, final)
+            assert math.isclose(at_close + (amount or 0), final, rel_tol=1e-9, abs_tol=1e-6), (*where, at_close, amount, final)
 
     def check_accounting(self, source: str) -> None:
         """Every record was read once: as accepted (and archived), rejected (and kept) or tombstone, at the sequence whose offsets hold it."""

@@ -15,12 +15,12 @@ from datasketches import update_theta_sketch
 
 from batch_layer.drift import Drift, Replayed
 from batch_layer.publish import Publication
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.model import load_project
 from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
-from speed_layer.source_tables import open_ledger
+from speed_layer.source_tables import open_source_tables
 from tests.support.stack_project import write_project
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
@@ -117,20 +117,20 @@ class Visits:
         self.project = load_project(write_project(folder, FILES))
         self.source, self.metric = self.project.sources["visits"], self.project.metrics["loads"]
         self.layout = Layout.of(self.project)
-        self.tiling = Tiling(self.source, self.metric, {}, TILES)
+        self.aggregation = AggregationPlan(self.source, self.metric, {}, TILES)
         self.visits: list[Visit] = []
-        self.cuts: dict[int, int] = {}
+        self.cutoffs: dict[int, int] = {}
         self.clock = BASE
         self.publications = 0
 
     def start(self, *, knows_metric: bool = True) -> None:
         """As a start of the speed layer does; a metric that it does not know is declared later."""
-        self.ledger = open_ledger(self.layout, self.source, FIELDS, [self.tiling] if knows_metric else [], "topic-id")
-        self.sequence = self.ledger.first_sequence
+        self.source_tables = open_source_tables(self.layout, self.source, FIELDS, [self.aggregation] if knows_metric else [], "topic-id")
+        self.sequence = self.source_tables.first_sequence
 
     def micro_batch(self, *visits: Visit) -> None:
         """Archive, publish as provisional, and finish."""
-        ledger, offset = self.ledger, len(self.visits)
+        source_tables, offset = self.source_tables, len(self.visits)
         seen = {(visit.hour, visit.visit) for visit in self.visits if visit.visit}
         batch = []
         for visit in visits:
@@ -145,10 +145,10 @@ class Visits:
             }
             for number, visit in enumerate(batch)
         ]
-        events = pa.schema([column for column in ledger.events_schema if column.name != "sequence"])
-        ledger.append(ledger.events, ledger.events_schema, pa.Table.from_pylist(rows, events), self.sequence)
-        for name in ledger.provisional:
-            ledger.append(ledger.provisional[name], ledger.provisional_schemas[name], tiles(new), self.sequence)
+        events = pa.schema([column for column in source_tables.events_schema if column.name != "sequence"])
+        source_tables.append(source_tables.events, source_tables.events_schema, pa.Table.from_pylist(rows, events), self.sequence)
+        for name in source_tables.provisional:
+            source_tables.append(source_tables.provisional[name], source_tables.provisional_schemas[name], tiles(new), self.sequence)
         self.clock = max(self.clock, *(hour(visit.hour) for visit in batch))
         hours = [
             {"hour": hour(number), "events": sum(v.hour == number for v in new), "late": sum(v.hour == number and v.late for v in new)}
@@ -157,49 +157,61 @@ class Visits:
         row = {
             **{"topic_id": "topic-id", "topic": "visits", "offsets": [{"partition": 0, "first": offset, "last": offset + len(batch) - 1}]},
             **{"records": len(batch), "accepted": len(new), "rejected": 0, "duplicates": len(batch) - len(new), "tombstones": 0, "hours": hours},
-            **{"metrics": ledger.metrics_row(), "clock": self.clock, "started": self.arrived(self.sequence), "finished": self.arrived(self.sequence)},
+            **{
+                "metrics": source_tables.metrics_row(),
+                "clock": self.clock,
+                "started": self.arrived(self.sequence),
+                "finished": self.arrived(self.sequence),
+            },
         }
         progress = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
-        ledger.finish(pa.Table.from_pylist([row], progress), self.sequence)
+        source_tables.finish(pa.Table.from_pylist([row], progress), self.sequence)
         self.visits += batch
         self.sequence += 1
 
     def publish(self, *hours: int, blocked: Collection[int] = (), person: str | None = None) -> None:
         """Recompute these hours up to what is finished; those that are blocked do not pass, and who accepts what did not is kept."""
-        cut = self.sequence - 1
-        publication = Publication(self.project, [self.tiling])
+        cutoff = self.sequence - 1
+        publication = Publication(self.project, [self.aggregation])
         chosen = [hour(number) for number in hours]
         counted = first_of_each(self.visits)
-        staged = publication.stage(self.tiling, tiles(visit for visit in counted if visit.hour in hours), chosen, cut)
+        staged = publication.stage(self.aggregation, tiles(visit for visit in counted if visit.hour in hours), chosen, cutoff)
         staged = replace(staged, blocked={hour(number): "expectations" for number in blocked})
         with open_database(self.project) as (database, snapshot):
             install_sketch_functions(database)
             (served,) = snapshot.served
-            drift = Drift(database, served, cut, self._replay) if staged.passed else None
-            staged = replace(staged, drift=drift.of(self.tiling, staged.rows, staged.passed) if drift else [])
+            drift = Drift(database, served, cutoff, self._replay) if staged.passed else None
+            staged = replace(staged, drift=drift.of(self.aggregation, staged.rows, staged.passed) if drift else [])
         moment = self.published(self.publications + 1)
-        audit = {"audited": moment, "source": "visits", "metric": "loads", "declaration": self.tiling.declaration, "cut": cut, "about": "worst"}
+        audit = {
+            "audited": moment,
+            "source": "visits",
+            "metric": "loads",
+            "declaration": self.aggregation.declaration,
+            "cutoff": cutoff,
+            "about": "worst",
+        }
         audit |= {"expectation": "expect_column_max_to_be_between", "origin": "user", "severity": "fail"}
         found = [{**audit, "hour": one, "success": one not in staged.blocked, "found": "900" if one in staged.blocked else ""} for one in chosen]
         if person:
             found = [{**row, "expectation": "accepted", "origin": "person", "severity": "warn", "found": person} for row in found]
         publication.publish([staged], pa.Table.from_pylist(found, QUALITY_SCHEMA), moment)
         self.publications += 1
-        self.cuts |= {number: cut for number in hours if number not in blocked}
+        self.cutoffs |= {number: cutoff for number in hours if number not in blocked}
 
     def _replay(self, hours: list[datetime]) -> Replayed:
         once = set(first_of_each(self.visits))
-        counting = [v for v in self.visits if (v in once if v.sequence <= self.cuts.get(v.hour, 0) else not v.duplicate)]
+        counting = [v for v in self.visits if (v in once if v.sequence <= self.cutoffs.get(v.hour, 0) else not v.duplicate)]
         counted, first = ([v for v in of if hour(v.hour) in hours] for of in (counting, first_of_each(self.visits)))
         return Replayed(tiles(counted), tiles(first), {})
 
     def final(self, number: int) -> list[Visit]:
         """The visits of one hour that its recompute counted."""
-        return [v for v in first_of_each(self.visits) if v.hour == number and v.sequence <= self.cuts.get(number, 0)]
+        return [v for v in first_of_each(self.visits) if v.hour == number and v.sequence <= self.cutoffs.get(number, 0)]
 
     def provisional(self, number: int) -> list[Visit]:
         """The visits of one hour that the speed layer adds to that."""
-        return [v for v in self.visits if v.hour == number and v.sequence > self.cuts.get(number, 0) and not v.duplicate]
+        return [v for v in self.visits if v.hour == number and v.sequence > self.cutoffs.get(number, 0) and not v.duplicate]
 
     @staticmethod
     def arrived(sequence: int) -> datetime:

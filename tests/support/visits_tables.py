@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from datasketches import update_theta_sketch
 
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import Measure, Metric, Project
 from serving_layer.http.server import Server
@@ -79,7 +79,7 @@ def visit_tables(folder: Path, visits: Sequence[Visit], monkeypatch: pytest.Monk
     metrics = {"totals": bare_tables.METRICS["totals"], "visits": VISITS}
     plain = bare_tables.tiles
     monkeypatch.setattr(bare_tables, "METRICS", metrics)
-    monkeypatch.setattr(bare_tables, "TILINGS", [bare_tables.TILINGS[0], Tiling(SOURCE, VISITS, _STATES, _SCHEMA)])
+    monkeypatch.setattr(bare_tables, "TILINGS", [bare_tables.TILINGS[0], AggregationPlan(SOURCE, VISITS, _STATES, _SCHEMA)])
     monkeypatch.setattr(bare_tables, "tiles", lambda name, events: _tiles(events) if name == "visits" else plain(name, events))
     return BareTables(folder, list(visits))
 

@@ -71,10 +71,10 @@ def _check(site: Visits, connection: serving_layer.Connection, number: int, cell
     assert {answer.measure: answer.value for answer in found.answer} == values(final + provisional)
     assert {answer.measure: answer.final for answer in found.answer} == values(final)
     assert {answer.measure: answer.provisional for answer in found.answer} == values(provisional)
-    assert {answer.measure: answer.settled for answer in found.answer} == values(final + [visit for visit in provisional if not visit.late])
+    assert {answer.measure: answer.at_close for answer in found.answer} == values(final + [visit for visit in provisional if not visit.late])
     assert found.groups == len({(visit.page, visit.slow) for visit in final + provisional})
     above = {visit.sequence for visit in site.provisional(number)}
-    assert (found.versions.cut, found.versions.above) == (site.cuts.get(number), len(above))
+    assert (found.versions.cutoff, found.versions.above) == (site.cutoffs.get(number), len(above))
     if above:
         assert (found.versions.first_above, found.versions.last_above) == (min(above), max(above))
     # The archive cannot tell `slow` apart, which only Spark computes.
@@ -91,7 +91,9 @@ def _check(site: Visits, connection: serving_layer.Connection, number: int, cell
         site.arrived(sequences[0]),
         site.arrived(sequences[-1]),
     )
-    offsets = {layer: [site.visits.index(v) for v in accepted if (v.sequence <= site.cuts.get(number, 0)) == (layer == "final")] for layer in LAYERS}
+    offsets = {
+        layer: [site.visits.index(v) for v in accepted if (v.sequence <= site.cutoffs.get(number, 0)) == (layer == "final")] for layer in LAYERS
+    }
     assert {s.layer: (s.first_offset, s.last_offset, s.events) for s in events.stretches} == {
         layer: (min(lying), max(lying), len(lying)) for layer, lying in offsets.items() if lying
     }
@@ -110,10 +112,10 @@ def test_every_published_value_is_told_with_its_cut_and_its_cause(site: Visits) 
     site.publish(0)
     found = explain(site, 0)
     late = {"visits": 1.0, "worst": 250.0, "mean_ms": pytest.approx((50 + 150 + 10 + 50 + 400) / 5 - 65)}
-    assert [(entry.stage, entry.publication, entry.cut, entry.values) for entry in found.published] == [
+    assert [(entry.stage, entry.publication, entry.cutoff, entry.values) for entry in found.published] == [
         ("provisional", 1, None, values(first)),
         ("final", 1, 1, values(first)),
-        ("settled", 2, None, values([*first, first[0]])),
+        ("at_close", 2, None, values([*first, first[0]])),
         ("provisional", 2, None, values([*first, first[0], once[-1]])),
         ("final", 2, 3, values(once)),
     ]
@@ -146,7 +148,7 @@ def test_what_did_not_pass_and_who_accepted_it_are_told(site: Visits) -> None:
     site.publish(0, blocked=[0])
     found = explain(site, 0, {"page": "home"})
     assert (found.state, found.audit and found.audit.outcome) == ("blocked", "blocked")
-    assert [(entry.stage, entry.cut, entry.values) for entry in found.published] == [
+    assert [(entry.stage, entry.cutoff, entry.values) for entry in found.published] == [
         ("final", 1, values(site.visits[:1])),
         ("blocked", 2, values([site.visits[0], site.visits[2]])),
     ]
@@ -213,10 +215,10 @@ def test_the_page(site: Visits) -> None:
     site.publish(0)
     site.micro_batch(Visit(0, "home", 400, "e"), Visit(0, "home", 50, "a"))
     page = command(site, "loads", "2024-03-01T00", "page=home")
-    assert page.splitlines() == PAGE.format(hash=site.tiling.declaration).splitlines()
+    assert page.splitlines() == PAGE.format(hash=site.aggregation.declaration).splitlines()
     report: dict[str, Any] = json.loads(command(site, "loads", "2024-03-01T00", "page=home", "--format", "json"))
     assert (report["state"], report["hour"], report["dimensions"]) == ("revised", f"{BASE:%Y-%m-%dT%H:%M:%SZ}", {"page": "home"})
-    assert report["answer"][0] == {"measure": "visits", "declared": "count", "value": 3, "final": 2, "provisional": 1, "settled": 2}
+    assert report["answer"][0] == {"measure": "visits", "declared": "count", "value": 3, "final": 2, "provisional": 1, "at_close": 2}
 
 
 PAGE = """\
@@ -237,10 +239,10 @@ events    3 accepted of page home (before where), 1 of them late; 1 duplicate le
           visits[0] offsets 0 … 1, sequence 1: 2 in final
           visits[0] offset 4, sequence 2: 1 in provisional
 read at   sequence 2, publication 1; versions of the tables: progress 3, provisional 3, final 1
-          cut 1, published 2024-03-02 01:00:00; above the cut: 1 micro-batch, sequence 2
+          cutoff 1, published 2024-03-02 01:00:00; above the cutoff: 1 micro-batch, sequence 2
 audit     passed 2024-03-02 01:00:00, 1 expectation
 
-published (UTC)      publication  as       cut  visits  mean_ms  worst  pages  why (over all dimensions)
+published (UTC)      publication  as       cutoff  visits  mean_ms  worst  pages  why (over all dimensions)
 2024-03-02 01:00:00            1  final      1       2      100    150      1
 now                               revised            3      200    400      1
 """

@@ -15,14 +15,14 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.serving import ServeSettings
 from hourline_core.runtime.ports import free_ports
 from serving_layer.http.server import Server
-from speed_layer.source_tables import open_ledger
+from speed_layer.source_tables import open_source_tables
 from tests.support.headless_browser import NoBrowserError, headless_browser
 
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -36,7 +36,7 @@ METRICS = {
 STATES = {"by_shop": ("shop", "n", "last"), "turnover": ("n",)}
 TYPES = {"shop": pa.string(), "n": pa.int64(), "last": pa.int64()}
 TILINGS = {
-    name: Tiling(
+    name: AggregationPlan(
         SOURCE, metric, dict.fromkeys(STATES[name], ""), pa.schema({"hour": TIMESTAMP, **{column: TYPES[column] for column in STATES[name]}})
     )
     for name, metric in METRICS.items()
@@ -61,24 +61,26 @@ class Sales:
     def __init__(self, folder: Path) -> None:
         settings = Settings(serve=ServeSettings(port=free_ports(1)[0]))
         self.project = Project(folder, settings, {"sales": SOURCE}, METRICS)
-        self.ledger = open_ledger(Layout.of(self.project), SOURCE, pa.schema({"shop": pa.string()}), list(TILINGS.values()), "topic-id")
+        self.source_tables = open_source_tables(Layout.of(self.project), SOURCE, pa.schema({"shop": pa.string()}), list(TILINGS.values()), "topic-id")
         self.sold: list[Sale] = []
         self.sequence = 0
 
     def sell(self, *sales: Sale, late: int = 0) -> None:
-        """One micro-batch; so many events of each of its hours came after it had settled."""
+        """One micro-batch; so many events of each of its hours came after it had closed."""
         self.sold += sales
         self.sequence += 1
-        ledger = self.ledger
-        for name, tiling in TILINGS.items():
-            ledger.append(ledger.provisional[tiling.name], ledger.provisional_schemas[tiling.name], _tiles(name, sales), self.sequence)
+        source_tables = self.source_tables
+        for name, aggregation in TILINGS.items():
+            source_tables.append(
+                source_tables.provisional[aggregation.name], source_tables.provisional_schemas[aggregation.name], _tiles(name, sales), self.sequence
+            )
         hours = [{"hour": hour(number), "events": count, "late": late} for number, count in Counter(number for number, _ in sales).items()]
         counts = {"records": len(sales), "accepted": len(sales), "rejected": 0, "duplicates": 0, "tombstones": 0}
         clock = max(hour(number) for number, _ in self.sold) + timedelta(minutes=59)
         times = {"clock": clock, "started": BASE, "finished": datetime.now(UTC)}
-        about = {"topic_id": "topic-id", "topic": "sales", "offsets": [], "metrics": ledger.metrics_row()}
-        ledger.append(
-            ledger.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([{**about, "hours": hours, **counts, **times}], _PROGRESS), self.sequence
+        about = {"topic_id": "topic-id", "topic": "sales", "offsets": [], "metrics": source_tables.metrics_row()}
+        source_tables.append(
+            source_tables.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([{**about, "hours": hours, **counts, **times}], _PROGRESS), self.sequence
         )
 
     def publish(self, *numbers: int, blocked: tuple[int, ...] = ()) -> None:
@@ -86,12 +88,12 @@ class Sales:
         publication = Publication(self.project, list(TILINGS.values()))
         chosen, marks = [hour(number) for number in numbers], {hour(number): "" for number in blocked}
         staged, found = [], []
-        for name, tiling in TILINGS.items():
+        for name, aggregation in TILINGS.items():
             rows = _tiles(name, [sale for sale in self.sold if sale[0] in numbers])
             drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
-            staged.append(replace(publication.stage(tiling, rows, chosen, self.sequence), drift=drift, blocked=marks))
+            staged.append(replace(publication.stage(aggregation, rows, chosen, self.sequence), drift=drift, blocked=marks))
             audit = {"audited": BASE, "source": "sales", "severity": "fail", "metric": name, "expectation": "expect_sense", "about": "n"}
-            audit |= {"origin": "user", "cut": self.sequence}
+            audit |= {"origin": "user", "cutoff": self.sequence}
             found += [{**audit, "hour": moment, "success": moment not in marks, "found": "no sense in it"} for moment in chosen]
             page = report_site(self.project) / page_path(publication.number, page_name("sales", name))
             page.parent.mkdir(parents=True, exist_ok=True)

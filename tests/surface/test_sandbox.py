@@ -46,8 +46,8 @@ GOOD = [
     "SELECT CASE WHEN n > 1 THEN 'many' ELSE 'few' END AS size, sum(n) FROM totals GROUP BY ROLLUP (size) ORDER BY ALL",
     "SELECT n FROM totals WHERE hour IN (SELECT hour FROM odd) ORDER BY n LIMIT 2 OFFSET 1",
     "SELECT * EXCLUDE (state) REPLACE (n * 2 AS n) FROM totals QUALIFY row_number() OVER (ORDER BY hour DESC) <= 2 ORDER BY hour",
-    "SELECT name, hour, state, events, settled FROM hours ORDER BY ALL",
-    "SELECT publication, metric, cut, current FROM publications ORDER BY ALL",
+    "SELECT name, hour, state, events, closed FROM hours ORDER BY ALL",
+    "SELECT publication, metric, cutoff, current FROM publications ORDER BY ALL",
     "SELECT count(*) FROM events_clicks",
     "SELECT count(*) FROM totals, odd",
     "SELECT totals FROM totals ORDER BY hour",
@@ -210,7 +210,7 @@ UNCHECKED = """
 import sys
 import duckdb
 from serving_layer.http import sandbox_process, sql_check
-sql_check.check = lambda database, sql, views: sql_check.Wanted()
+sql_check.check = lambda database, sql, views: sql_check.PlannedHour()
 """
 """The process without the check."""
 

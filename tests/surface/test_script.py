@@ -11,7 +11,7 @@ import pytest
 from datasketches import update_theta_sketch
 
 import serving_layer
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Measure, Metric, Settings
 from serving_layer.script import script
 from tests.support import bare_tables
@@ -92,7 +92,7 @@ def test_before_the_first_publication_or_event_the_views_are_there_and_empty(sta
 def test_what_needs_sketches_is_left_out_and_a_comment_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = bare_tables.TILE_SCHEMA.append(pa.field("people", pa.binary()))
     monkeypatch.setattr(bare_tables, "METRICS", {"visits": VISITS, "people": PEOPLE})
-    monkeypatch.setattr(bare_tables, "TILINGS", [Tiling(SOURCE, VISITS, {}, schema), Tiling(SOURCE, PEOPLE, {}, schema)])
+    monkeypatch.setattr(bare_tables, "TILINGS", [AggregationPlan(SOURCE, VISITS, {}, schema), AggregationPlan(SOURCE, PEOPLE, {}, schema)])
     monkeypatch.setattr(bare_tables, "tiles", sketched_tiles)
     tables = BareTables(tmp_path, hours=[0, 1, 1, 0, 1])
     tables.start()

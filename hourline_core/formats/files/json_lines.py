@@ -1,4 +1,4 @@
-"""JSON lines: one record a line, passed on byte by byte. To judge them is the platform's work, so a line that is no JSON is sent too."""
+"""JSON lines: one record a line, passed on byte by byte. To validate them is the platform's work, so a line that is no JSON is sent too."""
 
 import codecs
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
-// A metric as a line: settled hours solid; what may still change dashed and lighter, with a mark of its state at each hour.
+// A metric as a line: closed hours solid; what may still change dashed and lighter, with a mark of its state at each hour.
 
 import { addHours, dayAndHour, el, figure, hourKey, hoursBetween } from "./format.js";
 import { STATES } from "./states.js";
 
 const Plotly = window.Plotly;
-const MARKED = 200; // with more hours, settled ones have no marks of their own
+const MARKED = 200; // with more hours, closed ones have no marks of their own
 
 export class MetricCard {
   constructor(metric, choose) {
@@ -52,14 +52,14 @@ export class MetricCard {
 // Each segment that touches an hour which may still change is dashed.
 function traces(points, measure, colours) {
   const x = points.map((point) => plotTime(point.hour));
-  const settled = points.map((point) => (point.state === "final" ? point.value : null));
+  const closed = points.map((point) => (point.state === "final" ? point.value : null));
   const loose = (point) => point?.value !== null && point?.value !== undefined && point.state !== "final";
   const open = points.map((point, index) => (loose(point) || loose(points[index - 1]) || loose(points[index + 1]) ? point.value : null));
   const marks = points.filter(loose);
   const text = (point) => `${dayAndHour(point.hour)}<br><b>${figure(point.value)}</b> ${point.state}`;
   const hover = { hovertemplate: "%{text}<extra></extra>" };
   return [
-    { x, y: settled, text: points.map(text), ...hover, name: "final", mode: points.length > MARKED ? "lines" : "lines+markers", line: { color: colours.final, width: 2 }, marker: { size: 3.5, color: colours.final } },
+    { x, y: closed, text: points.map(text), ...hover, name: "final", mode: points.length > MARKED ? "lines" : "lines+markers", line: { color: colours.final, width: 2 }, marker: { size: 3.5, color: colours.final } },
     { x, y: open, hoverinfo: "skip", name: "may change", mode: "lines", line: { color: colours.provisional, width: 2, dash: "3px,3px" } },
     { x: marks.map((point) => plotTime(point.hour)), y: marks.map((point) => point.value), text: marks.map(text), ...hover, name: "not final", mode: "markers",
       marker: { size: 7, symbol: marks.map((point) => STATES[point.state]?.symbol ?? "circle"), color: marks.map((point) => colours[point.state] ?? colours.provisional), line: { width: 1.5, color: marks.map((point) => colours[point.state] ?? colours.provisional) } } },

@@ -6,7 +6,7 @@ import { STATES } from "./states.js";
 
 // `known`: of the source; `values`: by metric its row of the hour (null: none); `audits`, `late`, `causes`: of the hour alone.
 export function drawHour(place, hour, { known, values, audits, late, causes }, links, close) {
-  const facts = known.map(({ source, state: named, events, late: lateCount, settled }) => el("p", {}, state(named), ` ${STATES[named]?.says ?? ""} · ${plural(events, "event")}${known.length > 1 ? ` of ${source}` : ""}${lateCount ? `, ${figure(lateCount)} late` : ""} · ${settled ? "settled" : "not settled yet"}`));
+  const facts = known.map(({ source, state: named, events, late: lateCount, closed }) => el("p", {}, state(named), ` ${STATES[named]?.says ?? ""} · ${plural(events, "event")}${known.length > 1 ? ` of ${source}` : ""}${lateCount ? `, ${figure(lateCount)} late` : ""} · ${closed ? "closed" : "not closed yet"}`));
   const audited = new Map(audits.map((audit) => [audit.metric, audit]));
   const rows = values.map(({ metric, row }) => {
     const audit = audited.get(metric.name);

@@ -38,7 +38,7 @@ const named = (metric, measure) => [`${metric}.`, el("wbr"), measure];
 
 export function drawDrift(place, report, range, links) {
   const causes = newest(within(report.causes, range)).filter(({ cause, amount }) => cause !== "rounding" && amount !== 0);
-  const rows = causes.map((drift) => [links.hour(drift.hour), el("span", {}, named(drift.metric, drift.measure)), figure(drift.settled), figure(drift.final), signed(drift.amount), el("span", { class: `cause ${drift.cause}` }, drift.cause)]);
+  const rows = causes.map((drift) => [links.hour(drift.hour), el("span", {}, named(drift.metric, drift.measure)), figure(drift.at_close), figure(drift.final), signed(drift.amount), el("span", { class: `cause ${drift.cause}` }, drift.cause)]);
   const unexplained = report.causes.filter(({ cause }) => cause === "unexplained").length;
   place.replaceChildren(
     el("p", { class: "counts" }, `${figure(report.changed)} of ${figure(report.recomputed)} recomputed (hours × metrics) changed in all; `, el("span", { class: unexplained ? "outcome blocked" : "" }, `${unexplained || "none"} unexplained`)),

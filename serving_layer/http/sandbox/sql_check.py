@@ -22,7 +22,7 @@ class RefusedError(Exception):
 
 
 @dataclass
-class Wanted:
+class PlannedHour:
     """What a query reads."""
 
     views: set[str] = field(default_factory=set)
@@ -30,7 +30,7 @@ class Wanted:
     """Every name in it that may be one of a column, in lower case; None: all columns may be read."""
 
 
-def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str]) -> Wanted:
+def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str]) -> PlannedHour:
     """What ``sql`` reads of ``views``. Raises RefusedError, and DuckDB's errors where it is no SQL; parses only, on any connection.
 
     The parser is DuckDB's, and a query can be made to crash it: run this where that does no harm.
@@ -65,7 +65,7 @@ class _Walk:
     """Through all parts of a query; whatever it does not know, it refuses."""
 
     def __init__(self, views: Collection[str]) -> None:
-        self.wanted = Wanted()
+        self.wanted = PlannedHour()
         self.whole_rows: set[str] = set()
         """Names of tables in the query, which as a column mean the whole row."""
         self.last_mentions: set[str] = set()

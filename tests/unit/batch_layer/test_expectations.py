@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from batch_layer.audit.facts import result_frame, rows_and_groups
 from batch_layer.audit.suites import Check, declared_checks
 from batch_layer.audit.validation import Validation, Validator
-from hourline_core.compute.aggregation import Tiling
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import EventTime, Expectation, Field, Measure, Metric, Severity, Source
 from hourline_core.sql.database import connect
@@ -157,10 +157,10 @@ def test_dimensions_stay_what_they_are() -> None:
     tiles = pa.table([pa.array([datetime(2024, 5, 6, 20, tzinfo=UTC)] * 4, TIMESTAMP), *dimensions.values(), pa.array([1, 2, 3, 4])], schema=schema)
     source = Source(name="s", topic="s", fields={"id": Field(type="long")}, event_time=EventTime(expression="at"))
     metric = Metric(name="m", source="s", dimensions={name: name for name in dimensions}, measures={"n": Measure.parse("count")})
-    tiling = Tiling(source, metric, {"n": "count(*)"}, schema)
+    aggregation = AggregationPlan(source, metric, {"n": "count(*)"}, schema)
     connection = connect()
-    assert list(rows_and_groups(connection, tiling, tiles).values()) == [(4, 4)]
-    assert list(rows_and_groups(connection, tiling, pa.concat_tables([tiles, tiles.slice(1, 1)])).values()) == [(5, 4)]
-    frame, types = result_frame(connection, tiling, tiles)
+    assert list(rows_and_groups(connection, aggregation, tiles).values()) == [(4, 4)]
+    assert list(rows_and_groups(connection, aggregation, pa.concat_tables([tiles, tiles.slice(1, 1)])).values()) == [(5, 4)]
+    frame, types = result_frame(connection, aggregation, tiles)
     assert sorted(frame["id"].dropna()) == [1, 2**53, 2**53 + 1]
     assert (types["id"], types["price"]) == ("int64", "double")

@@ -58,7 +58,7 @@ def row(hour: int, metric: str | None = "views", expectation: str = "expect_colu
         "metric": metric,
         "declaration": "d",
         "hour": START + hour * HOUR,
-        "cut": 1,
+        "cutoff": 1,
         "expectation": expectation,
         "about": "visits",
         "parameters": "{}",

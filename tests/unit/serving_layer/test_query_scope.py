@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import duckdb
 import pytest
 
-from hourline_core.errors import WeakAnswerError
+from hourline_core.errors import UnreliableResultError
 from serving_layer.query_scope import HourState, in_words, refuse_weak, states_of
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
@@ -88,7 +88,7 @@ def test_a_strict_answer_names_the_hours_that_it_cannot_rest_on() -> None:
     reliable = [HourState("a", BASE, state) for state in ("final", "revised", "provisional")]
     refuse_weak(reliable)
     weak = [HourState("a", BASE + timedelta(hours=number), "missing") for number in range(5)] + [HourState("b", BASE, "blocked")]
-    with pytest.raises(WeakAnswerError) as refused:
+    with pytest.raises(UnreliableResultError) as refused:
         refuse_weak([*reliable, *weak])
     hours = "2024-03-01T00:00Z missing, 2024-03-01T01:00Z missing, 2024-03-01T02:00Z missing and 2 more"
     assert f"of 'a' {hours}; of 'b' 2024-03-01T00:00Z blocked" in str(refused.value)
