@@ -27,10 +27,11 @@ from hourline_core.storage.tables import open_table
 
 
 def accept(project: Project, metric: Metric, hour: datetime, person: str, reason: str, clock: Clock) -> None:
-    """Publish the staged rows of a blocked ``hour`` (UTC) of ``metric``, up to the sequence they counted to; later events count on top.
+    """Publish the staged rows of a blocked ``hour`` (UTC) of ``metric``, up to the sequence they counted to; later
+    events count on top.
 
-    ``person`` and ``reason`` are kept in the quality table. ``clock`` dates the publication (UTC). Raises UsageError when the hour is not blocked,
-    ConflictError when another process has published meanwhile, TableError.
+    ``person`` and ``reason`` are kept in the quality table. ``clock`` dates the publication (UTC). Raises UsageError
+    when the hour is not blocked, ConflictError when another process has published meanwhile, TableError.
     """
     with ExitStack() as started:
 
@@ -46,7 +47,9 @@ def accept(project: Project, metric: Metric, hour: datetime, person: str, reason
         staged, publication = _staged(project, snapshot, metric, hour)
         uncovered = hours_to_cover(database)
         promotes = staged.aggregation.name in uncovered and uncovered[staged.aggregation.name] <= {hour}
-        validated = replace(staged, drift=seen_changes(spark, project, database, snapshot, staged, promotes), promotes=promotes)
+        validated = replace(
+            staged, drift=seen_changes(spark, project, database, snapshot, staged, promotes), promotes=promotes
+        )
         moment = clock()
         publication.publish([validated], _record(validated, hour, f"{person}: {reason}", moment), moment)
         renew_overview(project, clock)
@@ -57,7 +60,9 @@ def _staged(project: Project, snapshot: Snapshot, metric: Metric, hour: datetime
     mark = blocked.get((metric.name, hour))
     if mark is None:
         there = ", ".join(hour_text(one) for name, one in sorted(blocked) if name == metric.name) or "none"
-        raise UsageError(f"{hour_text(hour)} of metric '{metric.name}' is not blocked, so there is nothing to accept; blocked hours of it: {there}")
+        raise UsageError(
+            f"{hour_text(hour)} of metric '{metric.name}' is not blocked, so there is nothing to accept; blocked hours of it: {there}"
+        )
     tables = next(tables for tables in snapshot.recomputed if tables.metric.name == metric.name)
     layout = Layout.of(project)
     table = open_table(layout.staged(tables.source, tables.metric), layout.storage_options, mark["staged"])

@@ -15,9 +15,13 @@ from hourline_core.storage.tables import open_table
 
 
 class ArchivedEvents:
-    """The events of ``hours`` of one source up to the sequence ``cutoff``; ``source`` says how they are identified and which ones count."""
+    """The events of ``hours`` of one source up to the sequence ``cutoff``; ``source`` says how they are identified and
+    which ones count.
+    """
 
-    def __init__(self, spark: SparkSession, project: Project, source: Source, hours: list[datetime], cutoff: int) -> None:
+    def __init__(
+        self, spark: SparkSession, project: Project, source: Source, hours: list[datetime], cutoff: int
+    ) -> None:
         layout = Layout.of(project)
         version = open_table(layout.events(source), layout.storage_options).version()
         events = spark.read.format("delta").option("versionAsOf", version).load(layout.events(source))
@@ -28,7 +32,8 @@ class ArchivedEvents:
         self._events = with_derived(events.where(within & (F.col("sequence") <= cutoff)), source)
 
     def marked(self) -> DataFrame:
-        """All of them, with ``_counts``: of the events of one id in one hour the first, if the source's condition lets it through.
+        """All of them, with ``_counts``: of the events of one id in one hour the first, if the source's condition lets
+        it through.
 
         Events without an id cannot be told apart: each of them counts.
         """
@@ -37,11 +42,18 @@ class ArchivedEvents:
         return events.withColumn("_counts", F.coalesce(F.col("_first") & condition, F.lit(False))).drop("_first")
 
     def counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:
-        """The events that had counted: up to the earlier cutoff of their hour the first of each id, after it those not recognised as duplicates."""
+        """The events that had counted: up to the earlier cutoff of their hour the first of each id, after it those not
+        recognised as duplicates.
+        """
         covered = [F.when(F.col("hour") == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
         before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
         events = self._numbered() if self._source.id else self._events.withColumn("_first", F.lit(True))
-        return counted(events.where(F.when(F.col("sequence") <= before, F.col("_first")).otherwise(~F.col("duplicate"))).drop("_first"), self._source)
+        return counted(
+            events.where(F.when(F.col("sequence") <= before, F.col("_first")).otherwise(~F.col("duplicate"))).drop(
+                "_first"
+            ),
+            self._source,
+        )
 
     def _numbered(self) -> DataFrame:
         identity = F.expr(self._source.id or "null")
@@ -56,19 +68,27 @@ def counting(marked: DataFrame) -> DataFrame:
 
 def tiles_of(aggregation: AggregationPlan, events: DataFrame, hours: list[datetime]) -> pa.Table:
     """The metric's tiles of ``hours``, sorted as they are to lie in final."""
-    tiles: pa.Table = aggregation.tiles(events.where(F.col("hour").isin(*_timestamps(hours)))).toArrow().cast(aggregation.schema)
-    sortable = [name for name in aggregation.metric.dimensions if not pa.types.is_nested(aggregation.schema.field(name).type)]
+    tiles: pa.Table = (
+        aggregation.tiles(events.where(F.col("hour").isin(*_timestamps(hours)))).toArrow().cast(aggregation.schema)
+    )
+    sortable = [
+        name for name in aggregation.metric.dimensions if not pa.types.is_nested(aggregation.schema.field(name).type)
+    ]
     return tiles.sort_by([(name, "ascending") for name in ["hour", *sortable]])
 
 
 def magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:
-    """By hour and measure, for sums and means: the sum of the absolute values (their mean, for a mean), which bounds the error of adding them up."""
+    """By hour and measure, for sums and means: the sum of the absolute values (their mean, for a mean), which bounds
+    the error of adding them up.
+    """
     metric = aggregation.metric
     counted = {name: measure for name, measure in metric.measures.items() if measure.kind in ("sum", "mean")}
     if not counted:
         return {}
     size = {"sum": "sum(abs(cast({0} as double)))", "mean": "avg(abs(cast({0} as double)))"}
-    sizes = [F.expr(size[measure.kind].format(f"({measure.argument})")).alias(name) for name, measure in counted.items()]
+    sizes = [
+        F.expr(size[measure.kind].format(f"({measure.argument})")).alias(name) for name, measure in counted.items()
+    ]
     rows = (events.where(metric.where) if metric.where else events).groupBy("hour").agg(*sizes).toArrow().to_pylist()
     return {(row["hour"], name): row[name] for row in rows for name in counted if row[name] is not None}
 

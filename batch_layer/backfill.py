@@ -1,8 +1,9 @@
 """A backfill: all hours of a range recomputed, each once, however often it is interrupted.
 
-What it remembers is a small file: for each metric's declaration, the versions of final and staged that counted when the backfill began. An hour that
-was published in a higher version, or blocked, has been done since, by this backfill or by whoever else; so there is nothing to note after each job,
-and nothing that a crash between a publication and a note could tear apart.
+What it remembers is a small file: for each metric's declaration, the versions of final and staged that counted when the
+backfill began. An hour that was published in a higher version, or blocked, has been done since, by this backfill or by
+whoever else; so there is nothing to note after each job, and nothing that a crash between a publication and a note
+could tear apart.
 """
 
 import hashlib
@@ -46,7 +47,9 @@ class Backfill:
     file: Path | None = None
     """Where it is remembered until it is done; None: `plan` tells as well what is left."""
     pinned: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By declaration (metric_hash), the versions of final, and of staged for blocked hours, that counted when it began; -1: none."""
+    """By declaration (metric_hash), the versions of final, and of staged for blocked hours, that counted when it began;
+    -1: none.
+    """
 
     def run(
         self,
@@ -56,12 +59,20 @@ class Backfill:
         on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
         on_published: Callable[["Recomputed"], None] = lambda done: None,
     ) -> list["Recomputed"]:
-        """Recompute what is left, as ``recompute`` does, and raise what it does. Wherever it ends, the same backfill planned again goes on there."""
+        """Recompute what is left, as ``recompute`` does, and raise what it does. Wherever it ends, the same backfill
+        planned again goes on there.
+        """
         if self.file:
             self._remember(self.file)
         most = hours_per_job(self.project)
         done = recompute(
-            self.project, self.left, clock, hours_per_job=most, on_waiting=on_waiting, on_left_out=on_left_out, on_published=on_published
+            self.project,
+            self.left,
+            clock,
+            hours_per_job=most,
+            on_waiting=on_waiting,
+            on_left_out=on_left_out,
+            on_published=on_published,
         )
         if self.file:
             self.file.unlink(missing_ok=True)  # two at once both come to their end
@@ -74,9 +85,11 @@ class Backfill:
         partial.replace(file)
 
 
-def plan_backfill(project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock) -> Backfill:
-    """All hours of the range (of ``metrics``, or all) in which a source has events; one of the same range and metrics that was interrupted is
-    resumed. Changes nothing. Raises TableError.
+def plan_backfill(
+    project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock
+) -> Backfill:
+    """All hours of the range (of ``metrics``, or all) in which a source has events; one of the same range and metrics
+    that was interrupted is resumed. Changes nothing. Raises TableError.
     """
     key = f"{hours} {sorted(metrics) if metrics else 'all'}"
     file = project.workspace / "backfills" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
@@ -90,14 +103,22 @@ def plan_backfill(project: Project, hours: HourRange, metrics: list[str] | None 
         final = pinned_version(coverage, metric, declarations[metric.name])
         staged = pinned_version(coverage, metric, declarations[metric.name], "staged")
         newest = (-1 if final is None else final, -1 if staged is None else staged)
-        pinned[name] = remembered.pinned.get(name, newest) if remembered else newest  # one that was changed since is done anew, as a whole
+        pinned[name] = (
+            remembered.pinned.get(name, newest) if remembered else newest
+        )  # one that was changed since is done anew, as a whole
     wanted = plan_range(project, hours, metrics, clock)
     left = [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
-    return Backfill(project, wanted, left, remembered.begun if remembered else clock(), remembered is not None, file, pinned)
+    return Backfill(
+        project, wanted, left, remembered.begun if remembered else clock(), remembered is not None, file, pinned
+    )
 
 
-def plan_hours(project: Project, source: str, hours: set[datetime], clock: Clock = wall_clock) -> tuple[Backfill, set[datetime]]:
-    """The hours among ``hours`` of a source that want recomputing; and, apart from them, those that have not closed yet."""
+def plan_hours(
+    project: Project, source: str, hours: set[datetime], clock: Clock = wall_clock
+) -> tuple[Backfill, set[datetime]]:
+    """The hours among ``hours`` of a source that want recomputing; and, apart from them, those that have not closed
+    yet.
+    """
     wanting = [] if not hours else plan_range(project, HourRange(min(hours), max(hours) + HOUR), clock=clock)
     wanting = [item for item in wanting if item.source == source and item.hour in hours and item.reason != FORCED]
     closed = [item for item in wanting if item.closed]
@@ -115,7 +136,9 @@ def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
     if not exists(layout.coverage, layout.storage_options):
         return None
     commits = open_table(layout.coverage, layout.storage_options).history(_RECENT_PUBLICATIONS)
-    timed = [(float(one["hourline.events"]), float(one["hourline.seconds"])) for one in commits if "hourline.seconds" in one]
+    timed = [
+        (float(one["hourline.events"]), float(one["hourline.seconds"])) for one in commits if "hourline.seconds" in one
+    ]
     if not timed:
         return None
     per_job, per_event = _fitted(timed)
@@ -124,12 +147,19 @@ def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
 
 
 def _is_done(item: PlannedHour, pinned: tuple[int, int]) -> bool:
-    """Whether the hour was published, or blocked, since the backfill began, when the versions of final and staged were ``pinned``."""
-    return any(version is not None and version > then for version, then in zip((item.version, item.staged), pinned, strict=True))
+    """Whether the hour was published, or blocked, since the backfill began, when the versions of final and staged were
+    ``pinned``.
+    """
+    return any(
+        version is not None and version > then
+        for version, then in zip((item.version, item.staged), pinned, strict=True)
+    )
 
 
 def _fitted(timed: list[tuple[float, float]]) -> tuple[float, float]:
-    """Seconds a job and seconds an event, neither below zero, that come nearest to what was timed (events, seconds): least squares."""
+    """Seconds a job and seconds an event, neither below zero, that come nearest to what was timed (events, seconds):
+    least squares.
+    """
     events, seconds = (sum(column) / len(timed) for column in zip(*timed, strict=True))
     spread = sum((e - events) ** 2 for e, _ in timed)
     slope = sum((e - events) * (s - seconds) for e, s in timed) / spread if spread else 0.0
@@ -151,4 +181,6 @@ def _read(file: Path) -> _Remembered | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TableError(f"{file}, where an interrupted backfill is remembered, cannot be read ({error}); delete it to begin anew") from None
+        raise TableError(
+            f"{file}, where an interrupted backfill is remembered, cannot be read ({error}); delete it to begin anew"
+        ) from None

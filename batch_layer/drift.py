@@ -8,9 +8,10 @@ A value goes through stages, each computed by itself; what changes from one to t
     distinct     the archived events, of each id the first                                 [declaration]
     final        what the recompute gives, by the metric as it is declared now
 
-A change of doubles within 1e-9 of what was added up is called ``rounding``. The two stages in the middle cost a pass over the events; they are
-computed for those hours only whose final value is another than the provisional one. ``unexplained`` is a fault: a tile that was lost, altered or
-counted twice. A declaration that is not served yet has no drift, until it takes over; then all its hours have, at once.
+A change of doubles within 1e-9 of what was added up is called ``rounding``. The two stages in the middle cost a pass
+over the events; they are computed for those hours only whose final value is another than the provisional one.
+``unexplained`` is a fault: a tile that was lost, altered or counted twice. A declaration that is not served yet has no
+drift, until it takes over; then all its hours have, at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +23,15 @@ import pyarrow as pa
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.snapshot import MetricTables
-from hourline_core.sql.differences import Change, Stage, changes, make_stage, of_late_events, totals, without_late_events
+from hourline_core.sql.differences import (
+    Change,
+    Stage,
+    changes,
+    make_stage,
+    of_late_events,
+    totals,
+    without_late_events,
+)
 from hourline_core.sql.merge import counted_states_sql, stored_types
 
 
@@ -35,7 +44,9 @@ class Replayed:
     first: pa.Table
     """The tiles of each id's first one."""
     magnitudes: dict[tuple[datetime, str], float]
-    """By hour and measure, how large the added numbers are: sums of doubles are off by the order of addition, also where they cancel out."""
+    """By hour and measure, how large the added numbers are: sums of doubles are off by the order of addition, also
+    where they cancel out.
+    """
 
 
 Replay = Callable[[list[datetime]], Replayed]
@@ -43,7 +54,9 @@ Replay = Callable[[list[datetime]], Replayed]
 
 @dataclass
 class HourDrift:
-    """One measure of one recomputed hour; values are over all dimensions, None where it is no number or nothing was served."""
+    """One measure of one recomputed hour; values are over all dimensions, None where it is no number or nothing was
+    served.
+    """
 
     hour: datetime
     measure: str
@@ -55,9 +68,13 @@ class HourDrift:
 
 
 class Drift:
-    """Computes drift; ``connection`` has the snapshot attached and the sketch functions, ``served`` is what answers come from at ``sequence``."""
+    """Computes drift; ``connection`` has the snapshot attached and the sketch functions, ``served`` is what answers
+    come from at ``sequence``.
+    """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, served: MetricTables, sequence: int, replay: Replay) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, served: MetricTables, sequence: int, replay: Replay
+    ) -> None:
         self._connection, self._served, self._sequence, self._replay = connection, served, sequence, replay
         self._stored = stored_types(connection, served)
 
@@ -71,7 +88,9 @@ class Drift:
         provisional = make_stage(connection, "provisional", served.metric, self._stored, "FROM _counted")
         at_close = provisional
         if late := connection.execute(f"SELECT 1 FROM ({of_late_events('FROM _counted', served)}) LIMIT 1").fetchone():
-            at_close = make_stage(connection, "at_close", served.metric, self._stored, without_late_events("FROM _counted", served))
+            at_close = make_stage(
+                connection, "at_close", served.metric, self._stored, without_late_events("FROM _counted", served)
+            )
         final = self._tiles_stage("final", aggregation, fresh)
 
         before, last, after = (totals(connection, stage) for stage in (at_close, provisional, final))
@@ -87,15 +106,32 @@ class Drift:
         return [found[key] for key in sorted(found)]
 
     def _explain(
-        self, aggregation: AggregationPlan, provisional: Stage, final: Stage, hours: list[datetime], found: dict[tuple[datetime, str], HourDrift]
+        self,
+        aggregation: AggregationPlan,
+        provisional: Stage,
+        final: Stage,
+        hours: list[datetime],
+        found: dict[tuple[datetime, str], HourDrift],
     ) -> None:
         """Note why the final values of ``hours`` are other than the provisional ones."""
         replayed = self._replay(hours)
         expected = self._tiles_stage("expected", self._served, replayed.counted)
         distinct = self._tiles_stage("distinct", self._served, replayed.first)
         changed = "unexplained" if self._served.declaration == aggregation.declaration else "declaration"
-        for before, after, cause in ((provisional, expected, "unexplained"), (expected, distinct, "duplicate"), (distinct, final, changed)):
-            _note(found, (change for change in changes(self._connection, before, after, replayed.magnitudes) if change.hour in hours), cause)
+        for before, after, cause in (
+            (provisional, expected, "unexplained"),
+            (expected, distinct, "duplicate"),
+            (distinct, final, changed),
+        ):
+            _note(
+                found,
+                (
+                    change
+                    for change in changes(self._connection, before, after, replayed.magnitudes)
+                    if change.hour in hours
+                ),
+                cause,
+            )
 
     def _tiles_stage(self, name: str, declared: AggregationPlan | MetricTables, tiles: pa.Table) -> Stage:
         self._connection.register(f"_{name}", tiles)
@@ -105,7 +141,8 @@ class Drift:
     def _known(self, hours: list[datetime]) -> list[datetime]:
         """Those of ``hours`` of which anything was served: those of a new metric were missing."""
         rows = self._connection.execute(
-            "SELECT hour FROM hourline.metric_hours WHERE served AND metric = ? AND state <> 'missing'", [self._served.metric.name]
+            "SELECT hour FROM hourline.metric_hours WHERE served AND metric = ? AND state <> 'missing'",
+            [self._served.metric.name],
         ).fetchall()
         return sorted({hour for (hour,) in rows} & set(hours))
 

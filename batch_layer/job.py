@@ -21,7 +21,9 @@ from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
 
 _SORTED_AGAIN = 2
-"""For so many metrics, events are sooner read again, and sorted to tell duplicates, than held in memory with all their columns."""
+"""For so many metrics, events are sooner read again, and sorted to tell duplicates, than held in memory with all their
+columns.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Recomputed:
 
 
 def run_job(spark: SparkSession, project: Project, job: list[PlannedHour], clock: Clock) -> Recomputed:
-    """Recompute the hours of ``job``, audit them, and publish those that pass, with by how much they changed. ``clock`` dates it (UTC).
+    """Recompute the hours of ``job``, audit them, and publish those that pass, with by how much they changed. ``clock``
+    dates it (UTC).
 
     Raises ConflictError when another process has published meanwhile; nothing that readers see has changed then.
     """
@@ -51,7 +54,8 @@ def run_job(spark: SparkSession, project: Project, job: list[PlannedHour], clock
     metrics = [project.metrics[name] for name in sorted({item.metric for item in job})]
     aggregations = [plan_aggregation(spark, project.sources[metric.source], metric) for metric in metrics]
     publication = Publication(project, aggregations)
-    # Progress (in the snapshot) before events: all that the cutoff speaks of was archived before progress was committed.
+    # Progress (in the snapshot) before events: all that the cutoff speaks of was archived before progress was
+    # committed.
     with open_database(project, clock) as (database, snapshot):
         install_sketch_functions(database)
         uncovered = hours_to_cover(database)
@@ -59,7 +63,9 @@ def run_job(spark: SparkSession, project: Project, job: list[PlannedHour], clock
         counted_events = 0
         for source in [project.sources[name] for name in sorted({item.source for item in job})]:
             cutoff = snapshot.progress[source.name].sequence
-            events = ArchivedEvents(spark, project, source, sorted({item.hour for item in job if item.source == source.name}), cutoff)
+            events = ArchivedEvents(
+                spark, project, source, sorted({item.hour for item in job if item.source == source.name}), cutoff
+            )
             marked = events.marked()
             of_source = [aggregation for aggregation in aggregations if aggregation.source is source]
             if source.expectations or (source.id and len(of_source) > _SORTED_AGAIN):
@@ -77,7 +83,9 @@ def run_job(spark: SparkSession, project: Project, job: list[PlannedHour], clock
             validated = []
             for item in staged:
                 passing = replace(item, blocked=found.blocked(item.aggregation))
-                promotes = item.aggregation.name in uncovered and uncovered[item.aggregation.name] <= set(passing.passed)
+                promotes = item.aggregation.name in uncovered and uncovered[item.aggregation.name] <= set(
+                    passing.passed
+                )
                 drift = seen_changes(lambda: spark, project, database, snapshot, passing, promotes)
                 validated.append(replace(passing, drift=drift, promotes=promotes))
             audited.append((found, validated))

@@ -1,12 +1,13 @@
 """The daily maintenance of what the batch layer owns: compaction, vacuum, and what is kept of audits and backfills.
 
-Each table has a turn of its own, so the hourly recompute waits for one of them at most. Compacting final makes a new version of it, which counts
-once a row of coverage names it: a row without an hour, since the rows of the hours say in which version each was *recomputed*, by which backfills go.
-Whoever is killed between the two leaves an unpublished version, which the next publication or compaction restores away.
+Each table has a turn of its own, so the hourly recompute waits for one of them at most. Compacting final makes a new
+version of it, which counts once a row of coverage names it: a row without an hour, since the rows of the hours say in
+which version each was *recomputed*, by which backfills go. Whoever is killed between the two leaves an unpublished
+version, which the next publication or compaction restores away.
 
-A vacuum spares every version that coverage names, or has named within the time that a query may take, or an answer can be repeated: a file of a
-blocked hour's staged rows may have been out of date for weeks when the hour is mended, and a reader is at it still. The log stays whole: pinned
-versions, and version 0 of final, are read by it.
+A vacuum spares every version that coverage names, or has named within the time that a query may take, or an answer can
+be repeated: a file of a blocked hour's staged rows may have been out of date for weeks when the hour is mended, and a
+reader is at it still. The log stays whole: pinned versions, and version 0 of final, are read by it.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +40,8 @@ class Maintenance:
     project: Project
     dry_run: bool = False
     clock: Clock = wall_clock
-    """Says what is older than ``batch.reports_kept`` (UTC). What a query may still need goes by the tables' own times."""
+    """Says what is older than ``batch.reports_kept`` (UTC). What a query may still need goes by the tables' own times.
+    """
     kept_hours: int = tables.KEPT_HOURS
     on_waiting: Callable[[int], None] = lambda process: None
     """Told whom it waits for, while another process recomputes."""
@@ -51,11 +53,17 @@ class Maintenance:
         self._layout = Layout.of(self.project)
 
     def run(self) -> Iterator[str]:
-        """Do it, one line for each table that was changed; what a kill leaves undone the next run does. Raises ConflictError, TableError."""
+        """Do it, one line for each table that was changed; what a kill leaves undone the next run does. Raises
+        ConflictError, TableError.
+        """
         if not tables.exists(self._layout.coverage, self._layout.storage_options):
             return
-        named = {(row["metric"], row["declaration"]) for row in self._rows(self._open(self._layout.coverage)).to_pylist()}
-        of_metrics: list[Callable[[], list[str]]] = [partial(step, *of) for of in sorted(named) for step in (self._final, self._staged)]
+        named = {
+            (row["metric"], row["declaration"]) for row in self._rows(self._open(self._layout.coverage)).to_pylist()
+        }
+        of_metrics: list[Callable[[], list[str]]] = [
+            partial(step, *of) for of in sorted(named) for step in (self._final, self._staged)
+        ]
         for step in (*of_metrics, self._drift, self._quality, self._coverage, self._backfills):
             with turn(self.project.workspace, "batch", self.on_waiting):
                 lines = step()
@@ -78,7 +86,10 @@ class Maintenance:
             if not self.dry_run:
                 self._pin(coverage, rows, metric, declaration, maintenance.table.version())
         maintenance.table = self._open(uri)
-        maintenance.vacuum(self.kept_hours, {version for then in self._in_use() if (version := pinned_versions(then).get(of)) is not None})
+        maintenance.vacuum(
+            self.kept_hours,
+            {version for then in self._in_use() if (version := pinned_versions(then).get(of)) is not None},
+        )
         return maintenance.line
 
     def _staged(self, metric: str, declaration: str) -> list[str]:
@@ -124,19 +135,39 @@ class Maintenance:
 
     def _backfills(self) -> list[str]:
         oldest = (self.clock() - self.project.settings.batch.reports_kept).timestamp()
-        old = [file for file in sorted((self.project.workspace / "backfills").glob("*")) if file.stat().st_mtime < oldest]
+        old = [
+            file for file in sorted((self.project.workspace / "backfills").glob("*")) if file.stat().st_mtime < oldest
+        ]
         if not self.dry_run:
             for file in old:
                 file.unlink(missing_ok=True)
-        return [f"backfills: {'would have ' if self.dry_run else ''}{len(old):,} notes of interrupted ones deleted"] if old else []
+        return (
+            [f"backfills: {'would have ' if self.dry_run else ''}{len(old):,} notes of interrupted ones deleted"]
+            if old
+            else []
+        )
 
     def _pin(self, coverage: DeltaTable, rows: pa.Table, metric: str, declaration: str, version: int) -> None:
         """Publish a compacted version of final: the cutoffs, and what the rows of its hours say, stay as they are."""
         source = _of(rows, metric, declaration)["source"][0].as_py()
-        row = {"metric": metric, "declaration": declaration, "source": source, "version": version, "published": self.clock()}
+        row = {
+            "metric": metric,
+            "declaration": declaration,
+            "source": source,
+            "version": version,
+            "published": self.clock(),
+        }
         there = rows.to_pylist()
-        others = [r for r in there if r["hour"] or r["cutoff"] is not None or (r["metric"], r["declaration"]) != (metric, declaration)]
-        self._commit(coverage, pa.Table.from_pylist([*others, row], COVERAGE_SCHEMA), {"compacted": f"final/{metric}/{declaration}"})
+        others = [
+            r
+            for r in there
+            if r["hour"] or r["cutoff"] is not None or (r["metric"], r["declaration"]) != (metric, declaration)
+        ]
+        self._commit(
+            coverage,
+            pa.Table.from_pylist([*others, row], COVERAGE_SCHEMA),
+            {"compacted": f"final/{metric}/{declaration}"},
+        )
 
     def _commit(self, coverage: DeltaTable, rows: pa.Table, metadata: dict[str, str]) -> None:
         self._leave_no_publication_open(coverage)
@@ -144,7 +175,9 @@ class Maintenance:
         tables.overwrite(coverage, rows.sort_by(keys), None, metadata)
 
     def _leave_no_publication_open(self, coverage: DeltaTable) -> None:
-        """The next version of coverage is no publication: what was kept of one that did not come about would seem to be of this."""
+        """The next version of coverage is no publication: what was kept of one that did not come about would seem to be
+        of this.
+        """
         for uri in (self._layout.drift, self._layout.quality):
             kept = self._open(uri)
             tables.drop_unpublished(kept, coverage)
@@ -158,7 +191,8 @@ class Maintenance:
     def _old_findings(self) -> tuple[int, str]:
         """How many rows of quality nothing shows any more, and the condition on them.
 
-        What the overview and `status` show stays however old it is, and what was found in hours that are blocked, or that a person has accepted.
+        What the overview and `status` show stays however old it is, and what was found in hours that are blocked, or
+        that a person has accepted.
         """
         cutoff = sql_timestamp(self.clock() - self.project.settings.batch.reports_kept)
         with open_database(self.project, self.clock) as (database, snapshot):
@@ -170,9 +204,13 @@ class Maintenance:
                     "QUALIFY origin = 'person' AND publication = max(publication) OVER (PARTITION BY metric, hour)"
                 ).fetchall()
             }
-            newest = database.execute("SELECT source, max(hour) FROM hourline.quality GROUP BY ALL ORDER BY ALL").fetchall()
+            newest = database.execute(
+                "SELECT source, max(hour) FROM hourline.quality GROUP BY ALL ORDER BY ALL"
+            ).fetchall()
             shown = [f"(source = '{source}' AND hour < '{sql_timestamp(last - SHOWN)}')" for source, last in newest]
-            spared = f" AND hour NOT IN ({', '.join(repr(sql_timestamp(hour)) for hour in sorted(hours))})" if hours else ""
+            spared = (
+                f" AND hour NOT IN ({', '.join(repr(sql_timestamp(hour)) for hour in sorted(hours))})" if hours else ""
+            )
             old = f"audited < '{cutoff}' AND ({' OR '.join(shown) or 'false'}){spared}"
             ((count,),) = database.execute(f"SELECT count(*) FROM hourline.quality WHERE {old}").fetchall()
         return count, old
@@ -185,7 +223,9 @@ class Maintenance:
         return [self._known[version] for version in self._versions_in_use()]
 
     def _versions_in_use(self) -> list[int]:
-        """The versions of coverage that were the newest one at some time within ``kept_hours``, or ``batch.answers_kept``."""
+        """The versions of coverage that were the newest one at some time within ``kept_hours``, or
+        ``batch.answers_kept``.
+        """
         commits = self._open(self._layout.coverage).history()  # the newest first
         kept = max(timedelta(hours=self.kept_hours), self.project.settings.batch.answers_kept)
         oldest = (wall_clock() - kept).timestamp() * 1000
@@ -200,4 +240,6 @@ class Maintenance:
 
 
 def _of(coverage: pa.Table, metric: str, declaration: str) -> pa.Table:
-    return coverage.filter(pc.and_(pc.equal(coverage["metric"], metric), pc.equal(coverage["declaration"], declaration)))
+    return coverage.filter(
+        pc.and_(pc.equal(coverage["metric"], metric), pc.equal(coverage["declaration"], declaration))
+    )

@@ -1,4 +1,6 @@
-"""Recompute hours from the archived events, as many in one job as the settings say; between two jobs others have their turn."""
+"""Recompute hours from the archived events, as many in one job as the settings say; between two jobs others have their
+turn.
+"""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -36,10 +38,11 @@ def recompute(
 ) -> list["Recomputed"]:
     """Recompute and publish ``wanted``, ``hours_per_job`` in one job, or as many as the settings say.
 
-    The lease is given up between two jobs, to whoever has been waiting for it longest; ``on_waiting`` is told whom this one waits for. What
-    somebody else has published meanwhile is left out, and ``on_left_out`` is told. Running it again changes no answer. ``clock`` dates the
-    publication (UTC). Raises DeclarationError, ConflictError (another process, on another workspace, has published to the same tables
-    meanwhile), TableError; what was published before stays published.
+    The lease is given up between two jobs, to whoever has been waiting for it longest; ``on_waiting`` is told whom this
+    one waits for. What somebody else has published meanwhile is left out, and ``on_left_out`` is told. Running it again
+    changes no answer. ``clock`` dates the publication (UTC). Raises DeclarationError, ConflictError (another process,
+    on another workspace, has published to the same tables meanwhile), TableError; what was published before stays
+    published.
     """
     spark: SparkSession | None = None
     done = []

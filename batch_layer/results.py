@@ -1,4 +1,5 @@
-"""What has come of hours since a moment, as a program wants to know it that runs a recompute and may have run it before: read from the tables alone.
+"""What has come of hours since a moment, as a program wants to know it that runs a recompute and may have run it
+before: read from the tables alone.
 
 So a run that was killed after its publication, and is tried again, still tells what it has published.
 """
@@ -22,27 +23,42 @@ _PAGES = 50
 
 
 def results_since(project: Project, moment: datetime, hours: HourRange | None = None) -> dict[str, Any]:
-    """What was published and blocked at or after ``moment`` (UTC), of ``hours`` or of all, by the declarations as they are now.
+    """What was published and blocked at or after ``moment`` (UTC), of ``hours`` or of all, by the declarations as they
+    are now.
 
-    ``published`` and ``blocked`` are lists of hours (``2013-01-05T14:00Z``) by metric; ``reports`` are the pages of these audits, as URIs, the newest
-    first. Raises TableError.
+    ``published`` and ``blocked`` are lists of hours (``2013-01-05T14:00Z``) by metric; ``reports`` are the pages of
+    these audits, as URIs, the newest first. Raises TableError.
     """
     number, coverage = read_coverage(project)
     newest = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
-    names = [f"{metric.name}_{declaration_hash(project.sources[metric.source], metric)}" for metric in project.metrics.values()]
+    names = [
+        f"{metric.name}_{declaration_hash(project.sources[metric.source], metric)}"
+        for metric in project.metrics.values()
+    ]
     rows = coverage.filter(pc.and_(pc.is_in(newest, pa.array(names)), pc.is_valid(coverage["hour"]))).to_pylist()
     rows = [row for row in rows if hours is None or row["hour"] in hours]
     marked = {(row["metric"], row["hour"]) for row in rows if row["staged"] is not None}
     audits = _audits_since(project, moment, number)
-    failed = {(row["source"], row["metric"], row["hour"]) for row in audits if row["severity"] == "fail" and not row["success"]}
+    failed = {
+        (row["source"], row["metric"], row["hour"])
+        for row in audits
+        if row["severity"] == "fail" and not row["success"]
+    }
     # What is about events is about each metric over them.
     sources = {metric.name: metric.source for metric in project.metrics.values()}
-    blocked = {(metric, hour) for metric, hour in marked for about in (metric, None) if (sources[metric], about, hour) in failed}
+    blocked = {
+        (metric, hour)
+        for metric, hour in marked
+        for about in (metric, None)
+        if (sources[metric], about, hour) in failed
+    }
     told = [row for row in audits if row["metric"] is not None and (hours is None or row["hour"] in hours)]
     pages = sorted({(row["publication"], page_name(row["source"], row["metric"])) for row in told}, reverse=True)
     site = report_site(project)
     return {
-        "published": _by_metric((row["metric"], row["hour"]) for row in rows if row["published"] and row["published"] >= moment),
+        "published": _by_metric(
+            (row["metric"], row["hour"]) for row in rows if row["published"] and row["published"] >= moment
+        ),
         "blocked": _by_metric(blocked),
         "reports": [(site / page_path(publication, name)).as_uri() for publication, name in pages[:_PAGES]],
     }

@@ -19,7 +19,9 @@ from hourline_core.sql.merge import counted_states_sql, stored_types
 
 
 def hours_to_cover(database: duckdb.DuckDBPyConnection) -> dict[str, set[datetime]]:
-    """Of each declaration that is not served yet, the hours that no recompute has covered: once there are none, it takes over."""
+    """Of each declaration that is not served yet, the hours that no recompute has covered: once there are none, it
+    takes over.
+    """
     rows = database.execute(
         "SELECT metric || '_' || declaration, list(hour) FILTER (state = 'missing') FROM hourline.metric_hours WHERE NOT served GROUP BY ALL"
     ).fetchall()
@@ -27,22 +29,32 @@ def hours_to_cover(database: duckdb.DuckDBPyConnection) -> dict[str, set[datetim
 
 
 def seen_changes(
-    spark: Callable[[], SparkSession], project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, staged: Staged, promotes: bool
+    spark: Callable[[], SparkSession],
+    project: Project,
+    database: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
+    staged: Staged,
+    promotes: bool,
 ) -> list[HourDrift]:
-    """The drift of the hours that passed: of a declaration that is not served yet none, until it takes over, and then of all its hours.
+    """The drift of the hours that passed: of a declaration that is not served yet none, until it takes over, and then
+    of all its hours.
 
     ``spark`` is asked for only where a difference has to be explained.
     """
     aggregation = staged.aggregation
     served = next(tables for tables in snapshot.served if tables.metric.name == aggregation.metric.name)
     drift = Drift(database, served, staged.cutoff, _replay(spark, project, served, snapshot, staged.cutoff))
-    tiles = staged.rows.filter(pc.is_in(staged.rows["hour"], pa.array(staged.passed, staged.rows.schema.field("hour").type)))
+    tiles = staged.rows.filter(
+        pc.is_in(staged.rows["hour"], pa.array(staged.passed, staged.rows.schema.field("hour").type))
+    )
     if served.declaration == aggregation.declaration:
         return drift.of(aggregation, tiles, staged.passed) if staged.passed else []
     if not promotes:
         return []
     newer = next(
-        tables for tables in snapshot.metrics if tables.declaration == aggregation.declaration and tables.metric.name == aggregation.metric.name
+        tables
+        for tables in snapshot.metrics
+        if tables.declaration == aggregation.declaration and tables.metric.name == aggregation.metric.name
     )
     columns = ", ".join(quoted(name) for name in aggregation.schema.names)
     states = counted_states_sql(newer, stored_types(database, newer), staged.cutoff)
@@ -57,19 +69,27 @@ def seen_changes(
     return found + (drift.of(aggregation, tiles, staged.passed) if staged.passed else [])
 
 
-def _replay(spark: Callable[[], SparkSession], project: Project, served: MetricTables, snapshot: Snapshot, cutoff: int) -> Replay:
+def _replay(
+    spark: Callable[[], SparkSession], project: Project, served: MetricTables, snapshot: Snapshot, cutoff: int
+) -> Replay:
     """What the archived events say should have been served, with and without the duplicates that were not recognised."""
 
     def replay(hours: list[datetime]) -> Replayed:
         session = spark()
         aggregation = plan_aggregation(session, served.source, served.metric)
         events = ArchivedEvents(session, project, served.source, hours, cutoff)
-        rows = [row for row in snapshot.coverage.to_pylist() if (row["metric"], row["declaration"]) == (served.metric.name, served.declaration)]
+        rows = [
+            row
+            for row in snapshot.coverage.to_pylist()
+            if (row["metric"], row["declaration"]) == (served.metric.name, served.declaration)
+        ]
         before = {row["hour"]: row["cutoff"] for row in rows if row["cutoff"] is not None}
         cutoffs = {hour: before[hour] for hour in hours if hour in before}
         first = counting(events.marked())
         return Replayed(
-            tiles_of(aggregation, events.counted_before(cutoffs), hours), tiles_of(aggregation, first, hours), magnitudes(aggregation, first)
+            tiles_of(aggregation, events.counted_before(cutoffs), hours),
+            tiles_of(aggregation, first, hours),
+            magnitudes(aggregation, first),
         )
 
     return replay

@@ -1,7 +1,9 @@
-"""Reads every data file that answers may rest on, and finds those that are not what they were: also where bits have flipped that still decode.
+"""Reads every data file that answers may rest on, and finds those that are not what they were: also where bits have
+flipped that still decode.
 
-Delta keeps no checksums of data files, so they are kept here: a file that is seen for the first time is decoded, and its checksum noted; data files
-never change, so it must be the same from then on. What flips before a file was first seen, and still decodes, is not found.
+Delta keeps no checksums of data files, so they are kept here: a file that is seen for the first time is decoded, and
+its checksum noted; data files never change, so it must be the same from then on. What flips before a file was first
+seen, and still decodes, is not found.
 """
 
 from collections.abc import Callable
@@ -42,11 +44,18 @@ class Verification:
     """Told whom it waits for, while another process recomputes."""
 
     def run(self, on_files: Callable[[int], Callable[[int], None]]) -> Verified:
-        """Do it; ``on_files`` is told how many files there are, and returns who is told how many were read. Raises ConflictError, TableError."""
+        """Do it; ``on_files`` is told how many files there are, and returns who is told how many were read. Raises
+        ConflictError, TableError.
+        """
         layout = Layout.of(self.project)
         with turn(self.project.workspace, "batch", self.on_waiting):
             kept = tables.open_or_create(
-                layout.checksums, layout.storage_options, "checksums", CHECKSUMS_SCHEMA, tables.STREAMED, "checksums of data files"
+                layout.checksums,
+                layout.storage_options,
+                "checksums",
+                CHECKSUMS_SCHEMA,
+                tables.STREAMED,
+                "checksums of data files",
             )
             noted = {(row["table"], row["file"]): row for row in kept.to_pyarrow_table().to_pylist()}
             files = self._files(layout)
@@ -72,7 +81,9 @@ class Verification:
         ]
         return {(name, path): table for name, table in opened for path in data_files.data_files(table)}
 
-    def _looked_at(self, key: tuple[str, str], table: DeltaTable, noted: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str | None]:
+    def _looked_at(
+        self, key: tuple[str, str], table: DeltaTable, noted: dict[str, Any] | None
+    ) -> tuple[dict[str, Any] | None, str | None]:
         """What is to be noted of a file, and what is wrong with it."""
         name, path = key
         try:
@@ -83,5 +94,11 @@ class Verification:
             return noted, f"cannot be read ({error})"
         if noted is None:
             wrong = data_files.undecodable(table, path)
-            return (None, wrong) if wrong else ({"table": name, "file": path, "checksum": checksum, "seen": self.clock()}, None)
-        return noted, None if checksum == noted["checksum"] else f"is not what it was when it was first seen, at {noted['seen']:%Y-%m-%dT%H:%M:%SZ}"
+            return (
+                (None, wrong)
+                if wrong
+                else ({"table": name, "file": path, "checksum": checksum, "seen": self.clock()}, None)
+            )
+        return noted, None if checksum == noted[
+            "checksum"
+        ] else f"is not what it was when it was first seen, at {noted['seen']:%Y-%m-%dT%H:%M:%SZ}"

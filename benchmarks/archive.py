@@ -1,7 +1,9 @@
-"""A project with an archive of millions of events, for benchmarks of the batch layer: written by the product's own commits, without Kafka and Spark.
+"""A project with an archive of millions of events, for benchmarks of the batch layer: written by the product's own
+commits, without Kafka and Spark.
 
-Its tables are those that the speed layer leaves: events in order of arrival, micro-batch by micro-batch, with their provisional tiles and progress;
-maintenance compacts them as often as it would. What every answer must be is added up by Arrow from what was generated, not from what was stored.
+Its tables are those that the speed layer leaves: events in order of arrival, micro-batch by micro-batch, with their
+provisional tiles and progress; maintenance compacts them as often as it would. What every answer must be is added up by
+Arrow from what was generated, not from what was stored.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -32,8 +34,12 @@ FILES = {
     "event_time: {expression: at, encoding: epoch_seconds}\n",
     "metrics/turnover.yaml": "source: sales\ndimensions: [shop]\nmeasures: {orders: count, takings: sum(amount), dearest: max(amount)}\n",
 }
-FIELDS = pa.schema({"sale": pa.int64(), "shop": pa.string(), "amount": pa.int32(), "customer": pa.int64(), "at": pa.int64()})
-TILES = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "orders": pa.int64(), "takings": pa.int64(), "dearest": pa.int32()})
+FIELDS = pa.schema(
+    {"sale": pa.int64(), "shop": pa.string(), "amount": pa.int32(), "customer": pa.int64(), "at": pa.int64()}
+)
+TILES = pa.schema(
+    {"hour": TIMESTAMP, "shop": pa.string(), "orders": pa.int64(), "takings": pa.int64(), "dearest": pa.int32()}
+)
 
 
 class Archive:
@@ -69,7 +75,9 @@ class Archive:
             publication = Publication(self.project, [self.aggregation])
             rows = truth.filter(pc.is_in(truth["hour"], pa.array(chosen, TIMESTAMP)))
             staged = publication.stage(self.aggregation, rows, chosen, self.cutoff)
-            staged.drift.extend(HourDrift(at, measure, 1.0, 1.0, 1.0) for at in chosen for measure in self.aggregation.metric.measures)
+            staged.drift.extend(
+                HourDrift(at, measure, 1.0, 1.0, 1.0) for at in chosen for measure in self.aggregation.metric.measures
+            )
             of = {"audited": chosen[-1], "source": "sales", "metric": "turnover", "severity": "fail", "success": True}
             found = [{**of, "hour": at, "expectation": f"expectation {which}"} for at in chosen for which in range(4)]
             publication.publish([staged], pa.Table.from_pylist(found, QUALITY_SCHEMA), chosen[-1])
@@ -107,15 +115,22 @@ class Archive:
             }
         )
         tiles = (
-            rows.filter(pc.invert(rows["duplicate"])).group_by(["hour", "shop"]).aggregate([([], "count_all"), ("amount", "sum"), ("amount", "max")])
+            rows.filter(pc.invert(rows["duplicate"]))
+            .group_by(["hour", "shop"])
+            .aggregate([([], "count_all"), ("amount", "sum"), ("amount", "max")])
         )
         tiles = tiles.rename_columns(TILES.names).cast(TILES)
         self._tiles.append(tiles)
         source_tables.append(source_tables.events, source_tables.events_schema, rows, sequence)
         source_tables.append(
-            source_tables.provisional[self.aggregation.name], source_tables.provisional_schemas[self.aggregation.name], tiles, sequence
+            source_tables.provisional[self.aggregation.name],
+            source_tables.provisional_schemas[self.aggregation.name],
+            tiles,
+            sequence,
         )
-        source_tables.finish(pa.Table.from_pylist([self._progress(tiles, first, end, int(repeated.sum()))], _PROGRESS), sequence)
+        source_tables.finish(
+            pa.Table.from_pylist([self._progress(tiles, first, end, int(repeated.sum()))], _PROGRESS), sequence
+        )
 
     def _progress(self, tiles: pa.Table, first: int, end: int, duplicates: int) -> dict[str, object]:
         counts = tiles.group_by("hour").aggregate([("orders", "sum")]).to_pylist()

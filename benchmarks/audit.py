@@ -1,10 +1,11 @@
-"""What the audit and its reports cost beside the recompute itself, and whether a run costs more when there is more history.
+"""What the audit and its reports cost beside the recompute itself, and whether a run costs more when there is more
+history.
 
     python -m benchmarks.audit [EVENTS_PER_HOUR]
 
-Events of 500 hours are imported. One hour is recomputed when 3 hours have been audited and again when 500 have, both in one process and three times
-each; between the two the other hours are recomputed, a week in one job. Times are of the wall, ratios within one job. The answers are checked
-against DuckDB over the file before a time counts.
+Events of 500 hours are imported. One hour is recomputed when 3 hours have been audited and again when 500 have, both in
+one process and three times each; between the two the other hours are recomputed, a week in one job. Times are of the
+wall, ratios within one job. The answers are checked against DuckDB over the file before a time counts.
 """
 
 import statistics
@@ -36,7 +37,9 @@ def main(events: int) -> None:
         project, file = imported(Path(folder), events)
         rows = measure(project)
         check(project, file)
-    table = Table("audited before", "hours in the job", "recompute s", "audit s", "reports s", "audit + reports / recompute")
+    table = Table(
+        "audited before", "hours in the job", "recompute s", "audit s", "reports s", "audit + reports / recompute"
+    )
     for row in rows:
         table.add_row(*row)
     Console(width=120).print(table)
@@ -49,7 +52,9 @@ def measure(project: Project) -> list[list[str]]:
         rows = [["3", "1", *run(spark, project, 1, 1)]]
         run(spark, project, 0, 2)
         for first in range(3, HOURS - 1, 168):
-            rows.append([str(first), str(min(168, HOURS - 1 - first)), *run(spark, project, first, min(168, HOURS - 1 - first))])
+            rows.append(
+                [str(first), str(min(168, HOURS - 1 - first)), *run(spark, project, first, min(168, HOURS - 1 - first))]
+            )
         rows.append([str(HOURS), "1", *run(spark, project, 1, 1)])
         return rows
     finally:
@@ -68,7 +73,11 @@ def one_run(spark: Any, project: Project, first: int, hours: int) -> tuple[float
     start = FIRST + first * HOUR
     wanted: list[PlannedHour] = plan_range(project, HourRange(start, start + hours * HOUR))
     spent: dict[str, float] = {"audit": 0.0, "reports": 0.0}
-    with timed(spent, "audit", Audit, "of"), timed(spent, "reports", job, "write_pages"), timed(spent, "reports", job, "renew_overview"):
+    with (
+        timed(spent, "audit", Audit, "of"),
+        timed(spent, "reports", job, "write_pages"),
+        timed(spent, "reports", job, "renew_overview"),
+    ):
         began = time.monotonic()
         done = job.run_job(spark, project, wanted, wall_clock)
         whole = time.monotonic() - began

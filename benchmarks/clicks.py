@@ -32,7 +32,9 @@ AT = 1_700_000_000 // 3600 * 3600
 
 
 class Clicks:
-    """A project with a Kafka of its own, into whose topic ``clicks`` are sent as soon as it takes them; within the block it may be up."""
+    """A project with a Kafka of its own, into whose topic ``clicks`` are sent as soon as it takes them; within the
+    block it may be up.
+    """
 
     def __init__(self, folder: Path, clicks: int) -> None:
         (port,) = free_ports(1)
@@ -111,7 +113,9 @@ class Clicks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._producer.purge()
         stop(self.project, SPEED)
 

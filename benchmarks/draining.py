@@ -24,8 +24,16 @@ class Drained:
 
 
 def drained(command: Sequence[str], events: int, first: int) -> Drained:
-    """Run ``command``, which drains so many events, to its end. Raises AssertionError when it fails, or has not told of all of them."""
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    """Run ``command``, which drains so many events, to its end. Raises AssertionError when it fails, or has not told of
+    all of them.
+    """
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     commits: list[tuple[int, float]] = []
     said, read = [], 0
     with process:
@@ -41,5 +49,7 @@ def drained(command: Sequence[str], events: int, first: int) -> Drained:
     assert process.returncode == 0, "".join(said)[-3000:]
     assert read == events, f"{read:,} of {events:,} events were drained: {''.join(said)[-3000:]}"
     at_first, at_last = next(commit for commit in commits if commit[0] >= first), commits[-1]
-    assert at_first < at_last, f"one commit brought all events after the first {first:,}: too few to tell what one takes"
+    assert at_first < at_last, (
+        f"one commit brought all events after the first {first:,}: too few to tell what one takes"
+    )
     return Drained(events / at_last[1], (events - at_first[0]) / (at_last[1] - at_first[1]), at_first[1])

@@ -1,10 +1,11 @@
-"""What it costs to count each id once: the speed layer drains the same events from one topic, with an `id` declared and without.
+"""What it costs to count each id once: the speed layer drains the same events from one topic, with an `id` declared and
+without.
 
     python -m benchmarks.duplicates [EVENTS]
 
-Rounds alternate (A/B/A/B). Each is a process of its own; its CPU seconds are those of Python and its JVM (read off /proc while they run, so Linux
-only), less those of a start that finds nothing to read. The answer is checked before a time counts: with the id the repeated events do not count,
-without it they do.
+Rounds alternate (A/B/A/B). Each is a process of its own; its CPU seconds are those of Python and its JVM (read off
+/proc while they run, so Linux only), less those of a start that finds nothing to read. The answer is checked before a
+time counts: with the id the repeated events do not count, without it they do.
 """
 
 import json
@@ -57,7 +58,14 @@ def main(events: int) -> None:
                 expected = distinct if kind == "with" else events
                 assert counted == expected, f"{kind} id: {counted} counted, {expected} expected"
                 measured.append(cost - drain(project, broker.bootstrap))  # the second time there is nothing to read
-    table = Table("id", "CPU s, median", "lowest", "highest", "events per CPU s", title=f"{events:,} events, {events - distinct:,} of them repeated")
+    table = Table(
+        "id",
+        "CPU s, median",
+        "lowest",
+        "highest",
+        "events per CPU s",
+        title=f"{events:,} events, {events - distinct:,} of them repeated",
+    )
     for kind, values in seconds.items():
         middle = statistics.median(values)
         table.add_row(kind, f"{middle:.1f}", f"{min(values):.1f}", f"{max(values):.1f}", f"{events / middle:,.0f}")
@@ -79,7 +87,12 @@ def fill(bootstrap: str, events: int) -> int:
         else:
             at = 1_700_000_000 + number * 3 * HOUR_SECONDS // events
             value = json.dumps(
-                {"event": f"event-{number}", "user": f"{rand.randrange(100_000):05d}", "amount": rand.random() * 100, "at": at}
+                {
+                    "event": f"event-{number}",
+                    "user": f"{rand.randrange(100_000):05d}",
+                    "amount": rand.random() * 100,
+                    "at": at,
+                }
             ).encode()
             sent.append(value)
         producer.produce("events", value)
@@ -92,7 +105,9 @@ def fill(bootstrap: str, events: int) -> int:
 def make(folder: Path, *, with_id: bool) -> Path:
     """A project that reads the topic."""
     source = SOURCE + ("id: event\n" if with_id else "")
-    return write_files(folder, {"hourline.yaml": SETTINGS, "sources/events.yaml": source, "metrics/traffic.yaml": METRIC})
+    return write_files(
+        folder, {"hourline.yaml": SETTINGS, "sources/events.yaml": source, "metrics/traffic.yaml": METRIC}
+    )
 
 
 def drain(project: Path, bootstrap: str) -> float:

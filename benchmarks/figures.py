@@ -1,7 +1,8 @@
-"""What a benchmark gives: figures, most of them of two things that were measured in turn, in one run. Printed, and kept for the page.
+"""What a benchmark gives: figures, most of them of two things that were measured in turn, in one run. Printed, and kept
+for the page.
 
-A benchmark is a module here with a function ``measure(full)``; ``python -m benchmarks.<name> [--full]`` runs it alone. Its figures replace those of
-its last run in ``benchmarks/last/``, of which the page is made.
+A benchmark is a module here with a function ``measure(full)``; ``python -m benchmarks.<name> [--full]`` runs it alone.
+Its figures replace those of its last run in ``benchmarks/last/``, of which the page is made.
 """
 
 import os
@@ -38,7 +39,9 @@ class Figure(BaseModel):
     @property
     def value(self) -> float:
         """What is compared with the goal: the ratio of the medians."""
-        return statistics.median(self.ours) / statistics.median(self.peer) if self.peer else statistics.median(self.ours)
+        return (
+            statistics.median(self.ours) / statistics.median(self.peer) if self.peer else statistics.median(self.ours)
+        )
 
     @property
     def spread(self) -> tuple[float, float]:
@@ -58,7 +61,16 @@ class Figure(BaseModel):
         goal = "" if self.goal is None else f"{'≥' if self.at_least else '≤'} {self.goal:,g}"
         met = {None: "", True: "yes", False: "no"}[self.reached]
         peer = short(statistics.median(self.peer)) if self.peer else ""
-        return [self.what, self.unit, short(statistics.median(self.ours)), peer, short(self.value), f"{short(low)}–{short(high)}", goal, met]
+        return [
+            self.what,
+            self.unit,
+            short(statistics.median(self.ours)),
+            peer,
+            short(self.value),
+            f"{short(low)}–{short(high)}",
+            goal,
+            met,
+        ]
 
 
 COLUMNS = ["what", "of", "measured", "beside", "value", "spread", "goal", "reached"]
@@ -79,14 +91,23 @@ class Result(BaseModel):
 
 
 def run(name: str, measure: Callable[[bool], Iterable[Figure | str]]) -> None:
-    """The main program of a benchmark: measure, print, keep. What ``measure`` gives is a figure, or a sentence that belongs to them."""
+    """The main program of a benchmark: measure, print, keep. What ``measure`` gives is a figure, or a sentence that
+    belongs to them.
+    """
     began = datetime.now(UTC)
     full = "--full" in sys.argv
     given = list(measure(full))
     figures, notes = [one for one in given if isinstance(one, Figure)], [one for one in given if isinstance(one, str)]
     taken = datetime.now(UTC)
     result = Result(
-        name=name, full=full, taken=taken, commit=_commit(), machine=machine(), seconds=(taken - began).total_seconds(), figures=figures, notes=notes
+        name=name,
+        full=full,
+        taken=taken,
+        commit=_commit(),
+        machine=machine(),
+        seconds=(taken - began).total_seconds(),
+        figures=figures,
+        notes=notes,
     )
     LAST.mkdir(exist_ok=True)
     (LAST / f"{name}.json").write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -126,4 +147,6 @@ def _commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, cwd=LAST.parent).stdout.strip()
+    return subprocess.run(
+        ["git", *arguments], capture_output=True, text=True, check=False, cwd=LAST.parent
+    ).stdout.strip()

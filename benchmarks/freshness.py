@@ -2,18 +2,21 @@
 
     python -m benchmarks.freshness [--full]
 
-A process sends orders at 2,000 and at 20,000 a second, each stamped with the time at which it was due, whether or not it was sent then: a producer,
-a broker or a reader that falls behind counts as latency. `hourline speed` runs on them with one metric. As soon as progress has a new commit, the
-reader opens the newest snapshot and asks the merged view for its count (it does not ask in between, where the answer could not be another one, as it
-shares two cores with all that it measures). With one partition, a count of n covers the first n events. The first seconds of each rate are left out
-as its warm-up. 40 seconds for each rate and round (`--full`) stand for the hour: what changes over hours is measured in `micro_batches`.
+A process sends orders at 2,000 and at 20,000 a second, each stamped with the time at which it was due, whether or not
+it was sent then: a producer, a broker or a reader that falls behind counts as latency. `hourline speed` runs on them
+with one metric. As soon as progress has a new commit, the reader opens the newest snapshot and asks the merged view for
+its count (it does not ask in between, where the answer could not be another one, as it shares two cores with all that
+it measures). With one partition, a count of n covers the first n events. The first seconds of each rate are left out as
+its warm-up. 40 seconds for each rate and round (`--full`) stand for the hour: what changes over hours is measured in
+`micro_batches`.
 
-The peer is the least that does the same: a loop of confluent-kafka, Arrow and delta-rs (`peers/consumer_loop.py`; Arrow reads JSON and groups
-without a detour by Polars) which appends events and tiles at the interval at which Hourline committed just before, with the same table properties and
-durability (neither forces files to disk) and as frequent compaction; `delta_scan` adds its tiles up. It has no door for bad records, no recovery and
-no exactly-once. Until its commit it only collects, so that an event waits half an interval for it; of Hourline's, an event waits for the rest of the
-micro-batch under way, half of one, and then for its own, a whole one. Both must have counted each hour and shop rightly in the end, by plain Python
-over all events sent.
+The peer is the least that does the same: a loop of confluent-kafka, Arrow and delta-rs (`peers/consumer_loop.py`; Arrow
+reads JSON and groups without a detour by Polars) which appends events and tiles at the interval at which Hourline
+committed just before, with the same table properties and durability (neither forces files to disk) and as frequent
+compaction; `delta_scan` adds its tiles up. It has no door for bad records, no recovery and no exactly-once. Until its
+commit it only collects, so that an event waits half an interval for it; of Hourline's, an event waits for the rest of
+the micro-batch under way, half of one, and then for its own, a whole one. Both must have counted each hour and shop
+rightly in the end, by plain Python over all events sent.
 """
 
 import multiprocessing
@@ -105,8 +108,20 @@ def figures(what: str, ours: list[Freshness], peers: list[Freshness]) -> Iterato
     def percentiles(of: list[Freshness], percent: int) -> list[float]:
         return [float(np.percentile(one.visible, percent)) for one in of]
 
-    yield Figure(what=f"send to visible, {what}: p99 to p50", unit="ms", ours=percentiles(ours, 99), peer=percentiles(ours, 50), goal=2)
-    yield Figure(what=f"p50, {what}, to a minimal consumer loop", unit="ms", ours=percentiles(ours, 50), peer=percentiles(peers, 50), goal=2)
+    yield Figure(
+        what=f"send to visible, {what}: p99 to p50",
+        unit="ms",
+        ours=percentiles(ours, 99),
+        peer=percentiles(ours, 50),
+        goal=2,
+    )
+    yield Figure(
+        what=f"p50, {what}, to a minimal consumer loop",
+        unit="ms",
+        ours=percentiles(ours, 50),
+        peer=percentiles(peers, 50),
+        goal=2,
+    )
     yield Figure(what=f"p50, {what}", unit="ms", ours=percentiles(ours, 50), peer=[], goal=500)
     yield Figure(what=f"p99, {what}", unit="ms", ours=percentiles(ours, 99), peer=[], goal=1000)
     committed, other = ([float(np.median(one.committed)) for one in of] for of in (ours, peers))
@@ -132,10 +147,22 @@ def hourline(folder: Path, bootstrap: str, topic: str) -> Iterator[Subject]:
                 return int(counted)
 
             def commits() -> list[tuple[int, float]]:
-                rows = DeltaTable(progress).to_pyarrow_table(columns=["sequence", "records", "finished"]).sort_by("sequence").to_pylist()
+                rows = (
+                    DeltaTable(progress)
+                    .to_pyarrow_table(columns=["sequence", "records", "finished"])
+                    .sort_by("sequence")
+                    .to_pylist()
+                )
                 return [(row["records"], row["finished"].timestamp()) for row in rows]
 
-            yield Subject(bootstrap, topic, Path(progress) / "_delta_log", ask, commits, lambda: turnover_of(connection.database, "turnover"))
+            yield Subject(
+                bootstrap,
+                topic,
+                Path(progress) / "_delta_log",
+                ask,
+                commits,
+                lambda: turnover_of(connection.database, "turnover"),
+            )
     finally:
         stop(project, SPEED)
 
@@ -144,7 +171,9 @@ def hourline(folder: Path, bootstrap: str, topic: str) -> Iterator[Subject]:
 def consumer_loop(folder: Path, bootstrap: str, topic: str, commit_seconds: float) -> Iterator[Subject]:
     """The peer, running."""
     ensure_topic(bootstrap, topic, 1, {})
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.peers.consumer_loop", bootstrap, topic, str(folder), str(commit_seconds)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.peers.consumer_loop", bootstrap, topic, str(folder), str(commit_seconds)]
+    )
     connection, tiles, log = open_duckdb(), f"delta_scan('{folder}/tiles')", folder / "tiles" / "_delta_log"
     try:
         while not (log / _commit(0)).exists():
@@ -156,7 +185,9 @@ def consumer_loop(folder: Path, bootstrap: str, topic: str, commit_seconds: floa
             return int(counted)
 
         def commits() -> list[tuple[int, float]]:
-            return connection.sql(f"SELECT sum(orders)::BIGINT, epoch(max(finished)) FROM {tiles} GROUP BY commit ORDER BY commit").fetchall()
+            return connection.sql(
+                f"SELECT sum(orders)::BIGINT, epoch(max(finished)) FROM {tiles} GROUP BY commit ORDER BY commit"
+            ).fetchall()
 
         yield Subject(bootstrap, topic, log, ask, commits, lambda: turnover_of(connection, tiles))
     finally:
@@ -172,7 +203,9 @@ def observe(subject: Subject, rate: int, warm_up: int, seconds: int, sent: list[
     """
     begin = int((time.time() + 1) * 1000)
     new = [begin + number * 1000 // rate for number in range(rate * (warm_up + seconds))]
-    producer = multiprocessing.get_context("spawn").Process(target=send, args=(subject.bootstrap, subject.topic, len(sent), new))
+    producer = multiprocessing.get_context("spawn").Process(
+        target=send, args=(subject.bootstrap, subject.topic, len(sent), new)
+    )
     producer.start()
     sent += new
     try:
@@ -190,12 +223,16 @@ def observe(subject: Subject, rate: int, warm_up: int, seconds: int, sent: list[
 
 
 def watch(subject: Subject, expected: int) -> tuple[Moments, Moments]:
-    """When which count was answered, until it is ``expected``: at each new commit, once the one before has been answered."""
+    """When which count was answered, until it is ``expected``: at each new commit, once the one before has been
+    answered.
+    """
     moments, counts = [0.0], [float(subject.ask())]
     version = max(int(file.stem) for file in subject.log.glob("*.json"))
     changed = time.monotonic()
     while counts[-1] < expected:
-        assert time.monotonic() < changed + PATIENCE_SECONDS, f"{subject.topic}: {counts[-1]:.0f} of {expected} counted, and no commit for long"
+        assert time.monotonic() < changed + PATIENCE_SECONDS, (
+            f"{subject.topic}: {counts[-1]:.0f} of {expected} counted, and no commit for long"
+        )
         if not (subject.log / _commit(version + 1)).exists():
             time.sleep(PAUSE_SECONDS)
             continue

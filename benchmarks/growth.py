@@ -2,12 +2,13 @@
 
     python -m benchmarks.growth [--full]
 
-Projects with a day and a month (`--full`: and a year) of three metrics are written by the product's own commits, maintenance and maintenance: imported but
-for the last day, which came hour by hour; and of the hour under way 210 micro-batches or more, one a second, until all have just had their maintenance. In
-each round each project in turn commits a micro-batch, is opened and asked for its last whole day, is opened again without a commit in between and
-asked, and asked once more. Each longer one is compared with the day, in the same rounds. In the longest, a hundred readers ask at once, each with a
-connection of its own, while another process commits a micro-batch each second. Every answer is compared with what was written. Times are of the wall,
-in ms; a recompute's are in `recompute`.
+Projects with a day and a month (`--full`: and a year) of three metrics are written by the product's own commits,
+maintenance and maintenance: imported but for the last day, which came hour by hour; and of the hour under way 210
+micro-batches or more, one a second, until all have just had their maintenance. In each round each project in turn
+commits a micro-batch, is opened and asked for its last whole day, is opened again without a commit in between and
+asked, and asked once more. Each longer one is compared with the day, in the same rounds. In the longest, a hundred
+readers ask at once, each with a connection of its own, while another process commits a micro-batch each second. Every
+answer is compared with what was written. Times are of the wall, in ms; a recompute's are in `recompute`.
 """
 
 import multiprocessing
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import serving_layer
@@ -51,10 +53,13 @@ def measure(full: bool) -> Iterator[Figure | str]:
 
 
 def growth(histories: dict[int, History]) -> Iterator[Figure]:
-    taken: dict[str, dict[int, list[float]]] = {what: {days: [] for days in histories} for what in (ASKING, OPENING, AGAIN, COMMITTING)}
+    taken: dict[str, dict[int, list[float]]] = {
+        what: {days: [] for days in histories} for what in (ASKING, OPENING, AGAIN, COMMITTING)
+    }
     for _ in range(ROUNDS):
         for days, history in histories.items():
-            taken[COMMITTING][days].append(1000 * seconds(lambda history=history: history.micro_batch([history.next_hour - 1])))  # type: ignore[misc]
+            commit = partial(history.micro_batch, [history.next_hour - 1])
+            taken[COMMITTING][days].append(1000 * seconds(commit))
             for what in (OPENING, AGAIN):
                 began = time.perf_counter()
                 with serving_layer.connect(history.project) as connection:
@@ -65,7 +70,9 @@ def growth(histories: dict[int, History]) -> Iterator[Figure]:
     first = min(histories)
     for what, times in taken.items():
         for days in sorted(histories.keys() - {first}):
-            yield Figure(what=f"{what}: {days} days to {first}", unit="ms", ours=times[days], peer=times[first], goal=GOAL)
+            yield Figure(
+                what=f"{what}: {days} days to {first}", unit="ms", ours=times[days], peer=times[first], goal=GOAL
+            )
 
 
 def together(history: History) -> str:
@@ -92,7 +99,9 @@ def stored(tables: Path) -> str:
     files = [(file, file.stat().st_size) for file in tables.rglob("*") if file.is_file()]
     logs = [size for file, size in files if "_delta_log" in file.parts]
     data = [size for file, size in files if "_delta_log" not in file.parts]
-    return f"{len(data):,} data files ({sum(data) / 1e6:,.0f} MB), {len(logs):,} files of logs ({sum(logs) / 1e6:,.1f} MB)"
+    return (
+        f"{len(data):,} data files ({sum(data) / 1e6:,.0f} MB), {len(logs):,} files of logs ({sum(logs) / 1e6:,.1f} MB)"
+    )
 
 
 def held(history: History) -> str:
@@ -123,7 +132,9 @@ def check(history: History, connection: Connection) -> None:
         f"SELECT hour, sum(orders)::BIGINT, sum(takings)::BIGINT FROM turnover WHERE {within} GROUP BY hour ORDER BY hour"
     ).fetchall()
     truth = {number: history.truth[number] for number in range(end - 24, end)}
-    assert got == [(hour(at), sum(s.orders for s in shops), sum(s.takings for s in shops)) for at, shops in truth.items()], "the answers are wrong"
+    assert got == [
+        (hour(at), sum(s.orders for s in shops), sum(s.takings for s in shops)) for at, shops in truth.items()
+    ], "the answers are wrong"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A project with a long past, for benchmarks of reading: written by the product's own commits, without Kafka and Spark.
 
-What is imported has a micro-batch for each day and a publication for each week; of the hours after that there is one of each, some of them with late
-events; of the hour under way, a micro-batch a second. Maintenance and maintenance run as often as they do in a project that lives.
+What is imported has a micro-batch for each day and a publication for each week; of the hours after that there is one of
+each, some of them with late events; of the hour under way, a micro-batch a second. Maintenance and maintenance run as
+often as they do in a project that lives.
 """
 
 import multiprocessing
@@ -45,7 +46,13 @@ METRICS = {
     "visits": {"customers": "distinct(customer)"},
 }
 STATES = {
-    "turnover": {"orders": pa.int64(), "takings": pa.int64(), "dearest": pa.int32(), "usual__n": pa.int64(), "usual__total": pa.int64()},
+    "turnover": {
+        "orders": pa.int64(),
+        "takings": pa.int64(),
+        "dearest": pa.int32(),
+        "usual__n": pa.int64(),
+        "usual__total": pa.int64(),
+    },
     "returns": {"returned": pa.int64()},
     "visits": {"customers": pa.binary()},
 }
@@ -54,7 +61,12 @@ STATES = {
 def _aggregation(name: str) -> AggregationPlan:
     measures = {measure: Measure.parse(text) for measure, text in METRICS[name].items()}
     metric = Metric(name=name, source="sales", dimensions={"shop": "shop"}, measures=measures)
-    return AggregationPlan(SOURCE, metric, dict.fromkeys(STATES[name], ""), pa.schema({"hour": TIMESTAMP, "shop": pa.string(), **STATES[name]}))
+    return AggregationPlan(
+        SOURCE,
+        metric,
+        dict.fromkeys(STATES[name], ""),
+        pa.schema({"hour": TIMESTAMP, "shop": pa.string(), **STATES[name]}),
+    )
 
 
 TILINGS = [_aggregation(name) for name in METRICS]
@@ -106,7 +118,9 @@ class History:
         self._random = random.Random(1)  # noqa: S311 (the same numbers each time)
 
     def imported(self, hours: int) -> None:
-        """The next ``hours`` as an import and its backfill bring them: a micro-batch for each day, a publication for each week."""
+        """The next ``hours`` as an import and its backfill bring them: a micro-batch for each day, a publication for
+        each week.
+        """
         first = self.next_hour
         for number in range(first, first + hours, 24):
             self.micro_batch(range(number, min(number + 24, first + hours)), ORDERS)
@@ -116,7 +130,9 @@ class History:
             self.publish()
 
     def past(self, hours: int) -> None:
-        """The next ``hours`` as they come: a micro-batch (late events in every tenth), and a publication when the hour is over."""
+        """The next ``hours`` as they come: a micro-batch (late events in every tenth), and a publication when the hour
+        is over.
+        """
         for number in range(self.next_hour, self.next_hour + hours):
             self.micro_batch([number], ORDERS, late=number % 10 == 0)
             self.publish()
@@ -138,14 +154,28 @@ class History:
         number = max(numbers)
         if late and number >= LATE_HOURS:
             tiles[number - LATE_HOURS] = [self._sums(1) if shop % 7 == 0 else Sums() for shop in range(len(SHOPS))]
-        source_tables, counts = self.source_tables, {at: sum(sums.orders for sums in shops) for at, shops in tiles.items()}
+        source_tables, counts = (
+            self.source_tables,
+            {at: sum(sums.orders for sums in shops) for at, shops in tiles.items()},
+        )
         events = sum(counts.values())
-        address = {"topic_id": "topic-id", "topic": "sales", "partition": 0, "duplicate": False, "event_time": hour(number), "hour": hour(number)}
+        address = {
+            "topic_id": "topic-id",
+            "topic": "sales",
+            "partition": 0,
+            "duplicate": False,
+            "event_time": hour(number),
+            "hour": hour(number),
+        }
         rows: list[dict[str, Any]] = [
-            {**address, "offset": self.sequence * 100_000 + at, "shop": SHOPS[at % 20], "amount": 1, "customer": at} for at in range(events)
+            {**address, "offset": self.sequence * 100_000 + at, "shop": SHOPS[at % 20], "amount": 1, "customer": at}
+            for at in range(events)
         ]
         source_tables.append(
-            source_tables.events, source_tables.events_schema, pa.Table.from_pylist(rows, _but_sequence(source_tables.events_schema)), self.sequence
+            source_tables.events,
+            source_tables.events_schema,
+            pa.Table.from_pylist(rows, _but_sequence(source_tables.events_schema)),
+            self.sequence,
         )
         for aggregation in TILINGS:
             source_tables.append(
@@ -157,19 +187,29 @@ class History:
         row = {
             "topic_id": "topic-id",
             "topic": "sales",
-            "offsets": [{"partition": 0, "first": self.sequence * 100_000, "last": self.sequence * 100_000 + events - 1}],
+            "offsets": [
+                {"partition": 0, "first": self.sequence * 100_000, "last": self.sequence * 100_000 + events - 1}
+            ],
             "records": events,
             "accepted": events,
             "rejected": 0,
             "duplicates": 0,
             "tombstones": 0,
-            "hours": [{"hour": hour(at), "events": count, "late": count if at not in numbers else 0} for at, count in counts.items()],
+            "hours": [
+                {"hour": hour(at), "events": count, "late": count if at not in numbers else 0}
+                for at, count in counts.items()
+            ],
             "metrics": source_tables.metrics_row(),
             "clock": hour(max(number, *self.truth, 0)),
             "started": hour(number),
             "finished": hour(number),
         }
-        source_tables.append(source_tables.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([row], _but_sequence(PROGRESS_SCHEMA)), self.sequence)
+        source_tables.append(
+            source_tables.progress,
+            PROGRESS_SCHEMA,
+            pa.Table.from_pylist([row], _but_sequence(PROGRESS_SCHEMA)),
+            self.sequence,
+        )
         for at, shops in tiles.items():
             for known, more in zip(self.truth.setdefault(at, [Sums() for _ in SHOPS]), shops, strict=True):
                 known.add(more)
@@ -188,7 +228,13 @@ class History:
             drift = [HourDrift(at, measure, 1.0, 1.0, 1.0) for at in hours for measure in aggregation.metric.measures]
             rows = publication.stage(aggregation, table(aggregation, chosen), hours, self.sequence - 1)
             staged.append(Staged(aggregation, rows.rows, hours, rows.cutoff, rows.version, rows.columns, drift))
-            of = {"audited": hours[-1], "source": "sales", "metric": aggregation.metric.name, "severity": "fail", "success": True}
+            of = {
+                "audited": hours[-1],
+                "source": "sales",
+                "metric": aggregation.metric.name,
+                "severity": "fail",
+                "success": True,
+            }
             found += [{**of, "hour": at, "expectation": f"expectation {which}"} for at in hours for which in range(4)]
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), hours[-1])
         self._open_hours.clear()
@@ -205,7 +251,9 @@ class History:
 
 
 def written(folder: Path, imported: int, hourly: int, seconds: int) -> History:
-    """A project with so many hours that were imported, then so many that came one by one, and of the last one so many seconds."""
+    """A project with so many hours that were imported, then so many that came one by one, and of the last one so many
+    seconds.
+    """
     history = History(folder)
     if imported:
         history.imported(imported)
@@ -248,9 +296,17 @@ def hour(number: int) -> datetime:
 def table(aggregation: AggregationPlan, tiles: Tiles) -> pa.Table:
     """The metric's rows of ``tiles``, for the shops that have any."""
     name = aggregation.metric.name
-    there = [(hour(at), shop, sums) for at, shops in tiles.items() for shop, sums in zip(SHOPS, shops, strict=True) if sums.orders]
+    there = [
+        (hour(at), shop, sums)
+        for at, shops in tiles.items()
+        for shop, sums in zip(SHOPS, shops, strict=True)
+        if sums.orders
+    ]
     columns = zip(*([at, shop, *sums.states(name)] for at, shop, sums in there), strict=True)
-    return pa.table([pa.array(values, kind) for values, kind in zip(columns, aggregation.schema.types, strict=True)], aggregation.schema)
+    return pa.table(
+        [pa.array(values, kind) for values, kind in zip(columns, aggregation.schema.types, strict=True)],
+        aggregation.schema,
+    )
 
 
 def _but_sequence(schema: pa.Schema) -> pa.Schema:

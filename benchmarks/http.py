@@ -1,11 +1,12 @@
-"""How many questions a second `hourline serve` answers, how fast, and what a greedy and a slow client beside it leave of that.
+"""How many questions a second `hourline serve` answers, how fast, and what a greedy and a slow client beside it leave
+of that.
 
     python -m benchmarks.http [SECONDS]
 
-A server in a process of its own answers on loopback, on the tables of a hundred hours with a metric of two dimensions; this process asks, each client
-with a token of its own. Rounds in which clients ask alone, and such with a greedy client (16 large questions open at any time) and slow ones (a
-byte a second of a large answer) beside them, alternate. Answers are checked before a time counts; times are of the wall, to be compared with each
-other alone.
+A server in a process of its own answers on loopback, on the tables of a hundred hours with a metric of two dimensions;
+this process asks, each client with a token of its own. Rounds in which clients ask alone, and such with a greedy client
+(16 large questions open at any time) and slow ones (a byte a second of a large answer) beside them, alternate. Answers
+are checked before a time counts; times are of the wall, to be compared with each other alone.
 """
 
 import asyncio
@@ -57,10 +58,15 @@ def main(seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tokens"
         file.write_text("\n".join(f"reader {token}" for token in tokens))
-        script = SERVER.replace("Server(tables.project)", "Server(serve_settings(tables.project, tokens=Path(sys.argv[4])))")
+        script = SERVER.replace(
+            "Server(tables.project)", "Server(serve_settings(tables.project, tokens=Path(sys.argv[4])))"
+        )
         script = script.replace("import Visit,", "import Visit, serve_settings,")
         process = subprocess.Popen(
-            [sys.executable, "-c", script, folder, str(HOURS), str(EVENTS), str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ
+            [sys.executable, "-c", script, folder, str(HOURS), str(EVENTS), str(file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ,
         )
         try:
             assert process.stdout is not None
@@ -85,7 +91,9 @@ async def measure(url: str, tokens: list[str], seconds: float) -> None:
         for what, times in taken.items():
             p50, p99 = percentiles(times)
             rate = len(times) / (ROUNDS * seconds)
-            table.add_row(name, what, f"{rate:.1f}", f"{p50:.0f}", f"{p99:.0f}", f"{p50 / alone[0]:.2f}", f"{p99 / alone[1]:.2f}")
+            table.add_row(
+                name, what, f"{rate:.1f}", f"{p50:.0f}", f"{p99:.0f}", f"{p50 / alone[0]:.2f}", f"{p99 / alone[1]:.2f}"
+            )
     Console(width=120).print(table)
 
 
@@ -136,7 +144,9 @@ async def beside(url: str, tokens: list[str]) -> AsyncIterator[None]:
         finally:
             writer.close()
 
-    tasks = [asyncio.create_task(greedy()) for _ in range(GREEDY)] + [asyncio.create_task(slow(token)) for token in tokens[1:]]
+    tasks = [asyncio.create_task(greedy()) for _ in range(GREEDY)] + [
+        asyncio.create_task(slow(token)) for token in tokens[1:]
+    ]
     try:
         await asyncio.sleep(0.5)
         yield

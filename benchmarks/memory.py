@@ -1,11 +1,13 @@
-"""The memory that the stack takes: Kafka and the speed layer, a recompute, and the HTTP server; idle, and at the most while they work.
+"""The memory that the stack takes: Kafka and the speed layer, a recompute, and the HTTP server; idle, and at the most
+while they work.
 
     python -m benchmarks.memory [--full]
 
-Memory is the proportional share (PSS) of a process and all that it has started, several times a second; settings are the defaults, so Spark's
-heap is at most 1 GiB and Kafka's 512 MiB. The speed layer counts 300,000 clicks with ids into two measures, one of them a sketch; a recompute counts
-a day of a million events (full: 10 million) into a metric of 100 groups an hour; the server answers, to four clients at once, for a month of such
-hours, by the hour, by the day and by the cell. What was counted is checked, and so is the server's answer for all hours.
+Memory is the proportional share (PSS) of a process and all that it has started, several times a second; settings are
+the defaults, so Spark's heap is at most 1 GiB and Kafka's 512 MiB. The speed layer counts 300,000 clicks with ids into
+two measures, one of them a sketch; a recompute counts a day of a million events (full: 10 million) into a metric of 100
+groups an hour; the server answers, to four clients at once, for a month of such hours, by the hour, by the day and by
+the cell. What was counted is checked, and so is the server's answer for all hours.
 """
 
 import asyncio
@@ -68,7 +70,10 @@ def of_speed(folder: Path) -> Measured:
                 clicks.wait()
             idle.append(max(at_rest))
             under_load.append(max(loaded))
-    return {("Kafka and the speed layer, idle", 2500): idle, (f"the same while it counts {CLICKS:,} events", 2500): under_load}
+    return {
+        ("Kafka and the speed layer, idle", 2500): idle,
+        (f"the same while it counts {CLICKS:,} events", 2500): under_load,
+    }
 
 
 def of_recompute(folder: Path, events: int) -> Measured:
@@ -77,7 +82,15 @@ def of_recompute(folder: Path, events: int) -> Measured:
     archive.write(24, events // 24)
     values = []
     for _ in range(ROUNDS):
-        command = hourline(archive.project.root, "recompute", "--from", hour_text(FIRST), "--to", hour_text(FIRST + 24 * HOUR), "--include-open")
+        command = hourline(
+            archive.project.root,
+            "recompute",
+            "--from",
+            hour_text(FIRST),
+            "--to",
+            hour_text(FIRST + 24 * HOUR),
+            "--include-open",
+        )
         with started(command) as process, most(process.pid) as looked:
             assert process.wait() == 0
         values.append(max(looked))

@@ -2,21 +2,25 @@
 
     python -m benchmarks.micro_batches [--full]
 
-*To the same query with no sink*: in one Spark session, the same preloaded topic is drained with the same number of records a micro-batch, in turn by
-the speed layer (three metrics, archive, five Delta tables) and by a bare query: the same parse, its rows persisted and written to Spark's `noop`
-sink, then the same three aggregations into `noop`, side by side as the speed layer runs them. A micro-batch's time is from the end of one to the end
-of the next, so that all that Spark does in between is in it; the first of each run are left out, and Java has compiled during the part that follows
-here, which runs first. As both drain, both wait for the files of Spark's checkpoint, which `hourline speed` does only when it drains.
+*To the same query with no sink*: in one Spark session, the same preloaded topic is drained with the same number of
+records a micro-batch, in turn by the speed layer (three metrics, archive, five Delta tables) and by a bare query: the
+same parse, its rows persisted and written to Spark's `noop` sink, then the same three aggregations into `noop`, side by
+side as the speed layer runs them. A micro-batch's time is from the end of one to the end of the next, so that all that
+Spark does in between is in it; the first of each run are left out, and Java has compiled during the part that follows
+here, which runs first. As both drain, both wait for the files of Spark's checkpoint, which `hourline speed` does only
+when it drains.
 
-*Last hundred to first hundred*: one run of many small micro-batches on the real stream, its first ones left out while Java compiles. Four hours at
-one a second would be 14,400: far more than can be waited for. Commits alone, without Spark, are told beside it: the tables of
-`benchmarks/history.py`, written by the product's own commits and maintenance, over four hours of event time that are published as they end. Log and old
-files are kept for two hours, so in this compressed time nothing is old enough to be cleaned away. These are CPU milliseconds, so that nothing else
-counts. A commit costs more with each file that the table has, until maintenance merges them; so both hundreds begin equally long after the last maintenance.
-Every 20th micro-batch merges the smallest files; these are told among the others.
+*Last hundred to first hundred*: one run of many small micro-batches on the real stream, its first ones left out while
+Java compiles. Four hours at one a second would be 14,400: far more than can be waited for. Commits alone, without
+Spark, are told beside it: the tables of `benchmarks/history.py`, written by the product's own commits and maintenance,
+over four hours of event time that are published as they end. Log and old files are kept for two hours, so in this
+compressed time nothing is old enough to be cleaned away. These are CPU milliseconds, so that nothing else counts. A
+commit costs more with each file that the table has, until maintenance merges them; so both hundreds begin equally long
+after the last maintenance. Every 20th micro-batch merges the smallest files; these are told among the others.
 
-*Highest to the median*: micro-batches with maintenance (every 200th: sums up, prunes, compacts, vacuums before the next one begins) are told apart. Wall
-time on a machine that does other things as well has a long tail, of which the 99th percentile says more than the highest.
+*Highest to the median*: micro-batches with maintenance (every 200th: sums up, prunes, compacts, vacuums before the next
+one begins) are told apart. Wall time on a machine that does other things as well has a long tail, of which the 99th
+percentile says more than the highest.
 """
 
 import statistics
@@ -68,7 +72,9 @@ def measure(full: bool) -> Iterator[Figure | str]:
                 ours.append(statistics.median(drained(spark, project, broker.bootstrap, times)[SETTLING:]))
                 alone = drained_bare(spark, project, broker.bootstrap, Path(folder) / f"bare{number}", len(times))
                 bare.append(statistics.median(alone[SETTLING:]))
-    yield Figure(what=f"micro-batch of {RECORDS:,} events, 3 metrics, to a no-op sink", unit="ms", ours=ours, peer=bare, goal=1.6)
+    yield Figure(
+        what=f"micro-batch of {RECORDS:,} events, 3 metrics, to a no-op sink", unit="ms", ours=ours, peer=bare, goal=1.6
+    )
     yield from figures("micro-batch on the stream", "ms", many, warm_up + 1)
     with tempfile.TemporaryDirectory() as folder:
         bare_commits = committed(Path(folder), commits)[HUNDRED:]
@@ -79,8 +85,8 @@ def measure(full: bool) -> Iterator[Figure | str]:
 
 
 def figures(what: str, unit: str, taken: list[float], first: int) -> Iterator[Figure]:
-    """What is told of one run: ``taken`` are milliseconds, of which every one whose number is a multiple of MICRO_BATCHES has maintenance in it; the first
-    one's number is ``first``.
+    """What is told of one run: ``taken`` are milliseconds, of which every one whose number is a multiple of
+    MICRO_BATCHES has maintenance in it; the first one's number is ``first``.
     """
     plain = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES]
     with_maintenance = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES == 0]
@@ -88,16 +94,31 @@ def figures(what: str, unit: str, taken: list[float], first: int) -> Iterator[Fi
     begin, end = [statistics.median(plain[:HUNDRED])], [statistics.median(plain[-HUNDRED:])]
     yield Figure(what=f"{what}: last hundred to first hundred", unit=unit, ours=end, peer=begin, goal=1.1)
     yield Figure(what=f"{what}: highest to the median", unit=unit, ours=[max(plain)], peer=[middle], goal=1.5)
-    yield Figure(what=f"{what}: 99th percentile to the median", unit=unit, ours=[statistics.quantiles(plain, n=100)[-1]], peer=[middle])
-    yield Figure(what=f"{what}: with maintenance, highest to the median", unit=unit, ours=[max(with_maintenance)], peer=[middle], goal=3)
+    yield Figure(
+        what=f"{what}: 99th percentile to the median",
+        unit=unit,
+        ours=[statistics.quantiles(plain, n=100)[-1]],
+        peer=[middle],
+    )
+    yield Figure(
+        what=f"{what}: with maintenance, highest to the median",
+        unit=unit,
+        ours=[max(with_maintenance)],
+        peer=[middle],
+        goal=3,
+    )
 
 
 def drained(spark: SparkSession, project: Project, bootstrap: str, times: list[int]) -> list[float]:
-    """Drain the topic by the speed layer: milliseconds from the end of each micro-batch (before its maintenance) to the end of the next."""
+    """Drain the topic by the speed layer: milliseconds from the end of each micro-batch (before its maintenance) to the
+    end of the next.
+    """
     ends: list[float] = []
     run_speed(spark, project, bootstrap, drain=True, on_finished=lambda finished: ends.append(time.perf_counter()))
     with serving_layer.connect(project) as connection:
-        assert turnover_of(connection.database, "turnover") == turnover(times), "the counts are not those of what was sent"
+        assert turnover_of(connection.database, "turnover") == turnover(times), (
+            "the counts are not those of what was sent"
+        )
     return _between(ends)
 
 
@@ -134,7 +155,9 @@ def discard(rows: DataFrame) -> None:
 
 
 def committed(folder: Path, commits: int) -> list[float]:
-    """CPU milliseconds of each of so many micro-batches' commits, with the maintenance that follows, over four hours that are published as they end."""
+    """CPU milliseconds of each of so many micro-batches' commits, with the maintenance that follows, over four hours
+    that are published as they end.
+    """
     history = History(folder)
     taken = []
     for number in range(commits):
@@ -146,7 +169,9 @@ def committed(folder: Path, commits: int) -> list[float]:
     with serving_layer.connect(history.project) as connection:
         counted = connection.sql("SELECT sum(orders)::BIGINT, sum(takings)::BIGINT FROM turnover").fetchone()
     takings = sum(sums.takings for shops in history.truth.values() for sums in shops)
-    assert counted == (commits * len(SHOPS), takings), f"counted {counted}, expected {commits * len(SHOPS)} orders that took {takings}"
+    assert counted == (commits * len(SHOPS), takings), (
+        f"counted {counted}, expected {commits * len(SHOPS)} orders that took {takings}"
+    )
     return taken
 
 

@@ -1,4 +1,6 @@
-"""A stream of orders, each told by its number, and a project that counts them: for benchmarks of the speed layer while it runs."""
+"""A stream of orders, each told by its number, and a project that counts them: for benchmarks of the speed layer while
+it runs.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -30,16 +32,29 @@ METRICS = {
 }
 
 
-def make_project(folder: Path, bootstrap: str, topic: str, metrics: Iterable[str] = METRICS, most: int = 100_000) -> Project:
+def make_project(
+    folder: Path, bootstrap: str, topic: str, metrics: Iterable[str] = METRICS, most: int = 100_000
+) -> Project:
     """A project in ``folder`` with so many of METRICS, by hour and shop; at most ``most`` records a micro-batch."""
-    files = {"hourline.yaml": _SETTINGS.format(bootstrap=bootstrap, most=most), "sources/orders.yaml": _SOURCE.format(topic=topic)}
-    files |= {f"metrics/{name}.yaml": f"source: orders\ndimensions: {{shop: shop}}\nmeasures: {METRICS[name]}\n" for name in metrics}
+    files = {
+        "hourline.yaml": _SETTINGS.format(bootstrap=bootstrap, most=most),
+        "sources/orders.yaml": _SOURCE.format(topic=topic),
+    }
+    files |= {
+        f"metrics/{name}.yaml": f"source: orders\ndimensions: {{shop: shop}}\nmeasures: {METRICS[name]}\n"
+        for name in metrics
+    }
     return load_project(write_files(folder, files))
 
 
 def order(number: int, at: int) -> bytes:
     """The order of this number, of the time ``at`` (milliseconds since 1970)."""
-    return b'{"shop":"shop %02d","customer":%d,"amount":%d,"at":%d}' % (number % SHOPS, _customer(number), _amount(number), at)
+    return b'{"shop":"shop %02d","customer":%d,"amount":%d,"at":%d}' % (
+        number % SHOPS,
+        _customer(number),
+        _amount(number),
+        at,
+    )
 
 
 def fill(bootstrap: str, topic: str, times: Iterable[int]) -> None:
@@ -53,7 +68,9 @@ def fill(bootstrap: str, topic: str, times: Iterable[int]) -> None:
 
 
 def turnover(times: Iterable[int]) -> list[tuple[int, str, int, int]]:
-    """What the metric ``turnover`` must be of orders of these times, by plain Python: hour (its number since 1970), shop, orders, takings; sorted."""
+    """What the metric ``turnover`` must be of orders of these times, by plain Python: hour (its number since 1970),
+    shop, orders, takings; sorted.
+    """
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     for number, at in enumerate(times):
         counted = sums[at // HOUR_MILLISECONDS, number % SHOPS]

@@ -1,4 +1,6 @@
-"""FIGURES.md and figures.svg, made of the last figures of each benchmark; ``python -m benchmarks.page`` makes them anew."""
+"""FIGURES.md and figures.svg, made of the last figures of each benchmark; ``python -m benchmarks.page`` makes them
+anew.
+"""
 
 import importlib
 from pathlib import Path
@@ -29,20 +31,32 @@ Of {goals} goals, {reached} are reached: {by_name}.
 
 def write(last: Path = LAST) -> None:
     """Write both files anew, beside the folder ``last``, for those of the benchmarks that have figures there."""
-    results = [Result.model_validate_json(file.read_text()) for name in BENCHMARKS if (file := last / f"{name}.json").exists()]
+    results = [
+        Result.model_validate_json(file.read_text()) for name in BENCHMARKS if (file := last / f"{name}.json").exists()
+    ]
     _plot(results, last.with_name(PLOT))
-    reached = {result.name: [bool(figure.reached) for figure in result.figures if figure.goal is not None] for result in results}
+    reached = {
+        result.name: [bool(figure.reached) for figure in result.figures if figure.goal is not None]
+        for result in results
+    }
     goals, met = (sum(map(count, reached.values())) for count in (len, sum))
     by_name = ", ".join(f"{name} {sum(of)} of {len(of)}" for name, of in reached.items())
     parts = [_HEAD.format(plot=PLOT, goals=goals, reached=met, by_name=by_name)]
     for result in results:
         told = (importlib.import_module(f"benchmarks.{result.name}").__doc__ or "").strip()
         parts.append(f"## {result.name}\n\n{told}\n")
-        parts.append("\n".join(_line(cells) for cells in [COLUMNS, ["---"] * len(COLUMNS), *(figure.row for figure in result.figures)]) + "\n")
+        parts.append(
+            "\n".join(
+                _line(cells) for cells in [COLUMNS, ["---"] * len(COLUMNS), *(figure.row for figure in result.figures)]
+            )
+            + "\n"
+        )
         if result.notes:
             parts.append("\n".join(f"- {note}" for note in result.notes) + "\n")
         kind = "full" if result.full else "quick"
-        parts.append(f"*{kind} run, {result.taken:%Y-%m-%d %H:%M} UTC, {result.seconds:,.0f} s, commit {result.commit}; {result.machine}*\n")
+        parts.append(
+            f"*{kind} run, {result.taken:%Y-%m-%d %H:%M} UTC, {result.seconds:,.0f} s, commit {result.commit}; {result.machine}*\n"
+        )
     last.with_name(PAGE).write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -56,7 +70,9 @@ def _plot(results: list[Result], file: Path) -> None:
     plt.rcParams["svg.hashsalt"] = "hourline"
     figure, axes = plt.subplots(figsize=(11, 0.5 + 0.3 * len(shown)))
     for place, (_, one) in enumerate(shown):
-        ends = [one.goal / end if one.at_least else end / one.goal for end in (one.value, *one.spread) if one.goal and end]
+        ends = [
+            one.goal / end if one.at_least else end / one.goal for end in (one.value, *one.spread) if one.goal and end
+        ]
         axes.barh(place, ends[0] - 1, left=1, color="tab:green" if one.reached else "tab:orange")
         axes.plot(sorted(ends[1:]), [place, place], color="black", linewidth=1)
     axes.set_yticks(range(len(shown)), [f"{name}: {one.what}" for name, one in shown])

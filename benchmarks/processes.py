@@ -1,4 +1,6 @@
-"""Processes that are measured: their CPU seconds, time and memory, with those of all that they start. Read off /proc, so Linux only."""
+"""Processes that are measured: their CPU seconds, time and memory, with those of all that they start. Read off /proc,
+so Linux only.
+"""
 
 import os
 import subprocess
@@ -32,7 +34,9 @@ def hourline(project: Path, *arguments: str) -> list[str]:
 def cost_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
     """Run ``command`` to its end. Raises AssertionError, with what it said last, when it fails."""
     began = time.monotonic()
-    process = subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(
+        command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     seconds: dict[int, float] = {}
     ended = threading.Event()
 
@@ -51,7 +55,9 @@ def cost_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cos
 
 
 def cpu_seconds(ancestor: int, *, with_ended: bool = False) -> dict[int, float]:
-    """By process id, what ``ancestor`` and its descendants have used so far; ``with_ended``: and those of their children that have ended."""
+    """By process id, what ``ancestor`` and its descendants have used so far; ``with_ended``: and those of their
+    children that have ended.
+    """
     parents, used = {}, {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -62,7 +68,9 @@ def cpu_seconds(ancestor: int, *, with_ended: bool = False) -> dict[int, float]:
 
 
 def megabytes(ancestor: int) -> dict[int, float]:
-    """By process id, the proportional share of memory (PSS) of ``ancestor`` and its descendants, in MB (of a million bytes)."""
+    """By process id, the proportional share of memory (PSS) of ``ancestor`` and its descendants, in MB (of a million
+    bytes).
+    """
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

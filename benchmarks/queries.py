@@ -2,13 +2,14 @@
 
     python -m benchmarks.queries [--full]
 
-A month (`--full`: a year) of three metrics, 20 groups each, is written by the product's own commits: imported but for the last two days, and of the
-last hour 210 micro-batches, one a second. Each question is asked of both in turn, warm; first with nothing else going on, then while another process
-commits a micro-batch each second and the connection is refreshed before each round (which is not timed: `growth` times it). The answers of both are
-compared before a time counts.
+A month (`--full`: a year) of three metrics, 20 groups each, is written by the product's own commits: imported but for
+the last two days, and of the last hour 210 micro-batches, one a second. Each question is asked of both in turn, warm;
+first with nothing else going on, then while another process commits a micro-batch each second and the connection is
+refreshed before each round (which is not timed: `growth` times it). The answers of both are compared before a time
+counts.
 
-The peer is as fast as DuckDB can be: one file, sorted by hour, in row groups of the size that the product's files have, no layers, no states. Times
-are of the wall, in ms.
+The peer is as fast as DuckDB can be: one file, sorted by hour, in row groups of the size that the product's files have,
+no layers, no states. Times are of the wall, in ms.
 """
 
 import tempfile
@@ -48,13 +49,19 @@ def measure(full: bool) -> Iterator[Figure]:
 
 
 def plain_views(history: History, folder: Path) -> duckdb.DuckDBPyConnection:
-    """A DuckDB with one view a metric over one file, sorted by hour, with the measures (of a distinct count, the sketch)."""
+    """A DuckDB with one view a metric over one file, sorted by hour, with the measures (of a distinct count, the
+    sketch).
+    """
     plain = open_duckdb()
     install_sketch_functions(plain)
     for metric in METRICS:
         file = folder / f"{metric}.parquet"
         pq.write_table(history.all_rows(metric), file, row_group_size=8192)
-        finished = "SELECT * EXCLUDE (usual__n, usual__total), usual__total / usual__n AS usual" if metric == "turnover" else "SELECT *"
+        finished = (
+            "SELECT * EXCLUDE (usual__n, usual__total), usual__total / usual__n AS usual"
+            if metric == "turnover"
+            else "SELECT *"
+        )
         plain.execute(f"CREATE VIEW {metric} AS {finished} FROM '{file}'")
         plain.execute(f"CREATE VIEW {metric}_states AS FROM '{file}'")
     return plain
@@ -77,7 +84,9 @@ def questions(end: int) -> dict[str, str]:
     }
 
 
-def timed(what: str, goal: float, plain: duckdb.DuckDBPyConnection, merged: Connection, sql: str, between: Callable[[], None]) -> Figure:
+def timed(
+    what: str, goal: float, plain: duckdb.DuckDBPyConnection, merged: Connection, sql: str, between: Callable[[], None]
+) -> Figure:
     want = plain.sql(sql).fetchall()
     ours, peer = [], []
     for _ in range(ROUNDS):

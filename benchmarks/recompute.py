@@ -1,17 +1,20 @@
-"""What a recompute costs beside a script: the batch layer, with its audit and publication, and plain DuckDB with delta-rs.
+"""What a recompute costs beside a script: the batch layer, with its audit and publication, and plain DuckDB with
+delta-rs.
 
     python -m benchmarks.recompute [--full]
 
-A day of events (2 million, full: 8 million; 50 would take longer than a benchmark is to take) is recomputed into one metric: count, sum and maximum
-by one of 100 shops. Ours is the product's own job in one warm Spark session: it takes a cutoff, counts the events of all hours, stages, audits with
-Great Expectations, computes the drift, writes its reports and publishes; the notes say what its parts take. The peer is a script of a few lines in
-one process: DuckDB reads the data files of the same Delta table (quicker than by its Delta extension), takes the same hours up to the same cutoff,
-groups, and delta-rs replaces these hours in a table with the same columns; it neither audits nor keeps what was published before. Both do it once
-unmeasured, then by turns. Of one day the events have no id, so that neither looks for duplicates; of another they have, one in 100 is repeated, and
-both count the first of each id and hour. Events per second are of the wall, and of the CPU of Python and Java together.
+A day of events (2 million, full: 8 million; 50 would take longer than a benchmark is to take) is recomputed into one
+metric: count, sum and maximum by one of 100 shops. Ours is the product's own job in one warm Spark session: it takes a
+cutoff, counts the events of all hours, stages, audits with Great Expectations, computes the drift, writes its reports
+and publishes; the notes say what its parts take. The peer is a script of a few lines in one process: DuckDB reads the
+data files of the same Delta table (quicker than by its Delta extension), takes the same hours up to the same cutoff,
+groups, and delta-rs replaces these hours in a table with the same columns; it neither audits nor keeps what was
+published before. Both do it once unmeasured, then by turns. Of one day the events have no id, so that neither looks for
+duplicates; of another they have, one in 100 is repeated, and both count the first of each id and hour. Events per
+second are of the wall, and of the CPU of Python and Java together.
 
-Then one hour of 500 events, in the middle of an archive of a year, of which all is published, beside the same in an archive of a day. Every result
-is compared with what Arrow has added up from the generated events, before a time counts.
+Then one hour of 500 events, in the middle of an archive of a year, of which all is published, beside the same in an
+archive of a day. Every result is compared with what Arrow has added up from the generated events, before a time counts.
 """
 
 import os
@@ -64,7 +67,9 @@ PARTS: list[tuple[str, object, str]] = [
 
 def measure(full: bool) -> Iterator[Figure | str]:
     with tempfile.TemporaryDirectory() as folder:
-        days = [written(Path(folder) / f"day-{with_id}", 24, DAY[full] // 24, with_id=with_id) for with_id in (False, True)]
+        days = [
+            written(Path(folder) / f"day-{with_id}", 24, DAY[full] // 24, with_id=with_id) for with_id in (False, True)
+        ]
         spark = spark_session(days[0].project, "batch")
         try:
             for day in days:
@@ -117,7 +122,9 @@ def written(folder: Path, hours: int, events: int, *, with_id: bool = False) -> 
 
 
 def recompute(spark: SparkSession, archive: Archive, first: int, hours: int, spent: Spent) -> Cost:
-    """One job of the product; adds to ``spent`` what its parts take. Raises AssertionError when what it publishes is wrong."""
+    """One job of the product; adds to ``spent`` what its parts take. Raises AssertionError when what it publishes is
+    wrong.
+    """
     chosen = HourRange(FIRST + first * HOUR, FIRST + (first + hours) * HOUR)
     with ExitStack() as parts:
         for part, owner, name in PARTS:
@@ -159,8 +166,13 @@ def by_script(archive: Archive) -> Cost:
 def check(table: DeltaTable, archive: Archive, chosen: HourRange) -> None:
     """Raises AssertionError unless ``table`` holds what is true of the hours."""
     hours = pa.array(list(chosen), TILES.field("hour").type)
-    got, true = (rows.filter(pc.is_in(rows["hour"], hours)).select(TILES.names).cast(TILES) for rows in (table.to_pyarrow_table(), archive.truth))
-    assert got.sort_by([("hour", "ascending"), ("shop", "ascending")]).equals(true), f"the result at {table.table_uri} is wrong"
+    got, true = (
+        rows.filter(pc.is_in(rows["hour"], hours)).select(TILES.names).cast(TILES)
+        for rows in (table.to_pyarrow_table(), archive.truth)
+    )
+    assert got.sort_by([("hour", "ascending"), ("shop", "ascending")]).equals(true), (
+        f"the result at {table.table_uri} is wrong"
+    )
 
 
 @contextmanager

@@ -1,10 +1,12 @@
-"""What Airflow costs: a run's wall time beside the sum of its tasks, for one hour and for 24, and the memory of the whole stack.
+"""What Airflow costs: a run's wall time beside the sum of its tasks, for one hour and for 24, and the memory of the
+whole stack.
 
     python -m benchmarks.scheduling [EVENTS_PER_HOUR]
 
-Events of 500 hours are imported; then, with Kafka, the speed layer and Airflow up, the DAG `backfill` is triggered for one hour and for 24 hours,
-three times each, every time for others. Times are of the wall, by Airflow's own records, the median of the three; the ratio is within one run. The
-answers are checked against DuckDB over the file before a time counts.
+Events of 500 hours are imported; then, with Kafka, the speed layer and Airflow up, the DAG `backfill` is triggered for
+one hour and for 24 hours, three times each, every time for others. Times are of the wall, by Airflow's own records, the
+median of the three; the ratio is within one run. The answers are checked against DuckDB over the file before a time
+counts.
 """
 
 import statistics
@@ -40,16 +42,27 @@ def main(events: int) -> None:
             with AirflowApi(project, url) as api:
                 rows = [measured(api, project, hours, first) for hours, first in ((1, 0), (24, 100))]
             check(project, file)
-            memory = {service.name: megabytes(lease_holder(project.workspace, service.name)) for service in (SPEED, AIRFLOW)}
+            memory = {
+                service.name: megabytes(lease_holder(project.workspace, service.name)) for service in (SPEED, AIRFLOW)
+            }
         finally:
             stop(project, AIRFLOW)
             stop(project, SPEED)
-    table = Table("hours in the run", "run s", "its tasks s", "recompute s", "run / tasks", "most memory while it ran, all of Airflow and its tasks")
+    table = Table(
+        "hours in the run",
+        "run s",
+        "its tasks s",
+        "recompute s",
+        "run / tasks",
+        "most memory while it ran, all of Airflow and its tasks",
+    )
     for row in rows:
         table.add_row(*row)
     console = Console(width=140)
     console.print(table)
-    console.print(f"Airflow was up in {up:.1f} s; idle it takes {memory['airflow']} MB, Kafka and the speed layer {memory['speed']} MB")
+    console.print(
+        f"Airflow was up in {up:.1f} s; idle it takes {memory['airflow']} MB, Kafka and the speed layer {memory['speed']} MB"
+    )
 
 
 def measured(api: AirflowApi, project: Project, hours: int, first: int) -> list[str]:
@@ -69,7 +82,10 @@ def one_run(api: AirflowApi, project: Project, begin: datetime, hours: int) -> t
         time.sleep(1)
         run = api.get(f"{dag}/dagRuns/{run['dag_run_id']}")
     assert run["state"] == "success", run
-    tasks = {task["task_id"]: task["duration"] for task in api.get(f"{dag}/dagRuns/{run['dag_run_id']}/taskInstances")["task_instances"]}
+    tasks = {
+        task["task_id"]: task["duration"]
+        for task in api.get(f"{dag}/dagRuns/{run['dag_run_id']}/taskInstances")["task_instances"]
+    }
     wall = datetime.fromisoformat(run["end_date"]) - datetime.fromisoformat(run["queued_at"])
     return wall.total_seconds(), sum(tasks.values()), tasks["recompute"], most
 

@@ -2,18 +2,20 @@
 
     python -m benchmarks.speed [--full]
 
-Each drains the same preloaded topic (JSON of some 200 bytes, 4 partitions, 500 shops over three hours) in a process of its own; counted are the CPU
-seconds of that process and of all that it starts, not the broker's. Without start-up means: from the first commit after 100,000 events (with
-`--full`, 300,000) to the last one, as the process itself tells of them. Hourline validates and archives each event with all its fields and computes
-count, sum and maximum by shop and hour, or ten such metrics. Both peers do the one metric, parse only the fields that it needs, take each event for
-valid and archive nothing.
+Each drains the same preloaded topic (JSON of some 200 bytes, 4 partitions, 500 shops over three hours) in a process of
+its own; counted are the CPU seconds of that process and of all that it starts, not the broker's. Without start-up
+means: from the first commit after 100,000 events (with `--full`, 300,000) to the last one, as the process itself tells
+of them. Hourline validates and archives each event with all its fields and computes count, sum and maximum by shop and
+hour, or ten such metrics. Both peers do the one metric, parse only the fields that it needs, take each event for valid
+and archive nothing.
 
-Kafka Streams runs exactly once with RocksDB and its changelog topic, caches at their defaults, and commits every two seconds, which is about what a
-micro-batch of 100,000 records takes Hourline; the events' key is the shop, so that it need not repartition them, and a hand-written parser and states
-of 20 bytes serve it best. Its classes are not prepared, as Spark's are. A drain is too short for Hourline's maintenance, and for more than a few of its
-merges; `micro_batches` has those. Bare Spark has the same session, the same settings of Kafka and the same 100,000 records a micro-batch, and hands
-its sums to the no-op sink. Each answer is compared with DuckDB's over all events before its time counts; bare Spark's, which its sink forgets, in a
-run of its own.
+Kafka Streams runs exactly once with RocksDB and its changelog topic, caches at their defaults, and commits every two
+seconds, which is about what a micro-batch of 100,000 records takes Hourline; the events' key is the shop, so that it
+need not repartition them, and a hand-written parser and states of 20 bytes serve it best. Its classes are not prepared,
+as Spark's are. A drain is too short for Hourline's maintenance, and for more than a few of its merges; `micro_batches`
+has those. Bare Spark has the same session, the same settings of Kafka and the same 100,000 records a micro-batch, and
+hands its sums to the no-op sink. Each answer is compared with DuckDB's over all events before its time counts; bare
+Spark's, which its sink forgets, in a run of its own.
 """
 
 import statistics
@@ -77,7 +79,11 @@ Subject = Callable[[], Drained]
 def measure(full: bool) -> Iterator[Figure | str]:
     """The figures of all subjects, measured in turn."""
     rounds, events, first = FULL if full else QUICK
-    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker, kafka_streams(HEAP, COMMIT_MILLISECONDS, THREADS) as peer:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Broker(Path(folder) / "kafka") as broker,
+        kafka_streams(HEAP, COMMIT_MILLISECONDS, THREADS) as peer,
+    ):
         topic = Topic(Path(folder), broker.bootstrap, events, first)
         subjects: dict[str, Subject] = {
             "one": lambda: topic.by_hourline(METRICS[:1]),
@@ -92,7 +98,9 @@ def measure(full: bool) -> Iterator[Figure | str]:
         topic.check_bare_spark()
     yield from figures(found)
     names = {"one": "1 metric", "ten": "10 metrics", "streams": "Kafka Streams", "bare": "bare Spark"}
-    started = ", ".join(f"{names[name]} {statistics.median(one.started for one in of):.0f}" for name, of in found.items())
+    started = ", ".join(
+        f"{names[name]} {statistics.median(one.started for one in of):.0f}" for name, of in found.items()
+    )
     yield f"{events:,} events; CPU seconds of the start-up with the first {first:,} of them: {started}."
 
 
@@ -100,12 +108,23 @@ def figures(found: dict[str, list[Drained]]) -> Iterator[Figure]:
     """What comes of the rounds of each subject."""
     warm = {name: [one.warm for one in of] for name, of in found.items()}
     whole = {name: [one.whole for one in of] for name, of in found.items()}
-    for rates, which, goals in ((warm, "without start-up", (0.25, 0.5, 2)), (whole, "start-up included", (None, None, None))):
+    for rates, which, goals in (
+        (warm, "without start-up", (0.25, 0.5, 2)),
+        (whole, "start-up included", (None, None, None)),
+    ):
         for name, peer, goal in (("streams", "Kafka Streams", goals[0]), ("bare", "a bare Spark query", goals[1])):
             what = f"archive and 1 metric, beside {peer}, {which}"
-            yield Figure(what=what, unit="events per CPU s", ours=rates["one"], peer=rates[name], goal=goal, at_least=True)
+            yield Figure(
+                what=what, unit="events per CPU s", ours=rates["one"], peer=rates[name], goal=goal, at_least=True
+            )
         ten, one = ([1e6 / rate for rate in rates[name]] for name in ("ten", "one"))
-        yield Figure(what=f"archive and 10 metrics, beside 1, {which}", unit="CPU µs per event", ours=ten, peer=one, goal=goals[2])
+        yield Figure(
+            what=f"archive and 10 metrics, beside 1, {which}",
+            unit="CPU µs per event",
+            ours=ten,
+            peer=one,
+            goal=goals[2],
+        )
 
 
 class Topic:
@@ -134,7 +153,9 @@ class Topic:
         answer = self._folder / "answer.csv"
         done = drained([*command, self._bootstrap, TOPIC, str(answer)], *self._sizes)
         rows = [line.split(",") for line in answer.read_text().splitlines()]
-        found = sorted((int(hour), shop, int(events), float(amount), int(most)) for shop, hour, events, amount, most in rows)
+        found = sorted(
+            (int(hour), shop, int(events), float(amount), int(most)) for shop, hour, events, amount, most in rows
+        )
         assert found == self._truth["shops"], "Kafka Streams differs from what DuckDB counts"
         return done
 
@@ -147,7 +168,9 @@ class Topic:
         answer = self._folder / "answer.parquet"
         drained([*self._bare_spark(), str(answer)], *self._sizes)
         sums = "sum(events)::BIGINT AS events, sum(amount) AS amount, max(most) AS most"
-        found = duckdb.sql(f"SELECT hour * 3600000 AS hour, shop, {sums} FROM '{answer}' GROUP BY ALL ORDER BY ALL").fetchall()
+        found = duckdb.sql(
+            f"SELECT hour * 3600000 AS hour, shop, {sums} FROM '{answer}' GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
         assert found == self._truth["shops"], "bare Spark differs from what DuckDB counts"
 
     def _bare_spark(self) -> list[str]:
@@ -155,7 +178,10 @@ class Topic:
 
     def _project(self, metrics: list[str]) -> Path:
         self._projects += 1
-        files = {"hourline.yaml": SETTINGS.format(bootstrap=self._bootstrap), "sources/orders.yaml": SOURCE.format(topic=TOPIC, fields=FIELDS)}
+        files = {
+            "hourline.yaml": SETTINGS.format(bootstrap=self._bootstrap),
+            "sources/orders.yaml": SOURCE.format(topic=TOPIC, fields=FIELDS),
+        }
         for metric in metrics:
             dimensions = "".join(f'  d{at}: "{expression}"\n' for at, expression in enumerate(DIMENSIONS[metric]))
             measures = "".join(f'  {name}: "{text}"\n' for name, text in MEASURES.items())

@@ -1,18 +1,22 @@
-"""How long starts take: `hourline up` to the first visible row, a restart after kill -9, and one hour recomputed, beside a bare Spark session.
+"""How long starts take: `hourline up` to the first visible row, a restart after kill -9, and one hour recomputed,
+beside a bare Spark session.
 
     python -m benchmarks.start [--full]
 
-The peer is a process of its own that does nothing but build the same Spark session, with the same jars and settings but for the classes that
-set-up has prepared, and count the rows of a Delta table of half a million events. Ours does that too, and starts what it needs besides. A recompute
-of so few events does without Java's second compiler; so does the peer that it is compared with.
+The peer is a process of its own that does nothing but build the same Spark session, with the same jars and settings but
+for the classes that set-up has prepared, and count the rows of a Delta table of half a million events. Ours does that
+too, and starts what it needs besides. A recompute of so few events does without Java's second compiler; so does the
+peer that it is compared with.
 
-- `hourline up` on a new project, its own Kafka included, until a query shows a record that is sent as soon as Kafka takes it.
-- The speed layer and its Kafka are killed with -9, with an hour of state: 200,000 events (full: 500,000) with ids, all of one hour, which it must
+- `hourline up` on a new project, its own Kafka included, until a query shows a record that is sent as soon as Kafka
+  takes it.
+- The speed layer and its Kafka are killed with -9, with an hour of state: 200,000 events (full: 500,000) with ids, all
+  of one hour, which it must
   know again: some are repeated. `hourline up`, until a query shows a record that was sent meanwhile.
 - `hourline recompute` of one hour of 20,000 events, out of a day of them, until it has ended.
 
-Times are of the wall, from the start of a process; all by turns. A query is asked when the speed layer has committed something, so that asking takes
-nothing from what is measured. The answers are checked before a time counts.
+Times are of the wall, from the start of a process; all by turns. A query is asked when the speed layer has committed
+something, so that asking takes nothing from what is measured. The answers are checked before a time counts.
 """
 
 import sys
@@ -72,13 +76,17 @@ def measure(full: bool) -> Iterator[Figure | str]:
     }
     for which, (what, goal) in goals.items():
         peer = seconds["brief" if which == "recompute" else "bare"]
-        yield Figure(what=f"{what}, to a bare Spark session with one query", unit="s", ours=seconds[which], peer=peer, goal=goal)
+        yield Figure(
+            what=f"{what}, to a bare Spark session with one query", unit="s", ours=seconds[which], peer=peer, goal=goal
+        )
 
 
 def bare(archive: Archive, compilers: str = "both") -> float:
     """The peer."""
     events = Layout.of(archive.project).events(archive.aggregation.source)
-    return cost_of([sys.executable, "-c", BARE, str(archive.project.root), events, str(24 * HOUR_EVENTS), compilers]).wall
+    return cost_of(
+        [sys.executable, "-c", BARE, str(archive.project.root), events, str(24 * HOUR_EVENTS), compilers]
+    ).wall
 
 
 def recompute(archive: Archive, number: int) -> float:
@@ -88,7 +96,9 @@ def recompute(archive: Archive, number: int) -> float:
     wall = cost_of(hourline(archive.project.root, "recompute", *between)).wall
     true = archive.truth.filter(pc.equal(archive.truth["hour"], pa.scalar(begin, TILES.field("hour").type)))
     with serving_layer.connect(archive.project) as connection:
-        got = connection.sql(f"SELECT shop, orders, takings, dearest FROM turnover_final WHERE hour = '{begin}' ORDER BY shop").fetchall()
+        got = connection.sql(
+            f"SELECT shop, orders, takings, dearest FROM turnover_final WHERE hour = '{begin}' ORDER BY shop"
+        ).fetchall()
     assert got == [tuple(row.values())[1:] for row in true.to_pylist()], "the recomputed hour is wrong"
     return wall
 

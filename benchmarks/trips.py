@@ -40,11 +40,24 @@ expectations:
 
 
 def imported(folder: Path, events: int) -> tuple[Project, Path]:
-    """The project in ``folder``, with ``events`` an hour imported and nothing recomputed, and the file that they came from."""
+    """The project in ``folder``, with ``events`` an hour imported and nothing recomputed, and the file that they came
+    from.
+    """
     root = write_files(folder / "project", FILES)
     file = folder / "trips.jsonl"
     _fill(file, events)
-    command = [sys.executable, "-m", "hourline", "import", str(file), "--source", "trips", "--no-backfill", "--project", str(root)]
+    command = [
+        sys.executable,
+        "-m",
+        "hourline",
+        "import",
+        str(file),
+        "--source",
+        "trips",
+        "--no-backfill",
+        "--project",
+        str(root),
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return load_project(root), file
 
@@ -52,9 +65,13 @@ def imported(folder: Path, events: int) -> tuple[Project, Path]:
 def check(project: Project, file: Path) -> None:
     """Every cell of the metric takings is what DuckDB makes of the file."""
     hour = "date_trunc('hour', \"at\"::TIMESTAMPTZ)"
-    expected = duckdb.sql(f"SELECT {hour} h, city, count(*), max(price) FROM '{file}' GROUP BY ALL ORDER BY ALL").fetchall()
+    expected = duckdb.sql(
+        f"SELECT {hour} h, city, count(*), max(price) FROM '{file}' GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
     with serving_layer.connect(project) as connection:
-        got = connection.sql(f"SELECT hour, city, trips, dearest FROM takings WHERE hour < '{FIRST + (HOURS - 1) * HOUR}' ORDER BY ALL").fetchall()
+        got = connection.sql(
+            f"SELECT hour, city, trips, dearest FROM takings WHERE hour < '{FIRST + (HOURS - 1) * HOUR}' ORDER BY ALL"
+        ).fetchall()
     expected = [row for row in expected if row[0] < FIRST + (HOURS - 1) * HOUR]
     assert got == expected, "the answers are wrong"
 
@@ -64,5 +81,10 @@ def _fill(file: Path, events: int) -> None:
     with file.open("w") as lines:
         for number in range(events * HOURS):
             at = FIRST + timedelta(hours=number % HOURS, seconds=rand.randrange(3600))
-            event = {"trip": f"t{number}", "city": f"c{rand.randrange(10)}", "price": rand.uniform(1, 90), "at": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+            event = {
+                "trip": f"t{number}",
+                "city": f"c{rand.randrange(10)}",
+                "price": rand.uniform(1, 90),
+                "at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            }
             lines.write(f"{json.dumps(event)}\n")

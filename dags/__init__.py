@@ -1,4 +1,5 @@
-"""The DAGs of a Hourline project. An Airflow takes them in with one line, in a file of its DAG folder (which must contain the word airflow):
+"""The DAGs of a Hourline project. An Airflow takes them in with one line, in a file of its DAG folder (which must
+contain the word airflow):
 
     from dags import project_dags; project_dags("/path/to/project")  # airflow
 
@@ -10,8 +11,9 @@
     alerts.py             tells of late and failed runs
     settings.py           what all DAGs of a project share
 
-They are thin: they import Airflow alone at the top, and the command line does the work, in a process of its own. What stands in `schedule:` of
-hourline.yaml is read whenever Airflow reads the DAG file. They run in the pools `hourline_hourly` and `hourline_backfill`.
+They are thin: they import Airflow alone at the top, and the command line does the work, in a process of its own. What
+stands in `schedule:` of hourline.yaml is read whenever Airflow reads the DAG file. They run in the pools
+`hourline_hourly` and `hourline_backfill`.
 """
 
 from dags.backfill import backfill
@@ -23,7 +25,8 @@ from hourline.airflow.settings import Settings
 def project_dags(project: str, workspace: str | None = None) -> None:
     """Make the DAGs of the project in the folder ``project``; ``workspace`` is another than its settings name.
 
-    Raises DeclarationError, with file and line, for a project that does not check: Airflow shows it as one import error.
+    Raises DeclarationError, with file and line, for a project that does not check: Airflow shows it as one import
+    error.
     """
     settings = Settings.of(project, workspace)
     for make in (hourly_recompute, backfill, maintenance):

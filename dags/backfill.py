@@ -4,8 +4,8 @@ By Airflow's own backfill, a day is a partition, and all its hours are one Spark
 
     airflow backfill create --dag-id <project>.backfill --from-date 2026-01-01 --to-date 2026-01-31
 
-Triggered by hand, with the parameters `from` and `to`, it takes any range of hours, 24 in one job; between two jobs the hourly run has its turn.
-What was interrupted goes on where it was.
+Triggered by hand, with the parameters `from` and `to`, it takes any range of hours, 24 in one job; between two jobs the
+hourly run has its turn. What was interrupted goes on where it was.
 """
 
 from datetime import UTC, timedelta
@@ -36,7 +36,10 @@ def backfill(settings: Settings) -> DAG:
             "from": Param(None, **_HOURS, title="From", description=f"{_HOUR}: the first one."),
             "to": Param(None, **_HOURS, title="To", description=f"{_HOUR}: the one after the last."),
             "metrics": Param(
-                [], type="array", items={"type": "string", "enum": list(settings.metrics)}, description="Only these; all, if none is given."
+                [],
+                type="array",
+                items={"type": "string", "enum": list(settings.metrics)},
+                description="Only these; all, if none is given.",
             ),
         },
         **settings.shared,
@@ -61,4 +64,6 @@ def _range(context: Any) -> tuple[str, str]:
         return f"{first:%Y-%m-%dT%H:00Z}", f"{first + timedelta(days=1):%Y-%m-%dT%H:00Z}"
     if context["params"]["from"] and context["params"]["to"]:
         return context["params"]["from"], context["params"]["to"]
-    raise AirflowFailException("trigger it with both parameters, `from` and `to`, or make a backfill of it: `airflow backfill create`")
+    raise AirflowFailException(
+        "trigger it with both parameters, `from` and `to`, or make a backfill of it: `airflow backfill create`"
+    )

@@ -1,7 +1,7 @@
 """Every hour: recompute what has closed since, and what late events have revised.
 
-A run has the partition of its hour. It recomputes whatever `hourline plan` lists, in one Spark job: what a run that failed or was skipped has left
-behind, the next one does. A run of a backfill recomputes its hour in any case.
+A run has the partition of its hour. It recomputes whatever `hourline plan` lists, in one Spark job: what a run that
+failed or was skipped has left behind, the next one does. A run of a backfill recomputes its hour in any case.
 """
 
 import shlex
@@ -41,7 +41,9 @@ def hourly_recompute(settings: Settings) -> DAG:
 
         @task.short_circuit(pool=HOURLY_POOL)
         def plan() -> dict[str, Any] | None:
-            """List the hours that want recomputing, and say whether this run's own hour has closed; if there are none, that is all."""
+            """List the hours that want recomputing, and say whether this run's own hour has closed; if there are none,
+            that is all.
+            """
             hour = _own_hour()
             found = hourline(settings, "plan", *(("--hour", f"{hour:%Y-%m-%dT%H:00Z}") if hour else ()))
             return found if found["wanted"] or _is_forced() else None
@@ -52,7 +54,12 @@ def hourly_recompute(settings: Settings) -> DAG:
             hour = _own_hour()
             if hour and _is_forced():
                 return recompute_and_tell(
-                    settings, "recompute", "--from", f"{hour:%Y-%m-%dT%H:00Z}", "--to", f"{hour + timedelta(hours=1):%Y-%m-%dT%H:00Z}"
+                    settings,
+                    "recompute",
+                    "--from",
+                    f"{hour:%Y-%m-%dT%H:00Z}",
+                    "--to",
+                    f"{hour + timedelta(hours=1):%Y-%m-%dT%H:00Z}",
                 )
             return recompute_and_tell(settings, "recompute")
 

@@ -1,6 +1,7 @@
 """Once a day: compact the tables, delete files that no version needs which is in use, and reports that are out of date.
 
-What is published, and what the longest permitted query may still be reading, is spared. While the speed layer runs, it looks after its own tables.
+What is published, and what the longest permitted query may still be reading, is spared. While the speed layer runs, it
+looks after its own tables.
 """
 
 from datetime import UTC, datetime

@@ -20,7 +20,9 @@ _HOMES = {"Project": "hourline_core.model", "load_project": "hourline_core.model
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name on first use (PEP 562): the command line imports this package, and `--help` must not wait for DuckDB."""
+    """Import a name on first use (PEP 562): the command line imports this package, and `--help` must not wait for
+    DuckDB.
+    """
     if name == "__version__":
         return version("hourline")
     if name in _HOMES:

@@ -10,13 +10,16 @@ from hourline_core.errors import UsageError
 def initialise(folder: Path) -> list[Path]:
     """Write the template project into ``folder``, which is made if missing, and return the paths written, sorted.
 
-    Raises UsageError, and writes nothing, when one of its files is there already; UsageError too when the folder cannot be written.
+    Raises UsageError, and writes nothing, when one of its files is there already; UsageError too when the folder cannot
+    be written.
     """
     template = files("hourline") / "init_template"
     content = {folder / relative: source.read_bytes() for relative, source in _files_below(template, Path())}
     there = sorted(str(path) for path in content if path.exists())
     if there:
-        raise UsageError(f"{', '.join(there)} is already there and is not overwritten: choose another folder, as in `hourline init FOLDER`")
+        raise UsageError(
+            f"{', '.join(there)} is already there and is not overwritten: choose another folder, as in `hourline init FOLDER`"
+        )
     try:
         for path, text in content.items():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,8 @@
     ├── UnreliableResultError           a strict answer would rest on hours that are missing, stale or blocked
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
-The command line prints the sentence and exits with status 1 (2 for UsageError; 75, the EX_TEMPFAIL of sysexits.h, for one that trying again may
-mend); no stack trace is shown for any of these.
+The command line prints the sentence and exits with status 1 (2 for UsageError; 75, the EX_TEMPFAIL of sysexits.h, for
+one that trying again may mend); no stack trace is shown for any of these.
 """
 
 from collections.abc import Iterable
@@ -78,7 +78,9 @@ class TableError(HourlineError):
 
 
 def did_you_mean(got: str, allowed: Iterable[str]) -> str:
-    """`` — did you mean 'x'?`` when one of ``allowed`` is near ``got``, otherwise the list of what is allowed (or nothing)."""
+    """`` — did you mean 'x'?`` when one of ``allowed`` is near ``got``, otherwise the list of what is allowed (or
+    nothing).
+    """
     names = sorted(allowed)
     folded = {name.casefold(): name for name in names}
     near = get_close_matches(got.casefold(), list(folded), n=1, cutoff=0.6)

@@ -21,7 +21,9 @@ class Step:
 
     token: str
     hours: list[tuple[str, str, str]] | None
-    """metric, hour (ISO, UTC) and state of each hour whose state or numbers may be other than before; None: too many to tell."""
+    """metric, hour (ISO, UTC) and state of each hour whose state or numbers may be other than before; None: too many to
+    tell.
+    """
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Told:
 
 
 def changed_hours(before: Connection, after: Connection) -> list[tuple[str, str, str]] | None:
-    """The hours whose state or numbers are other than before: those that events were added to, or that were recomputed, blocked or reset."""
+    """The hours whose state or numbers are other than before: those that events were added to, or that were recomputed,
+    blocked or reset.
+    """
     with before.twin() as old, after.twin() as new:
         new.database.register("_before", old.database.execute(_HOURS).to_arrow_table())
         rows = new.database.execute(f"""
@@ -45,7 +49,9 @@ def changed_hours(before: Connection, after: Connection) -> list[tuple[str, str,
 
 
 class Changes:
-    """The last steps, and those who wait for the next one. For one event loop; a client that is slow is behind, and costs nothing else."""
+    """The last steps, and those who wait for the next one. For one event loop; a client that is slow is behind, and
+    costs nothing else.
+    """
 
     def __init__(self, token: str) -> None:
         self._steps = deque([Step(token, [])], maxlen=_KEPT)
@@ -68,7 +74,9 @@ class Changes:
         self._wake()
 
     async def since(self, token: str | None) -> AsyncIterator[Told]:
-        """At once what has changed since ``token`` (None, or one that is long ago: incomplete), and then each step as it comes."""
+        """At once what has changed since ``token`` (None, or one that is long ago: incomplete), and then each step as
+        it comes.
+        """
         at = next((self._number - back for back, step in enumerate(reversed(self._steps)) if step.token == token), None)
         yield self._told(at)
         at = self._number

@@ -31,19 +31,30 @@ from serving_layer.views import views_sql
 class Connection:
     """A DuckDB connection on the merged results of one project, at one consistent snapshot of all its tables.
 
-    Views: one per metric (``hour`` TIMESTAMPTZ in UTC, the dimensions, the finished measures, ``state``), ``<metric>_states`` (the same with
-    mergeable states, for roll-ups), ``<metric>_final`` and ``<metric>_provisional`` (what each layer contributes to it), ``hours``, the records
-    themselves: ``events_<source>`` and ``rejected_<source>``; ``late_events``; ``drift``: by how much each recomputed hour changed, one row per
-    measure and cause; ``quality``: what each audit found, one row per hour and expectation; ``publications``: one row for each time that an hour of a
-    metric was published; and ``<metric>_staged``: what a recompute gave for the hours that did not pass their audit. The snapshot is taken when the
-    connection is opened, and again by ``refresh``; or it is the one ``as_of`` a token or a time (ISO text), for good. A ``strict`` one refuses
-    answers that rest on hours that are missing, stale or blocked. Where a table is damaged, opening is refused; a ``degraded`` one answers what can
-    be answered all the same, and ``damage`` says what that is not.
+    Views: one per metric (``hour`` TIMESTAMPTZ in UTC, the dimensions, the finished measures, ``state``),
+    ``<metric>_states`` (the same with mergeable states, for roll-ups), ``<metric>_final`` and ``<metric>_provisional``
+    (what each layer contributes to it), ``hours``, the records themselves: ``events_<source>`` and
+    ``rejected_<source>``; ``late_events``; ``drift``: by how much each recomputed hour changed, one row per measure and
+    cause; ``quality``: what each audit found, one row per hour and expectation; ``publications``: one row for each time
+    that an hour of a metric was published; and ``<metric>_staged``: what a recompute gave for the hours that did not
+    pass their audit. The snapshot is taken when the connection is opened, and again by ``refresh``; or it is the one
+    ``as_of`` a token or a time (ISO text), for good. A ``strict`` one refuses answers that rest on hours that are
+    missing, stale or blocked. Where a table is damaged, opening is refused; a ``degraded`` one answers what can be
+    answered all the same, and ``damage`` says what that is not.
     """
 
-    def __init__(self, project: Project, clock: Clock = wall_clock, strict: bool = False, as_of: str | None = None, degraded: bool = False) -> None:
+    def __init__(
+        self,
+        project: Project,
+        clock: Clock = wall_clock,
+        strict: bool = False,
+        as_of: str | None = None,
+        degraded: bool = False,
+    ) -> None:
         if degraded and as_of is not None:
-            raise UsageError("an answer of an earlier time is repeated exactly, or not at all: give either --as-of or --degraded")
+            raise UsageError(
+                "an answer of an earlier time is repeated exactly, or not at all: give either --as-of or --degraded"
+            )
         self.project = project
         self.strict = strict
         self._as_of = as_of
@@ -54,8 +65,9 @@ class Connection:
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """The result of one SELECT, as a DuckDB relation (``.fetchall()``, ``.df()``, ``.to_arrow_table()``…).
 
-        Raises UsageError when the query is not one SELECT, names what is not there, or rests on what is no longer kept of an earlier time;
-        UnreliableResultError when the connection is ``strict`` and the answer rests on hours that are missing, stale or blocked.
+        Raises UsageError when the query is not one SELECT, names what is not there, or rests on what is no longer kept
+        of an earlier time; UnreliableResultError when the connection is ``strict`` and the answer rests on hours that
+        are missing, stale or blocked.
         """
         with self.explaining(query):
             self._check(query)
@@ -67,7 +79,9 @@ class Connection:
         return result
 
     def copy(self, query: str, path: str, options: str) -> None:
-        """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. Raises UsageError as ``sql`` does."""
+        """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. Raises UsageError as
+        ``sql`` does.
+        """
         result = self.sql(query)  # noqa: F841 (DuckDB finds it by its name)
         quoted = path.replace("'", "''")
         with self.explaining(query):
@@ -76,8 +90,8 @@ class Connection:
     def states(self, query: str) -> list[HourState]:
         """Which hours (UTC) of which metrics the answer to ``query`` rests on, each with its state; by metric and hour.
 
-        Hours are narrowed down where the query does so plainly (see basis.py), else they are all hours of the metrics that it names. Raises
-        UsageError as ``sql`` does.
+        Hours are narrowed down where the query does so plainly (see basis.py), else they are all hours of the metrics
+        that it names. Raises UsageError as ``sql`` does.
         """
         with self.explaining(query):
             self._check(query)
@@ -96,12 +110,15 @@ class Connection:
     @property
     def views(self) -> list[str]:
         """The names of all views, sorted."""
-        rows = self._duckdb.execute("SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY view_name").fetchall()
+        rows = self._duckdb.execute(
+            "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY view_name"
+        ).fetchall()
         return [name for (name,) in rows if not name.startswith("_")]
 
     @contextmanager
     def explaining(self, query: str) -> Iterator[None]:
-        """Within the block, DuckDB's errors on ``query`` become a UsageError of one sentence, or a TableError where a table is damaged.
+        """Within the block, DuckDB's errors on ``query`` become a UsageError of one sentence, or a TableError where a
+        table is damaged.
 
         Fetching computes: wrap that too.
         """
@@ -118,8 +135,13 @@ class Connection:
 
     @property
     def statements(self) -> list[str]:
-        """By which any DuckDB with the delta extension gets the same tables and views, at this snapshot; comments say what it cannot have."""
-        return [*tables_sql(self.project, self.snapshot, self.taken), *views_sql(self._duckdb, self.project, self.snapshot, functions=False)]
+        """By which any DuckDB with the delta extension gets the same tables and views, at this snapshot; comments say
+        what it cannot have.
+        """
+        return [
+            *tables_sql(self.project, self.snapshot, self.taken),
+            *views_sql(self._duckdb, self.project, self.snapshot, functions=False),
+        ]
 
     @property
     def moment(self) -> str:
@@ -134,7 +156,9 @@ class Connection:
         self._open()
 
     def twin(self) -> Self:
-        """Another connection at the same snapshot, for another thread; opened at once, since nothing is read again. Either may be closed first."""
+        """Another connection at the same snapshot, for another thread; opened at once, since nothing is read again.
+        Either may be closed first.
+        """
         twin = copy(self)
         twin._duckdb = self._duckdb.cursor()
         twin._duckdb.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
@@ -155,7 +179,9 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             if isinstance(error, duckdb.Error):
                 with naming_damage(self.project, self.snapshot):
@@ -208,10 +234,10 @@ def connect(
 ) -> Connection:
     """Open a project (its folder, or a Project) for queries; needs neither Spark nor Java.
 
-    ``workspace`` is where its tables lie, if not where the settings say; ``strict`` refuses answers that rest on hours that are missing, stale or
-    blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it says otherwise). ``degraded`` answers
-    what can be answered where tables are damaged; see ``Connection.damage``. Raises DeclarationError, TableError, and UsageError when there is no
-    answer of that time, or not any more.
+    ``workspace`` is where its tables lie, if not where the settings say; ``strict`` refuses answers that rest on hours
+    that are missing, stale or blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless
+    it says otherwise). ``degraded`` answers what can be answered where tables are damaged; see ``Connection.damage``.
+    Raises DeclarationError, TableError, and UsageError when there is no answer of that time, or not any more.
     """
     if not isinstance(project, Project):
         project = load_project(Path(project), workspace=Path(workspace) if workspace else None)

@@ -16,7 +16,9 @@ from hourline_core.sql.database import naming_damage
 from serving_layer.connection import Connection
 
 SNAPSHOT = "hourline_snapshot"
-"""The table that says of what the others are: project, taken (UTC), publication (null before the first), and a row for each source's sequence."""
+"""The table that says of what the others are: project, taken (UTC), publication (null before the first), and a row for
+each source's sequence.
+"""
 
 
 Format = Literal["duckdb", "parquet"]
@@ -24,14 +26,26 @@ Format = Literal["duckdb", "parquet"]
 
 
 def exported_tables(connection: Connection, events: bool) -> list[str]:
-    """The tables of an export, named as the views: metrics, hours, drift, late_events, quality; with ``events`` the records; and SNAPSHOT."""
+    """The tables of an export, named as the views: metrics, hours, drift, late_events, quality; with ``events`` the
+    records; and SNAPSHOT.
+    """
     snapshot = connection.snapshot
     records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")] if events else []
-    return [*(tables.metric.name for tables in snapshot.served), "hours", "drift", "late_events", "quality", *records, SNAPSHOT]
+    return [
+        *(tables.metric.name for tables in snapshot.served),
+        "hours",
+        "drift",
+        "late_events",
+        "quality",
+        *records,
+        SNAPSHOT,
+    ]
 
 
 def check_target(target: Path, form: Format, overwrite: bool) -> None:
-    """Raises UsageError where an export may not be written: something is there, or the folder that it belongs into is not."""
+    """Raises UsageError where an export may not be written: something is there, or the folder that it belongs into is
+    not.
+    """
     if not target.absolute().parent.is_dir():
         raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
     if form == "duckdb" and target.is_dir():
@@ -40,7 +54,9 @@ def check_target(target: Path, form: Format, overwrite: bool) -> None:
         there = [file.name for file in target.iterdir()]
         # Never what somebody keeps in it beside.
         if there and (f"{SNAPSHOT}.parquet" not in there or not all(name.endswith(".parquet") for name in there)):
-            raise UsageError(f"the folder {target} holds something else than an export; it is not overwritten: choose another name")
+            raise UsageError(
+                f"the folder {target} holds something else than an export; it is not overwritten: choose another name"
+            )
         if not there:
             return
     elif form == "parquet" and target.exists():
@@ -52,12 +68,17 @@ def check_target(target: Path, form: Format, overwrite: bool) -> None:
 def export(connection: Connection, target: Path, form: Format, events: bool, move: Callable[[int], None]) -> None:
     """Write the results to ``target``, for which ``check_target`` was asked; ``move`` is told how many tables are done.
 
-    It is written beside its place and renamed at the end, so that nothing half is ever there. Raises UsageError where it cannot be written,
-    SetupError when the disk is full, TableError when there are no results yet.
+    It is written beside its place and renamed at the end, so that nothing half is ever there. Raises UsageError where
+    it cannot be written, SetupError when the disk is full, TableError when there are no results yet.
     """
     if not connection.snapshot.progress:
-        raise TableError(f"{connection.project.name} has no results to export yet; `hourline up` (or `hourline speed`) starts to make some")
-    contents = {name: _snapshot_sql(connection) if name == SNAPSHOT else _rows_sql(name) for name in exported_tables(connection, events)}
+        raise TableError(
+            f"{connection.project.name} has no results to export yet; `hourline up` (or `hourline speed`) starts to make some"
+        )
+    contents = {
+        name: _snapshot_sql(connection) if name == SNAPSHOT else _rows_sql(name)
+        for name in exported_tables(connection, events)
+    }
     with _beside(target) as folder:
         written = folder / "new"
         with _explaining(connection.database, target), naming_damage(connection.project, connection.snapshot):
@@ -67,7 +88,13 @@ def export(connection: Connection, target: Path, form: Format, events: bool, mov
         written.rename(target)
 
 
-def _write(database: duckdb.DuckDBPyConnection, contents: Mapping[str, str], form: Format, target: Path, move: Callable[[int], None]) -> None:
+def _write(
+    database: duckdb.DuckDBPyConnection,
+    contents: Mapping[str, str],
+    form: Format,
+    target: Path,
+    move: Callable[[int], None],
+) -> None:
     if form == "duckdb":
         database.execute(f"ATTACH {_text(target)} AS _export")
     else:
@@ -83,17 +110,20 @@ def _write(database: duckdb.DuckDBPyConnection, contents: Mapping[str, str], for
 
 
 def _rows_sql(view: str) -> str:
-    """Results by hour, so that a filter on it finds them together; records as they lie, since they may be more than memory holds."""
+    """Results by hour, so that a filter on it finds them together; records as they lie, since they may be more than
+    memory holds.
+    """
     return f"FROM {quoted(view)}" + ("" if view.startswith(("events_", "rejected_")) else " ORDER BY hour")
 
 
 def _snapshot_sql(connection: Connection) -> str:
     snapshot = connection.snapshot
     publication = snapshot.publication if snapshot.publication >= 0 else "NULL"
-    about = (
-        f"{_text(connection.project.name)} AS project, TIMESTAMPTZ '{sql_timestamp(connection.taken)}' AS taken, {publication}::BIGINT AS publication"
-    )
-    rows = [f"SELECT {about}, '{source}' AS source, {known.sequence}::BIGINT AS sequence" for source, known in snapshot.progress.items()]
+    about = f"{_text(connection.project.name)} AS project, TIMESTAMPTZ '{sql_timestamp(connection.taken)}' AS taken, {publication}::BIGINT AS publication"
+    rows = [
+        f"SELECT {about}, '{source}' AS source, {known.sequence}::BIGINT AS sequence"
+        for source, known in snapshot.progress.items()
+    ]
     return f"{' UNION ALL '.join(rows)} ORDER BY source"
 
 
@@ -116,7 +146,9 @@ def _explaining(database: duckdb.DuckDBPyConnection, target: Path) -> Iterator[N
     try:
         yield
     except (duckdb.Error, OSError) as error:
-        raise SetupError(f"the export to {target} has failed, nothing was changed there: {str(error).partition(chr(10))[0]}") from None
+        raise SetupError(
+            f"the export to {target} has failed, nothing was changed there: {str(error).partition(chr(10))[0]}"
+        ) from None
     finally:
         database.interrupt()  # else DuckDB would wait for ever for a query that Ctrl-C has stopped
         with suppress(duckdb.Error):

@@ -37,11 +37,15 @@ def fetch(connection: Connection, query: str) -> Result:
         table = result.to_arrow_table()
     kinds = {field.name: str(field.type) for field in table.schema}
     numbers = [name for name, kind in kinds.items() if kind.startswith(("int", "uint", "float", "double", "decimal"))]
-    return Result(table.column_names, numbers, list(zip(*(column.to_pylist() for column in table.columns), strict=True)))
+    return Result(
+        table.column_names, numbers, list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    )
 
 
 def write(connection: Connection, query: str, form: str, target: Path | None) -> None:
-    """Write the result of ``query`` as csv, json (one array), jsonl or parquet to ``target``, or to standard output. Raises UsageError."""
+    """Write the result of ``query`` as csv, json (one array), jsonl or parquet to ``target``, or to standard output.
+    Raises UsageError.
+    """
     if target and not target.absolute().parent.is_dir():
         raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
     # DuckDB writes files only: opening /dev/stdout anew would truncate what standard output is appended to.

@@ -1,8 +1,10 @@
-"""Which hours of which metrics the answer to a query rests on, and in which state they are; told from the query, without computing it.
+"""Which hours of which metrics the answer to a query rests on, and in which state they are; told from the query,
+without computing it.
 
-A condition on ``hour`` narrows the hours down where it stands in the WHERE of a SELECT that names the metric right after FROM, alone or in inner
-joins; joined by ``USING (hour)``, a condition on ``hour`` is about all of them. Anywhere else (around a subquery, in HAVING or ON, in an outer join)
-it is not relied on, and the answer counts as resting on all hours of the metric.
+A condition on ``hour`` narrows the hours down where it stands in the WHERE of a SELECT that names the metric right
+after FROM, alone or in inner joins; joined by ``USING (hour)``, a condition on ``hour`` is about all of them. Anywhere
+else (around a subquery, in HAVING or ON, in an outer join) it is not relied on, and the answer counts as resting on all
+hours of the metric.
 """
 
 import json
@@ -38,7 +40,9 @@ class HourState(NamedTuple):
 
 
 def states_of(database: duckdb.DuckDBPyConnection, query: str, metrics: Collection[str]) -> list[HourState]:
-    """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. ``query`` is one SELECT; raises DuckDB's errors on it."""
+    """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. ``query`` is one SELECT;
+    raises DuckDB's errors on it.
+    """
     tree = _parsed(database, query)
     views = {f"{metric}{end}": metric for metric in metrics for end in _VIEWS}
     found = set()
@@ -73,7 +77,9 @@ def refuse_weak(states: Collection[HourState]) -> None:
 
 
 def refuse_forgotten(states: Collection[HourState], forgotten: Collection[str]) -> None:
-    """Raises UsageError if any of the hours is missing of a metric that is ``forgotten``: an answer without it would not be what it was."""
+    """Raises UsageError if any of the hours is missing of a metric that is ``forgotten``: an answer without it would
+    not be what it was.
+    """
     gone: dict[str, list[str]] = {}
     for metric, hour, state in states:
         if state == "missing" and metric in forgotten:
@@ -86,7 +92,9 @@ def refuse_forgotten(states: Collection[HourState], forgotten: Collection[str]) 
 
 
 def _told(hours_of: Mapping[str, list[str]]) -> str:
-    return "; ".join(f"of '{metric}' {', '.join(hours[:_SHOWN])}{_more(len(hours) - _SHOWN)}" for metric, hours in hours_of.items())
+    return "; ".join(
+        f"of '{metric}' {', '.join(hours[:_SHOWN])}{_more(len(hours) - _SHOWN)}" for metric, hours in hours_of.items()
+    )
 
 
 def _more(count: int) -> str:
@@ -100,7 +108,9 @@ def _parsed(database: duckdb.DuckDBPyConnection, query: str) -> Node:
 
 
 def _named(node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node]]) -> Iterator[tuple[str, list[Node]]]:
-    """Each metric that the query names, as often as it does, with the conditions on its ``hour``; ``narrowed`` has those of the tables within."""
+    """Each metric that the query names, as often as it does, with the conditions on its ``hour``; ``narrowed`` has
+    those of the tables within.
+    """
     if isinstance(node, list):
         for part in node:
             yield from _named(part, views, narrowed)
@@ -123,7 +133,8 @@ def _conditions(select: Node) -> dict[int, list[Node]]:
     conditions = list(_conjuncts(select["where_clause"]))
     narrowed = {}
     for table in tables:
-        # Every metric has an hour: alone, the word is the only one's, or that of all joined by it, or else DuckDB calls it ambiguous.
+        # Every metric has an hour: alone, the word is the only one's, or that of all joined by it, or else DuckDB calls
+        # it ambiguous.
         names = [["hour"], [(table["alias"] or table["table_name"]).casefold(), "hour"]]
         if not table["column_name_alias"]:
             narrowed[id(table)] = [_on_hour(condition) for condition in conditions if _is_about(condition, names)]
@@ -150,7 +161,11 @@ def _is_about(condition: Node, names: list[list[str]]) -> bool:
     """Whether it names columns among ``names``, and nothing else that depends on rows."""
     nodes = list(_nodes(condition))
     columns = [[name.casefold() for name in node["column_names"]] for node in nodes if "column_names" in node]
-    return bool(columns) and all(column in names for column in columns) and not any(node.get("class") in ("SUBQUERY", "LAMBDA") for node in nodes)
+    return (
+        bool(columns)
+        and all(column in names for column in columns)
+        and not any(node.get("class") in ("SUBQUERY", "LAMBDA") for node in nodes)
+    )
 
 
 def _on_hour(condition: Node) -> Node:

@@ -9,14 +9,18 @@ _SECRETS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "
 
 
 def script(connection: Connection) -> str:
-    """Statements for a fresh DuckDB: the views of ``connection``, at its snapshot. Of ``storage_options`` it has the names, never the values."""
+    """Statements for a fresh DuckDB: the views of ``connection``, at its snapshot. Of ``storage_options`` it has the
+    names, never the values.
+    """
     header = [
         f"-- The views of {connection.project.name} as of {connection.moment}.",
         f"-- For a fresh DuckDB 1.5, such as `duckdb -init FILE`. It works for {KEPT_HOURS} hours at least; then print it anew.",
         *_secrets(connection),
     ]
     statements = ["INSTALL delta", "LOAD delta", "SET TimeZone = 'UTC'", *connection.statements]
-    return "\n".join([*header, *(statement if statement.startswith("--") else f"{statement};" for statement in statements)])
+    return "\n".join(
+        [*header, *(statement if statement.startswith("--") else f"{statement};" for statement in statements)]
+    )
 
 
 def _secrets(connection: Connection) -> list[str]:
@@ -25,7 +29,11 @@ def _secrets(connection: Connection) -> list[str]:
     scheme, separator, _ = layout.root.partition("://")
     if not separator:
         return []
-    names = f" (hourline.yaml has them in storage_options: {', '.join(sorted(layout.storage_options))})" if layout.storage_options else ""
+    names = (
+        f" (hourline.yaml has them in storage_options: {', '.join(sorted(layout.storage_options))})"
+        if layout.storage_options
+        else ""
+    )
     return [
         f"-- The tables lie at {layout.root}; run this first, with your credentials{names}:",
         f"--   CREATE SECRET (TYPE {_SECRETS.get(scheme, scheme)}, …, SCOPE '{layout.root}');",

@@ -1,7 +1,8 @@
 """The newest snapshot, attached to a database that all who ask for it together share.
 
-A reader who has to wait for another one's opening takes what that one gets, unless it had begun before; and what was opened last stays for the next
-reader, also when nobody uses it: one who comes before anything else was committed waits for the versions of the tables alone.
+A reader who has to wait for another one's opening takes what that one gets, unless it had begun before; and what was
+opened last stays for the next reader, also when nobody uses it: one who comes before anything else was committed waits
+for the versions of the tables alone.
 """
 
 import threading
@@ -41,8 +42,12 @@ _lock = threading.Lock()
 _last: _Last | None = None
 
 
-def newest(project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]) -> Opened:
-    """The newest snapshot, with a connection of the caller's own; ``attached`` makes a database where it is not at hand. Raises TableError."""
+def newest(
+    project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]
+) -> Opened:
+    """The newest snapshot, with a connection of the caller's own; ``attached`` makes a database where it is not at
+    hand. Raises TableError.
+    """
     global _last  # noqa: PLW0603 (there is one, as with an lru_cache of size 1)
     asked = time.monotonic()
     with _lock:
@@ -52,7 +57,11 @@ def newest(project: Project, clock: Clock, attached: Callable[[Snapshot, datetim
         else:
             began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
             # By wall time, which hours are closed changes by itself.
-            lasting = known and known.opened.snapshot == snapshot and not any(source.clock == "wall" for source in project.sources.values())
+            lasting = (
+                known
+                and known.opened.snapshot == snapshot
+                and not any(source.clock == "wall" for source in project.sources.values())
+            )
             opened = Opened(snapshot, taken, known.opened.database if known and lasting else attached(snapshot, taken))
             _last = _Last(project, clock, began, opened)
         connection = opened.database.cursor()

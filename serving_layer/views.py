@@ -22,10 +22,14 @@ _NO_LATE_EVENTS = """
     WHERE false"""
 
 
-def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, functions: bool = True) -> list[str]:
-    """The statements that create the views which ``Connection`` describes; the snapshot is attached to ``connection`` already.
+def views_sql(
+    connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, functions: bool = True
+) -> list[str]:
+    """The statements that create the views which ``Connection`` describes; the snapshot is attached to ``connection``
+    already.
 
-    Without ``functions``, for a DuckDB that lacks those of sketches.py: measures that need them are left out, and a comment says so.
+    Without ``functions``, for a DuckDB that lacks those of sketches.py: measures that need them are left out, and a
+    comment says so.
     """
     statements: list[str] = []
     computable = {tables.name: _computable(connection, tables, functions) for tables in snapshot.metrics}
@@ -61,20 +65,28 @@ def views_sql(connection: duckdb.DuckDBPyConnection, project: Project, snapshot:
     return statements
 
 
-def _computable(connection: duckdb.DuckDBPyConnection, tables: MetricTables, functions: bool) -> tuple[Metric, dict[str, str]]:
-    """The metric with those of its measures that can be computed, with or without ``functions``; and its stored columns but for the others'."""
+def _computable(
+    connection: duckdb.DuckDBPyConnection, tables: MetricTables, functions: bool
+) -> tuple[Metric, dict[str, str]]:
+    """The metric with those of its measures that can be computed, with or without ``functions``; and its stored columns
+    but for the others'.
+    """
     metric, stored = tables.metric, stored_types(connection, tables)
     if functions:
         return metric, stored
     absent = {name for name, measure in metric.measures.items() if needs_functions(measure)}
     measures = {name: measure for name, measure in metric.measures.items() if name not in absent}
-    return metric.model_copy(update={"measures": measures}), {column: kind for column, kind in stored.items() if column not in absent}
+    return metric.model_copy(update={"measures": measures}), {
+        column: kind for column, kind in stored.items() if column not in absent
+    }
 
 
 def _publications_sql(snapshot: Snapshot) -> str:
-    """publication, published, source, metric, hour, cutoff, current: one row for each time that an hour of a metric was published.
+    """publication, published, source, metric, hour, cutoff, current: one row for each time that an hour of a metric was
+    published.
 
-    They are told by drift, which is kept for ever. What coverage alone knows (it was published before there was drift) has no number.
+    They are told by drift, which is kept for ever. What coverage alone knows (it was published before there was drift)
+    has no number.
     """
     served = [tables.name for tables in snapshot.served]
     return f"""
@@ -115,10 +127,14 @@ def _late_events_sql(snapshot: Snapshot) -> str:
 
 
 def _hours_sql(project: Project, snapshot: Snapshot) -> str:
-    """kind ('source' or 'metric'), name, hour, state, events, late, closed; a source is in the weakest state of its metrics."""
+    """kind ('source' or 'metric'), name, hour, state, events, late, closed; a source is in the weakest state of its
+    metrics.
+    """
     order = ", ".join(f"'{state}'" for state in WEAKEST_FIRST)
     weakest = f"([{order}])[min(list_position([{order}], state))]"
-    parts = ["SELECT 'metric' AS kind, metric AS name, hour, state, events, late, closed FROM hourline.metric_hours WHERE served"]
+    parts = [
+        "SELECT 'metric' AS kind, metric AS name, hour, state, events, late, closed FROM hourline.metric_hours WHERE served"
+    ]
     for source in project.sources.values():
         if source.name in snapshot.progress:
             # A source without metrics has no state of its own: nothing is computed of it.

@@ -1,8 +1,8 @@
 """Which ids were seen in recent hours, so that a duplicate does not count in provisional results either.
 
-Held are 64-bit hashes of (id, hour), sorted, by hour: 8 bytes an event within the source's horizon. Should two different ids of an hour ever
-share a hash, the event taken for a duplicate counts all the same once its hour is recomputed, since that compares the ids themselves. Nothing is
-dropped: a duplicate is archived, marked as one.
+Held are 64-bit hashes of (id, hour), sorted, by hour: 8 bytes an event within the source's horizon. Should two
+different ids of an hour ever share a hash, the event taken for a duplicate counts all the same once its hour is
+recomputed, since that compares the ids themselves. Nothing is dropped: a duplicate is archived, marked as one.
 """
 
 import json
@@ -29,16 +29,20 @@ Hashes = npt.NDArray[np.int64]
 
 
 class Deduplicator:
-    """The ids of a source's recent hours. ``horizon`` is how far an hour may lie behind the source's clock to be remembered."""
+    """The ids of a source's recent hours. ``horizon`` is how far an hour may lie behind the source's clock to be
+    remembered.
+    """
 
     def __init__(self, horizon: timedelta) -> None:
         self._horizon = horizon
         self._by_hour: dict[int, Hashes] = {}
 
     def duplicates(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Which of ``rows`` (hour, id_hash, partition, offset) have an id that was seen before, in these rows or earlier; by row.
+        """Which of ``rows`` (hour, id_hash, partition, offset) have an id that was seen before, in these rows or
+        earlier; by row.
 
-        Of several in these rows the first by partition and offset is none, as in a recompute. A row without an id_hash is never one.
+        Of several in these rows the first by partition and offset is none, as in a recompute. A row without an id_hash
+        is never one.
         """
         found = np.zeros(rows.num_rows, dtype=np.bool_)
         identified = np.flatnonzero(pc.is_valid(rows["id_hash"]).to_numpy())
@@ -72,24 +76,33 @@ def with_id_hash(validated: DataFrame, source: Source) -> DataFrame:
     """The validated records with ``id_hash`` (bigint): of (id, hour), null where there is no id, or no accepted event."""
     if source.id is None:
         return validated.withColumn("id_hash", F.lit(None).cast("bigint"))
-    hashed = with_derived(validated, source).withColumn("id_hash", F.when(F.col("outcome") == "accepted", _hash(source)))
+    hashed = with_derived(validated, source).withColumn(
+        "id_hash", F.when(F.col("outcome") == "accepted", _hash(source))
+    )
     return hashed.drop(*source.derived)
 
 
-def archived_id_hashes(spark: SparkSession, source: Source, address: str, events: DeltaTable, since: datetime) -> pa.Table:
-    """hour, id_hash of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the version it stands on.
+def archived_id_hashes(
+    spark: SparkSession, source: Source, address: str, events: DeltaTable, since: datetime
+) -> pa.Table:
+    """hour, id_hash of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the
+    version it stands on.
 
-    Its files are read as Parquet: a session's first query on a Delta table takes Spark seconds, for which the next events would wait.
-    Raises SparkError when one of them cannot be read.
+    Its files are read as Parquet: a session's first query on a Delta table takes Spark seconds, for which the next
+    events would wait. Raises SparkError when one of them cannot be read.
     """
     schema = StructType.fromJson(json.loads(events.schema().to_json()))
     try:
-        archived = spark.read.schema(schema).parquet(*(_literally(f"{address}/{path}") for path in files_with(events, "hour", since)))
+        archived = spark.read.schema(schema).parquet(
+            *(_literally(f"{address}/{path}") for path in files_with(events, "hour", since))
+        )
         recent = with_derived(archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp")), source)
         return recent.select("hour", _hash(source).alias("id_hash")).toArrow()
     except PySparkException as error:
         words = explain(error).rstrip(".")
-        raise SparkError(f"the ids of archived events cannot be read: {words}; `hourline verify` names each damaged file") from error
+        raise SparkError(
+            f"the ids of archived events cannot be read: {words}; `hourline verify` names each damaged file"
+        ) from error
 
 
 def _literally(path: str) -> str:

@@ -1,7 +1,9 @@
-"""History from files into ``events``, without Kafka: each chunk of rows is a micro-batch like any other, under the same door, ids and progress.
+"""History from files into ``events``, without Kafka: each chunk of rows is a micro-batch like any other, under the same
+door, ids and progress.
 
-A file is known by its content, whatever it is called, and a row by its number, as a Kafka record is by topic id, partition and offset. So progress
-tells how far a file has been imported: the same one again imports nothing, and one that was interrupted goes on at the next row.
+A file is known by its content, whatever it is called, and a row by its number, as a Kafka record is by topic id,
+partition and offset. So progress tells how far a file has been imported: the same one again imports nothing, and one
+that was interrupted goes on at the next row.
 """
 
 import hashlib
@@ -61,11 +63,14 @@ class Imported:
     duplicates: int = 0
 
 
-def find_history(project: Project, source: Source, names: list[str], format: Format | None = None, null_text: str | None = None) -> list[HistoryFile]:
-    """The files ``names``, each read through once, and how far each was imported before; one that is given twice is there once.
+def find_history(
+    project: Project, source: Source, names: list[str], format: Format | None = None, null_text: str | None = None
+) -> list[HistoryFile]:
+    """The files ``names``, each read through once, and how far each was imported before; one that is given twice is
+    there once.
 
-    ``format`` and ``null_text`` as in a replay. Raises UsageError when one of them is missing, a folder, empty, not sound, or of other things than
-    ``source``: nothing is imported then.
+    ``format`` and ``null_text`` as in a replay. Raises UsageError when one of them is missing, a folder, empty, not
+    sound, or of other things than ``source``: nothing is imported then.
     """
     found: dict[str, HistoryFile] = {}
     for name in names:
@@ -89,13 +94,15 @@ def import_files(
     clock: Clock = wall_clock,
     on_finished: Callable[[Finished], None] = lambda finished: None,
 ) -> list[Imported]:
-    """Import the rows of ``files`` that have not been imported yet, ``max_records_per_batch`` at a time; ``on_finished`` is told of each micro-batch.
+    """Import the rows of ``files`` that have not been imported yet, ``max_records_per_batch`` at a time;
+    ``on_finished`` is told of each micro-batch.
 
-    ``stopped`` is asked between two micro-batches. ``clock`` says when the rows arrived (UTC), by which event times too far ahead are told.
-    Returns what was imported of each file. Raises ConflictError when another process writes to the tables, TableError; what was imported until
-    then stays. The caller holds the lease "speed".
+    ``stopped`` is asked between two micro-batches. ``clock`` says when the rows arrived (UTC), by which event times too
+    far ahead are told. Returns what was imported of each file. Raises ConflictError when another process writes to the
+    tables, TableError; what was imported until then stays. The caller holds the lease "speed".
     """
-    # As rows in the plan itself, which is Spark's choice for small tables, they would be parsed by its optimizer: three times slower.
+    # As rows in the plan itself, which is Spark's choice for small tables, they would be parsed by its optimizer: three
+    # times slower.
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     chunk: list[Finished] = []
 
@@ -121,16 +128,24 @@ def import_files(
                 duplicates=was.duplicates + one.duplicates,
             )
     except PySparkException as error:
-        raise HourlineError(f"Spark could not import: {explain(error)}; what was imported before stays, and the same command goes on") from error
+        raise HourlineError(
+            f"Spark could not import: {explain(error)}; what was imported before stays, and the same command goes on"
+        ) from error
     return done
 
 
 def touched_hours(project: Project, source: Source, files: list[HistoryFile]) -> set[datetime]:
     """The hours that the rows of ``files`` lie in, whenever they were imported."""
     layout = Layout.of(project)
-    progress = open_table(layout.progress(source), layout.storage_options).to_pyarrow_table(columns=["topic_id", "hours"])
+    progress = open_table(layout.progress(source), layout.storage_options).to_pyarrow_table(
+        columns=["topic_id", "hours"]
+    )
     ids = pa.array([file.origin.topic_id for file in files])
-    return {hour["hour"] for hours in progress.filter(pc.is_in(progress["topic_id"], ids))["hours"].to_pylist() for hour in hours}
+    return {
+        hour["hour"]
+        for hours in progress.filter(pc.is_in(progress["topic_id"], ids))["hours"].to_pylist()
+        for hour in hours
+    }
 
 
 def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
@@ -142,7 +157,9 @@ def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
                 f"{file} has none of the fields of source '{source.name}' ({', '.join(sorted(keys))}); its columns are {', '.join(rows.columns)}"
             )
     elif not any(_is_object(payload) for _, payload in islice(rows, _ROWS_LOOKED_AT)):
-        raise UsageError(f"{file} holds no JSON object in its first lines; if it is CSV or Parquet, say so, as in --format csv")
+        raise UsageError(
+            f"{file} holds no JSON object in its first lines; if it is CSV or Parquet, say so, as in --format csv"
+        )
 
 
 def _is_object(payload: bytes) -> bool:
@@ -156,7 +173,9 @@ def _imported(project: Project, source: Source, origin: Origin) -> int:
     layout = Layout.of(project)
     if not exists(layout.progress(source), layout.storage_options):
         return 0
-    return read_so_far(open_table(layout.progress(source), layout.storage_options), origin.topic_id).next_offsets.get(0, 0)
+    return read_so_far(open_table(layout.progress(source), layout.storage_options), origin.topic_id).next_offsets.get(
+        0, 0
+    )
 
 
 def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, list[bytes]]]:
@@ -169,7 +188,9 @@ def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, lis
             first += len(chunk)
 
 
-def _micro_batch(spark: SparkSession, batch: MicroBatch, number: int, first: int, payloads: list[bytes], arrived: datetime) -> None:
+def _micro_batch(
+    spark: SparkSession, batch: MicroBatch, number: int, first: int, payloads: list[bytes], arrived: datetime
+) -> None:
     size = len(payloads)
     records = pa.table(
         {
@@ -182,4 +203,6 @@ def _micro_batch(spark: SparkSession, batch: MicroBatch, number: int, first: int
         }
     )
     source = batch.source
-    batch(with_id_hash(validate(spark.createDataFrame(records), source, event_time_type(spark, source)), source), number)
+    batch(
+        with_id_hash(validate(spark.createDataFrame(records), source, event_time_type(spark, source)), source), number
+    )

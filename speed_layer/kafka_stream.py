@@ -17,7 +17,9 @@ _PEM_FILES = {
 }
 
 
-def read_topic(spark: SparkSession, source: Source, bootstrap: str, options: dict[str, str], start: dict[int, int], most: int) -> DataFrame:
+def read_topic(
+    spark: SparkSession, source: Source, bootstrap: str, options: dict[str, str], start: dict[int, int], most: int
+) -> DataFrame:
     """The records of ``source``'s topic, committed ones only, from ``start`` on; at most ``most`` a micro-batch.
 
     Columns: key, value, topic, partition, offset, and ``arrived``, when their micro-batch was planned (UTC).
@@ -26,7 +28,10 @@ def read_topic(spark: SparkSession, source: Source, bootstrap: str, options: dic
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", source.topic)
-        .option("startingOffsets", json.dumps({source.topic: {str(partition): offset for partition, offset in start.items()}}))
+        .option(
+            "startingOffsets",
+            json.dumps({source.topic: {str(partition): offset for partition, offset in start.items()}}),
+        )
         .option("maxOffsetsPerTrigger", most)
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", "read_committed")
@@ -35,16 +40,16 @@ def read_topic(spark: SparkSession, source: Source, bootstrap: str, options: dic
     for key, value in java_client_options(options).items():
         reader = reader.option(f"kafka.{key}", value)
     records = reader.load().select("key", "value", "topic", "partition", "offset")
-    # By itself, the time would be written into the Java code that Spark makes of all that reads it: new code, compiled anew, for each micro-batch.
-    # Of a function over arrays it makes none.
+    # By itself, the time would be written into the Java code that Spark makes of all that reads it: new code, compiled
+    # anew, for each micro-batch. Of a function over arrays it makes none.
     return records.withColumn("arrived", F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])
 
 
 def starting_offsets(source: Source, available: dict[int, tuple[int, int]], read: dict[int, int]) -> dict[int, int]:
     """Where to begin in each partition: after what was read, else at the earliest.
 
-    ``available`` gives each partition's earliest and latest offset. Raises BrokerError when Kafka no longer holds what comes next, or holds
-    less than what was read: to go on would lose records without a word.
+    ``available`` gives each partition's earliest and latest offset. Raises BrokerError when Kafka no longer holds what
+    comes next, or holds less than what was read: to go on would lose records without a word.
     """
     for partition, offset in read.items():
         earliest, latest = available.get(partition, (0, 0))
@@ -68,9 +73,15 @@ def java_client_options(options: dict[str, str]) -> dict[str, str]:
         java[_PEM_FILES[key]] = _content(key, options[key])
         java[f"{'ssl.truststore' if key == 'ssl.ca.location' else 'ssl.keystore'}.type"] = "PEM"
     if "sasl.username" in options:
-        module = "scram.ScramLoginModule" if java.get("sasl.mechanism", "").startswith("SCRAM") else "plain.PlainLoginModule"
-        name, word = (options.get(key, "").replace("\\", "\\\\").replace('"', '\\"') for key in ("sasl.username", "sasl.password"))
-        java["sasl.jaas.config"] = f'org.apache.kafka.common.security.{module} required username="{name}" password="{word}";'
+        module = (
+            "scram.ScramLoginModule" if java.get("sasl.mechanism", "").startswith("SCRAM") else "plain.PlainLoginModule"
+        )
+        name, word = (
+            options.get(key, "").replace("\\", "\\\\").replace('"', '\\"') for key in ("sasl.username", "sasl.password")
+        )
+        java["sasl.jaas.config"] = (
+            f'org.apache.kafka.common.security.{module} required username="{name}" password="{word}";'
+        )
     return java
 
 

@@ -1,8 +1,9 @@
 """Keeps the speed layer's tables small while it runs, by their one writer, between two micro-batches.
 
-Sums up progress that is old. Prunes provisional rows at or below a *published* cutoff, since no reader counts them any more, nor ever will: cutoffs never
-decrease. Compacts the small files of many commits into few; provisional rows keep their sequences, as a sum over several could cross a cutoff already
-chosen. Vacuums files that no version needs which a reader may still be at.
+Sums up progress that is old. Prunes provisional rows at or below a *published* cutoff, since no reader counts them any
+more, nor ever will: cutoffs never decrease. Compacts the small files of many commits into few; provisional rows keep
+their sequences, as a sum over several could cross a cutoff already chosen. Vacuums files that no version needs which a
+reader may still be at.
 """
 
 from datetime import timedelta
@@ -27,7 +28,9 @@ MICRO_BATCHES = 200
 """So many micro-batches lie between two times of maintenance."""
 
 MERGED = 20
-"""So many lie between two times at which the smallest files are merged: a commit, and a read, take longer with each file that a table has."""
+"""So many lie between two times at which the smallest files are merged: a commit, and a read, take longer with each
+file that a table has.
+"""
 SMALL_BYTES = 1024 * 1024
 """Files below this size are merged then."""
 
@@ -41,9 +44,11 @@ def maintain_after(project: Project, source_tables: "SourceTables", finished: in
             tables.compact(table, below=SMALL_BYTES)
 
 
-def maintain_source(project: Project, source_tables: "SourceTables", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock) -> None:
-    """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises ConflictError when another
-    process writes to them.
+def maintain_source(
+    project: Project, source_tables: "SourceTables", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock
+) -> None:
+    """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises
+    ConflictError when another process writes to them.
     """
     publication, coverage = read_coverage(project)
     for older, newer in source_tables.changing():
@@ -51,18 +56,27 @@ def maintain_source(project: Project, source_tables: "SourceTables", kept_hours:
             source_tables.stop_writing(older)
     for name, table in source_tables.provisional.items():
         prune(table, _of(coverage, name), publication)
-    compact_progress(source_tables.progress, clock() - _asked_again(project, kept_hours), _cutoffs(coverage, source_tables.source))
+    compact_progress(
+        source_tables.progress, clock() - _asked_again(project, kept_hours), _cutoffs(coverage, source_tables.source)
+    )
     for table in source_tables.tables:
         tables.compact(table)
         tables.vacuum(table, kept_hours)
 
 
 def maintain_stopped(
-    project: Project, source: Source, *, dry_run: bool = False, kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock
+    project: Project,
+    source: Source,
+    *,
+    dry_run: bool = False,
+    kept_hours: int = tables.KEPT_HOURS,
+    clock: Clock = wall_clock,
 ) -> list[str]:
-    """The same for the tables of ``source`` while no speed layer runs: one line for each table that was changed, or that ``dry_run`` would change.
+    """The same for the tables of ``source`` while no speed layer runs: one line for each table that was changed, or
+    that ``dry_run`` would change.
 
-    What an unfinished micro-batch has left stays for the next start to clear. The caller holds the lease "speed". Raises ConflictError, TableError.
+    What an unfinished micro-batch has left stays for the next start to clear. The caller holds the lease "speed".
+    Raises ConflictError, TableError.
     """
     layout, snapshot = Layout.of(project), take_snapshot(project)
     if source.name not in snapshot.progress:
@@ -73,11 +87,15 @@ def maintain_stopped(
     addresses |= {f"provisional/{of.metric.name}/{of.declaration}": of.name for of in own}
     lines = []
     for address, provisional in addresses.items():
-        maintenance = TableMaintenance(address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
+        maintenance = TableMaintenance(
+            address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run
+        )
         if provisional and (done := prune(maintenance.table, _of(coverage, provisional), publication, dry_run)):
             maintenance.done.append(f"{done:,} hours pruned")
         if address.startswith("progress/"):
-            less = compact_progress(maintenance.table, clock() - _asked_again(project, kept_hours), _cutoffs(coverage, source), dry_run)
+            less = compact_progress(
+                maintenance.table, clock() - _asked_again(project, kept_hours), _cutoffs(coverage, source), dry_run
+            )
             maintenance.done += [f"summed up, {less:,} rows less"] if less else []
         maintenance.compact("sequence")
         maintenance.vacuum(kept_hours)
@@ -97,13 +115,16 @@ def _cutoffs(coverage: pa.Table, source: Source) -> set[int]:
 
 
 def _of(coverage: pa.Table, name: str) -> pa.Table:
-    return coverage.filter(pc.equal(pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_"), name))
+    return coverage.filter(
+        pc.equal(pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_"), name)
+    )
 
 
 def prune(table: DeltaTable, covered: pa.Table, publication: int, dry_run: bool = False) -> int:
     """Delete the provisional rows that final has taken over, and return of how many hours.
 
-    ``covered`` are the metric's rows of coverage at its version ``publication``: without that, the table can no longer be read.
+    ``covered`` are the metric's rows of coverage at its version ``publication``: without that, the table can no longer
+    be read.
     """
     there = table.to_pyarrow_table(columns=["hour", "sequence"]).group_by("hour").aggregate([("sequence", "min")])
     done = there.join(covered.select(["hour", "cutoff"]), "hour", join_type="inner")
@@ -112,6 +133,8 @@ def prune(table: DeltaTable, covered: pa.Table, publication: int, dry_run: bool 
     for row in done.to_pylist():
         by_cutoff.setdefault(row["cutoff"], []).append(f"'{sql_timestamp(row['hour'])}'")
     if by_cutoff and not dry_run:
-        taken_over = " OR ".join(f"(sequence <= {cutoff} AND hour IN ({', '.join(hours)}))" for cutoff, hours in by_cutoff.items())
+        taken_over = " OR ".join(
+            f"(sequence <= {cutoff} AND hour IN ({', '.join(hours)}))" for cutoff, hours in by_cutoff.items()
+        )
         tables.delete(table, taken_over, {"pruned": f"{done.num_rows} hours"}, {"coverage": publication})
     return int(done.num_rows)

@@ -55,7 +55,9 @@ class Finished:
 
 
 class MicroBatch:
-    """The function that Spark calls with each micro-batch of one source (``foreachBatch``), as the door has validated it."""
+    """The function that Spark calls with each micro-batch of one source (``foreachBatch``), as the door has validated
+    it.
+    """
 
     def __init__(
         self,
@@ -106,7 +108,12 @@ class MicroBatch:
                 return  # nothing but transaction markers
             again = pa.array(self.reprocessing.counted(rows))
             fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
-            left_out = pa.concat_tables([found.select(["partition", "offset"]) for found in (rows.filter(again), fresh.filter(fresh["duplicate"]))])
+            left_out = pa.concat_tables(
+                [
+                    found.select(["partition", "offset"])
+                    for found in (rows.filter(again), fresh.filter(fresh["duplicate"]))
+                ]
+            )
             accepted = _without(validated.where("outcome = 'accepted'"), left_out)
             if rows.num_rows <= _FEW_RECORDS:
                 accepted = accepted.coalesce(1)
@@ -134,7 +141,10 @@ class MicroBatch:
         tiles = aggregation.tiles(events).toArrow()
         if tiles.num_rows:
             self.source_tables.append(
-                self.source_tables.provisional[aggregation.name], self.source_tables.provisional_schemas[aggregation.name], tiles, sequence
+                self.source_tables.provisional[aggregation.name],
+                self.source_tables.provisional_schemas[aggregation.name],
+                tiles,
+                sequence,
             )
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
@@ -152,7 +162,9 @@ class MicroBatch:
                 self.source_tables.append(table, schema, chosen, sequence)
 
     def _finish(self, rows: pa.Table, fresh: pa.Table, sequence: int, started: datetime) -> None:
-        """The last commit, which makes the micro-batch count: ``rows`` are what it has read, ``fresh`` those that did not count already."""
+        """The last commit, which makes the micro-batch count: ``rows`` are what it has read, ``fresh`` those that did
+        not count already.
+        """
         outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh["outcome"]).to_pylist()}
         duplicates = fresh.filter(fresh["duplicate"]).num_rows
         accepted = fresh.filter(pc.and_(pc.equal(fresh["outcome"], "accepted"), pc.invert(fresh["duplicate"])))
@@ -168,7 +180,9 @@ class MicroBatch:
             "sequence": sequence,
             "topic_id": self.origin.topic_id,
             "topic": self.origin.topic,
-            "offsets": [{"partition": o["partition"], "first": o["offset_min"], "last": o["offset_max"]} for o in offsets],
+            "offsets": [
+                {"partition": o["partition"], "first": o["offset_min"], "last": o["offset_max"]} for o in offsets
+            ],
             "records": fresh.num_rows - anew,
             "accepted": accepted.num_rows,
             "rejected": outcomes.get("rejected", 0) - anew,
@@ -188,17 +202,25 @@ class MicroBatch:
         late = sum(hour["late"] for hour in hours)
         rejected, again = outcomes.get("rejected", 0), rows.num_rows - fresh.num_rows
         seconds = (finished - started).total_seconds()
-        self.on_finished(Finished(self.source.name, sequence, rows.num_rows, accepted.num_rows, rejected, duplicates, late, again, seconds))
+        self.on_finished(
+            Finished(
+                self.source.name, sequence, rows.num_rows, accepted.num_rows, rejected, duplicates, late, again, seconds
+            )
+        )
 
     def _hours(self, accepted: pa.Table, clock: datetime | None) -> list[dict[str, Any]]:
-        """Accepted events per hour, and how many of them came after their hour had closed by ``clock``, the source's before this micro-batch."""
+        """Accepted events per hour, and how many of them came after their hour had closed by ``clock``, the source's
+        before this micro-batch.
+        """
         counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour").to_pylist()
         clock_at_start = None if self.origin.history else clock
         return [
             {
                 "hour": entry["hour"],
                 "events": entry["offset_count"],
-                "late": entry["offset_count"] if clock_at_start and entry["hour"] + HOUR + self.source.grace <= clock_at_start else 0,
+                "late": entry["offset_count"]
+                if clock_at_start and entry["hour"] + HOUR + self.source.grace <= clock_at_start
+                else 0,
             }
             for entry in counts
         ]

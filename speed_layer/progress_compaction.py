@@ -1,7 +1,8 @@
-"""Progress has a row for each micro-batch, one a second; when no answer that may be repeated needs them any more, those of an hour become one.
+"""Progress has a row for each micro-batch, one a second; when no answer that may be repeated needs them any more, those
+of an hour become one.
 
-Nothing that is told of them changes but for times and sequences within that hour: which hours have how many events, which came late, which offsets
-were read, from which sequence on a metric was written.
+Nothing that is told of them changes but for times and sequences within that hour: which hours have how many events,
+which came late, which offsets were read, from which sequence on a metric was written.
 """
 
 from bisect import bisect_left
@@ -25,19 +26,26 @@ Row = dict[str, Any]
 
 
 def compact_progress(progress: DeltaTable, before: datetime, cutoffs: Collection[int], dry_run: bool = False) -> int:
-    """Put one row in the place of those of micro-batches that finished in the same hour, ``before`` that (UTC); returns by how many there are less.
+    """Put one row in the place of those of micro-batches that finished in the same hour, ``before`` that (UTC); returns
+    by how many there are less.
 
-    ``cutoffs`` are those of all hours that were recomputed, or blocked: what one has counted, and what came after it, stay apart. Raises ConflictError
-    when another process writes to the table.
+    ``cutoffs`` are those of all hours that were recomputed, or blocked: what one has counted, and what came after it,
+    stay apart. Raises ConflictError when another process writes to the table.
     """
     done = progress.transaction_version(_COMPACTED) or 0
-    old = progress.to_pyarrow_table(columns=["sequence"], filters=[("sequence", ">", done), ("finished", "<", floor_hour(before))])
+    old = progress.to_pyarrow_table(
+        columns=["sequence"], filters=[("sequence", ">", done), ("finished", "<", floor_hour(before))]
+    )
     sequences = sorted(old["sequence"].to_pylist())[:_AT_ONCE]
     if not sequences:
         return 0
     last = sequences[-1]
     # Clocks may go back: whatever lies in between goes with them.
-    rows = progress.to_pyarrow_table(filters=[("sequence", ">", done), ("sequence", "<=", last)]).sort_by("sequence").to_pylist()
+    rows = (
+        progress.to_pyarrow_table(filters=[("sequence", ">", done), ("sequence", "<=", last)])
+        .sort_by("sequence")
+        .to_pylist()
+    )
     summed: list[Row] = []
     ends = sorted(set(cutoffs))
     for row in rows:
@@ -49,12 +57,21 @@ def compact_progress(progress: DeltaTable, before: datetime, cutoffs: Collection
     if not dry_run:
         told = {"summed up": f"{len(rows)} rows into {len(summed)}"}
         predicate = f"sequence > {done} AND sequence <= {last}"
-        tables.overwrite(progress, pa.Table.from_pylist(summed, PROGRESS_SCHEMA), predicate, told, writers=[_COMPACTED], sequence=last)
+        tables.overwrite(
+            progress,
+            pa.Table.from_pylist(summed, PROGRESS_SCHEMA),
+            predicate,
+            told,
+            writers=[_COMPACTED],
+            sequence=last,
+        )
     return len(rows) - len(summed)
 
 
 def _belong_together(one: Row, next_one: Row) -> bool:
-    """Whether nobody asks for them apart: late events are told by micro-batch, a reset by its own row, and a new metric begins with its first one."""
+    """Whether nobody asks for them apart: late events are told by micro-batch, a reset by its own row, and a new metric
+    begins with its first one.
+    """
     return (
         floor_hour(one["finished"]) == floor_hour(next_one["finished"])
         and all(one[name] == next_one[name] for name in ("topic_id", "topic", "metrics"))
@@ -76,7 +93,9 @@ def _sum(one: Row, next_one: Row) -> Row:
         **next_one,
         **{name: one[name] + next_one[name] for name in _COUNTS},
         "hours": [{"hour": hour, "events": count, "late": 0} for hour, count in events.items()],
-        "offsets": [{"partition": partition, "first": first, "last": last} for partition, (first, last) in read.items()],
+        "offsets": [
+            {"partition": partition, "first": first, "last": last} for partition, (first, last) in read.items()
+        ],
         "clock": next_one["clock"] or one["clock"],
         "started": one["started"],
     }

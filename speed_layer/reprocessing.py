@@ -1,8 +1,10 @@
-"""Reading again what was read before, after a reset: each record is archived and counted once, whatever is read how often.
+"""Reading again what was read before, after a reset: each record is archived and counted once, whatever is read how
+often.
 
-A record that is archived is passed over, and so is a tombstone. One that was rejected is validated anew, as its source's declaration may have been
-mended: the micro-batch that reads it again takes back that it was rejected, so that over all of progress records = accepted + rejected + duplicates +
-tombstones is the number of distinct records read. What was said of it before stays until then: a reset that is followed by another loses nothing.
+A record that is archived is passed over, and so is a tombstone. One that was rejected is validated anew, as its
+source's declaration may have been mended: the micro-batch that reads it again takes back that it was rejected, so that
+over all of progress records = accepted + rejected + duplicates + tombstones is the number of distinct records read.
+What was said of it before stays until then: a reset that is followed by another loses nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,11 +25,15 @@ _Held = TypeVar("_Held")
 
 
 class Reprocessing:
-    """What was read before of the offsets that lie ahead: 8 bytes a record, let go of once reading has passed it; mostly there is nothing."""
+    """What was read before of the offsets that lie ahead: 8 bytes a record, let go of once reading has passed it;
+    mostly there is nothing.
+    """
 
     def __init__(self, reading: Reading, events: DeltaTable, rejected: DeltaTable, topic_id: str) -> None:
         self._ahead = {
-            partition: reading.read[partition] for partition, offset in reading.next_offsets.items() if offset < (reading.end(partition) or 0)
+            partition: reading.read[partition]
+            for partition, offset in reading.next_offsets.items()
+            if offset < (reading.end(partition) or 0)
         }
         starts = {partition: reading.next_offsets[partition] for partition in self._ahead}
         self._archived = _offsets_from(events, topic_id, starts)
@@ -55,12 +61,19 @@ class Reprocessing:
 
 
 def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: Mapping[str, Any]) -> None:
-    """Delete from ``rejected`` what a finished micro-batch has validated anew; ``row`` is its row of progress, the newest one.
+    """Delete from ``rejected`` what a finished micro-batch has validated anew; ``row`` is its row of progress, the
+    newest one.
 
-    Its own rows, in events and in rejected, say what it has validated. Raises ConflictError when another process writes there.
+    Its own rows, in events and in rejected, say what it has validated. Raises ConflictError when another process writes
+    there.
     """
     where = [
-        [("topic_id", "=", row["topic_id"]), ("partition", "=", read["partition"]), ("offset", ">=", read["first"]), ("offset", "<=", read["last"])]
+        [
+            ("topic_id", "=", row["topic_id"]),
+            ("partition", "=", read["partition"]),
+            ("offset", ">=", read["first"]),
+            ("offset", "<=", read["last"]),
+        ]
         for read in row.get("offsets", [])
     ]
     if not where:
@@ -69,7 +82,11 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: Mapping[str,
     before = there.filter(pc.less(there["sequence"], row["sequence"]))
     if not before.num_rows:
         return
-    now = [events.to_pyarrow_table(columns=["partition", "offset"], filters=[[*one, ("sequence", "=", row["sequence"])] for one in where])]
+    now = [
+        events.to_pyarrow_table(
+            columns=["partition", "offset"], filters=[[*one, ("sequence", "=", row["sequence"])] for one in where]
+        )
+    ]
     now.append(there.filter(pc.equal(there["sequence"], row["sequence"])).select(["partition", "offset"]))
     validated = _by_partition(pa.concat_tables(now))
     dropped = []
@@ -78,7 +95,9 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: Mapping[str,
         if anew.any():
             # Few were not read again, if any (compacted away since): naming those keeps the predicate short.
             kept = f" AND offset NOT IN ({', '.join(map(str, offsets[~anew]))})" if not anew.all() else ""
-            dropped.append(f"(partition = {partition} AND offset >= {offsets[anew].min()} AND offset <= {offsets[anew].max()}{kept})")
+            dropped.append(
+                f"(partition = {partition} AND offset >= {offsets[anew].min()} AND offset <= {offsets[anew].max()}{kept})"
+            )
     if dropped:
         predicate = f"sequence < {row['sequence']} AND topic_id = '{row['topic_id']}' AND ({' OR '.join(dropped)})"
         tables.delete(rejected, predicate, {"validated anew": row["sequence"]})
@@ -88,7 +107,10 @@ def _offsets_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -
     """By partition, the offsets in ``table`` from where ``starts`` says, sorted."""
     if not starts:
         return {}
-    where = [[("topic_id", "=", topic_id), ("partition", "=", partition), ("offset", ">=", offset)] for partition, offset in starts.items()]
+    where = [
+        [("topic_id", "=", topic_id), ("partition", "=", partition), ("offset", ">=", offset)]
+        for partition, offset in starts.items()
+    ]
     return _by_partition(table.to_pyarrow_table(columns=["partition", "offset"], filters=where))
 
 

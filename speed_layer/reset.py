@@ -1,9 +1,11 @@
-"""Resets: reading a source from another position, and computing a metric anew. Each is one row of progress, whose commit makes it count.
+"""Resets: reading a source from another position, and computing a metric anew. Each is one row of progress, whose
+commit makes it count.
 
-The row is numbered like a micro-batch's, above any sequence ever written, so that no later write can be taken for one that was done already. A
-source is then read on from its ``position``, and what is archived already does not count again (see reprocessing.py). A metric's ``complete_from`` is raised
-above all of its tiles: its hours are ``missing`` from then on, unless they are covered; only then are its provisional rows and its coverage taken
-away. A process that dies in between leaves reads exact, and the same command ends its work.
+The row is numbered like a micro-batch's, above any sequence ever written, so that no later write can be taken for one
+that was done already. A source is then read on from its ``position``, and what is archived already does not count again
+(see reprocessing.py). A metric's ``complete_from`` is raised above all of its tiles: its hours are ``missing`` from
+then on, unless they are covered; only then are its provisional rows and its coverage taken away. A process that dies in
+between leaves reads exact, and the same command ends its work.
 """
 
 import shutil
@@ -27,7 +29,9 @@ from hourline_core.storage import tables
 from speed_layer.source_tables import clear_unfinished, read_so_far
 
 Target = Literal["earliest", "latest"] | datetime | Mapping[int, int]
-"""Where to go on: at an end of the topic, at its first record of a time (aware; Kafka's record timestamp), or at offsets, by partition."""
+"""Where to go on: at an end of the topic, at its first record of a time (aware; Kafka's record timestamp), or at
+offsets, by partition.
+"""
 
 Touched = tuple[str, str]
 """What a reset touches, and how; in words."""
@@ -49,7 +53,8 @@ class Move:
 
 
 class SourceReset:
-    """Read ``source`` on from ``target``: planned when it is made, done by ``apply``. The caller holds the lease "speed".
+    """Read ``source`` on from ``target``: planned when it is made, done by ``apply``. The caller holds the lease
+    "speed".
 
     Raises UsageError when nothing was read yet, or the target is not in the topic; BrokerError, TableError.
     """
@@ -63,27 +68,52 @@ class SourceReset:
         _refuse_lost_data(source, available, reading)
         if isinstance(target, datetime):
             target = offsets_at(bootstrap, source.topic, target, options)
-        self.moves = [_move(partition, ends, _chosen(source, available, target).get(partition), reading) for partition, ends in available.items()]
+        self.moves = [
+            _move(partition, ends, _chosen(source, available, target).get(partition), reading)
+            for partition, ends in available.items()
+        ]
         self._checkpoints = project.workspace / "checkpoints"
-        self.touched = [(f"progress/{source.name}", "one more row"), *self._tables.unfinished(), *self._reprocessed(), *_leftover(self._checkpoints)]
+        self.touched = [
+            (f"progress/{source.name}", "one more row"),
+            *self._tables.unfinished(),
+            *self._reprocessed(),
+            *_leftover(self._checkpoints),
+        ]
 
     def apply(self, moment: datetime) -> int:
-        """Do it, in one commit; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to the tables."""
+        """Do it, in one commit; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another
+        process writes to the tables.
+        """
         sequence = self._tables.clear()
         position = [{"partition": move.partition, "unread": move.unread, "offset": move.offset} for move in self.moves]
         source = self._tables.source
-        self._tables.commit(sequence, moment, {"topic_id": self._topic_id, "topic": source.topic, "position": position}, [SPEED_WRITER])
+        self._tables.commit(
+            sequence, moment, {"topic_id": self._topic_id, "topic": source.topic, "position": position}, [SPEED_WRITER]
+        )
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         return sequence
 
     def _reprocessed(self) -> list[Touched]:
-        ahead = [[("topic_id", "=", self._topic_id), ("partition", "=", move.partition), ("offset", ">=", move.offset)] for move in self.moves]
+        ahead = [
+            [("topic_id", "=", self._topic_id), ("partition", "=", move.partition), ("offset", ">=", move.offset)]
+            for move in self.moves
+        ]
         rows = _count(self._tables.rejected, ahead)
-        return [(f"rejected/{self._tables.source.name}", f"{rows:,} record(s) are validated anew, each when it is read again")] if rows else []
+        return (
+            [
+                (
+                    f"rejected/{self._tables.source.name}",
+                    f"{rows:,} record(s) are validated anew, each when it is read again",
+                )
+            ]
+            if rows
+            else []
+        )
 
 
 class MetricReset:
-    """Throw away what was computed for ``metric``, so that it is computed anew from the archived events: planned when it is made, done by ``apply``.
+    """Throw away what was computed for ``metric``, so that it is computed anew from the archived events: planned when
+    it is made, done by ``apply``.
 
     The caller holds the leases "speed" and "batch". Raises UsageError when nothing was computed yet, TableError.
     """
@@ -92,29 +122,44 @@ class MetricReset:
         self._metric = metric
         self._tables = _Tables(project, project.sources[metric.source])
         if not last_row(self._tables.progress):
-            raise UsageError(f"nothing was computed for metric '{metric.name}' yet: no micro-batch of source '{metric.source}' has finished")
+            raise UsageError(
+                f"nothing was computed for metric '{metric.name}' yet: no micro-batch of source '{metric.source}' has finished"
+            )
         layout = Layout.of(project)
         self._provisional = {of: table for of, table in self._tables.provisional.items() if of[0] == metric.name}
         there = tables.exists(layout.coverage, layout.storage_options)
         self._coverage = tables.open_table(layout.coverage, layout.storage_options) if there else None
         # What is kept of each publication, under its number.
-        self._kept = [tables.open_table(uri, layout.storage_options) for uri in (layout.drift, layout.quality)] if there else []
+        self._kept = (
+            [tables.open_table(uri, layout.storage_options) for uri in (layout.drift, layout.quality)] if there else []
+        )
         covered = (
-            self._coverage.to_pyarrow_table(columns=["hour"], filters=[("metric", "=", metric.name)])["hour"].drop_null() if self._coverage else []
+            self._coverage.to_pyarrow_table(columns=["hour"], filters=[("metric", "=", metric.name)])[
+                "hour"
+            ].drop_null()
+            if self._coverage
+            else []
         )
         self.touched = [(f"progress/{metric.source}", "one more row"), *self._tables.unfinished()]
         for (name, declaration), table in self._provisional.items():
-            self.touched.append((f"provisional/{name}/{declaration}", f"all of its {_count(table):,} row(s) are deleted"))
-        self.touched += [("coverage", f"{len(covered):,} hour(s) of {metric.name} are taken out")] if len(covered) else []
+            self.touched.append(
+                (f"provisional/{name}/{declaration}", f"all of its {_count(table):,} row(s) are deleted")
+            )
+        self.touched += (
+            [("coverage", f"{len(covered):,} hour(s) of {metric.name} are taken out")] if len(covered) else []
+        )
 
     def apply(self, moment: datetime) -> int:
-        """Do it; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to the tables.
+        """Do it; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to
+        the tables.
 
-        In this order no reader sees a part of an answer: hours become ``missing`` first, and who took the older progress sees that there was a reset.
+        In this order no reader sees a part of an answer: hours become ``missing`` first, and who took the older
+        progress sees that there was a reset.
         """
         sequence = self._tables.clear()
         metrics = [
-            {**m, "complete_from": sequence + 1} if m["metric"] == self._metric.name else m for m in last_row(self._tables.progress)["metrics"]
+            {**m, "complete_from": sequence + 1} if m["metric"] == self._metric.name else m
+            for m in last_row(self._tables.progress)["metrics"]
         ]
         self._tables.commit(sequence, moment, {"metrics": metrics}, [SPEED_WRITER, METRIC_RESET])
         for table in self._provisional.values():
@@ -122,7 +167,9 @@ class MetricReset:
         if self._coverage:
             for kept in self._kept:
                 tables.drop_unpublished(kept, self._coverage)
-                tables.fence(kept)  # the version that coverage gets now is no publication that a frozen recompute could keep anything for
+                tables.fence(
+                    kept
+                )  # the version that coverage gets now is no publication that a frozen recompute could keep anything for
             tables.delete(self._coverage, f"metric = '{self._metric.name}'", {"reset": sequence})
         return sequence
 
@@ -144,7 +191,9 @@ class _Tables:
         written = {(m["metric"], m["declaration"]) for m in last_row(self.progress).get("metrics", [])}
         declared = {(metric.name, declaration_hash(source, metric)) for metric in project.metrics_of(source.name)}
         addresses = {of: layout.provisional_of(*of) for of in sorted(written | declared)}
-        self.provisional = {of: tables.open_table(uri, options) for of, uri in addresses.items() if tables.exists(uri, options)}
+        self.provisional = {
+            of: tables.open_table(uri, options) for of, uri in addresses.items() if tables.exists(uri, options)
+        }
         """By metric and declaration."""
         for table in self._written():
             tables.require_seen(table, self.progress)
@@ -153,7 +202,9 @@ class _Tables:
         """What is there of a micro-batch that did not finish."""
         name, finished = self.source.name, self.progress.transaction_version(SPEED_WRITER) or 0
         named = [(f"events/{name}", self.events), (f"rejected/{name}", self.rejected)]
-        named += [(f"provisional/{metric}/{declaration}", table) for (metric, declaration), table in self.provisional.items()]
+        named += [
+            (f"provisional/{metric}/{declaration}", table) for (metric, declaration), table in self.provisional.items()
+        ]
         counts = [(name, _count(table, [[("sequence", ">", finished)]])) for name, table in named]
         return [(name, f"{count:,} row(s) of an unfinished micro-batch are deleted") for name, count in counts if count]
 
@@ -194,7 +245,9 @@ def _chosen(source: Source, available: Mapping[int, tuple[int, int]], target: Ta
             raise UsageError(f"topic '{source.topic}' has no partition {partition} (there is: {there})")
         earliest, latest = available[partition]
         if not earliest <= offset <= latest:
-            raise UsageError(f"topic '{source.topic}' partition {partition}: got offset {offset}, allowed are {earliest} to {latest}")
+            raise UsageError(
+                f"topic '{source.topic}' partition {partition}: got offset {offset}, allowed are {earliest} to {latest}"
+            )
     return dict(target)
 
 

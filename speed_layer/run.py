@@ -1,5 +1,5 @@
-"""The speed layer's process, in two steps: Spark is started and warmed up, which touches nothing; then one Structured Streaming query per source
-runs, until it is told to stop or the topics are drained. A standby waits between the two.
+"""The speed layer's process, in two steps: Spark is started and warmed up, which touches nothing; then one Structured
+Streaming query per source runs, until it is told to stop or the topics are drained. A standby waits between the two.
 """
 
 import shutil
@@ -40,7 +40,8 @@ from speed_layer.micro_batch import Finished, MicroBatch, Origin
 from speed_layer.reprocessing import Reprocessing
 from speed_layer.source_tables import open_source_tables
 
-# A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it gives.
+# A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it
+# gives.
 _STREAMING = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -49,8 +50,9 @@ _STREAMING = {
     "spark.sql.streaming.stopTimeout": "20s",
 }
 
-# Each micro-batch would wait for two files of a checkpoint that nothing ever reads: a start goes on from progress. Spark lets them be written beside
-# it only for sinks whose records may be repeated after a restart from there; here nothing starts from there.
+# Each micro-batch would wait for two files of a checkpoint that nothing ever reads: a start goes on from progress.
+# Spark lets them be written beside it only for sinks whose records may be repeated after a restart from there; here
+# nothing starts from there.
 _UNREAD_CHECKPOINT = {
     "asyncProgressTrackingEnabled": "true",
     "asyncProgressTrackingCheckpointIntervalMs": "60000",
@@ -72,17 +74,20 @@ def speed_session(project: Project) -> Iterator[SparkSession]:
         raise SparkError(f"Spark failed: {error.java_exception}") from error
     except (Py4JError, ConnectionError) as error:
         log = project.workspace / "logs" / "spark-speed.log"
-        raise HourlineError(f"Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped (its log is {log})") from error
+        raise HourlineError(
+            f"Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped (its log is {log})"
+        ) from error
     finally:
         with suppress(Py4JError, ConnectionError):  # it is gone already
             spark.stop()
 
 
 def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) -> None:
-    """Run all that a micro-batch of ``project`` runs: Spark compiles it now, or the first events would wait for seconds.
+    """Run all that a micro-batch of ``project`` runs: Spark compiles it now, or the first events would wait for
+    seconds.
 
-    Neither tables nor checkpoints nor Kafka are touched, so another speed layer may run meanwhile. Who drains topics, or imports files, has
-    nobody waiting for the first event, and goes without.
+    Neither tables nor checkpoints nor Kafka are touched, so another speed layer may run meanwhile. Who drains topics,
+    or imports files, has nobody waiting for the first event, and goes without.
     """
     for source in project.sources.values():
         _warm_up(spark, project, source, clock)
@@ -102,12 +107,14 @@ def run(
 ) -> None:
     """Run the speed layer of ``project`` on the Kafka at ``bootstrap``, with a session of ``speed_session``.
 
-    Returns when ``stop`` is set (the micro-batches under way are finished first) or, with ``drain``, when all that was in the topics at the
-    start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the micro-batches; no number depends on it.
-    Raises ConflictError when another process writes to the tables, BrokerError, TableError, SparkError. The caller holds the lease "speed".
+    Returns when ``stop`` is set (the micro-batches under way are finished first) or, with ``drain``, when all that was
+    in the topics at the start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the
+    micro-batches; no number depends on it. Raises ConflictError when another process writes to the tables, BrokerError,
+    TableError, SparkError. The caller holds the lease "speed".
     """
     stop = stop or threading.Event()
-    # Each start makes its own checkpoints, see ledger.py. In a folder of its own: the Java process of one that was killed may live a moment longer.
+    # Each start makes its own checkpoints, see ledger.py. In a folder of its own: the Java process of one that was
+    # killed may live a moment longer.
     shutil.rmtree(project.workspace / "checkpoints", ignore_errors=True)
     checkpoints = project.workspace / "checkpoints" / uuid4().hex
     with ExitStack() as running:
@@ -144,21 +151,35 @@ def _start(
     options = dict(project.settings.kafka.options)
     origin = Origin(ensure_topic(bootstrap, source.topic, source.partitions, options), source.topic)
     batch = open_micro_batch(spark, project, source, origin, clock, on_finished)
-    start = starting_offsets(source, topic_offsets(bootstrap, source.topic, options), batch.source_tables.reading.next_offsets)
+    start = starting_offsets(
+        source, topic_offsets(bootstrap, source.topic, options), batch.source_tables.reading.next_offsets
+    )
     settings = project.settings.speed
     stream = read_topic(spark, source, bootstrap, options, start, settings.max_records_per_batch)
     # Judged in the stream, not in each micro-batch: so Spark resolves all these expressions once.
     validated = with_id_hash(validate(stream, source, event_time_type(spark, source)), source)
-    writer = validated.writeStream.queryName(source.name).foreachBatch(batch).option("checkpointLocation", (checkpoints / source.name).as_uri())
+    writer = (
+        validated.writeStream.queryName(source.name)
+        .foreachBatch(batch)
+        .option("checkpointLocation", (checkpoints / source.name).as_uri())
+    )
     if drain:
         return batch, writer.trigger(availableNow=True).start()
-    return batch, writer.trigger(processingTime=f"{settings.trigger.total_seconds()} seconds").options(**_UNREAD_CHECKPOINT).start()
+    return batch, writer.trigger(processingTime=f"{settings.trigger.total_seconds()} seconds").options(
+        **_UNREAD_CHECKPOINT
+    ).start()
 
 
 def open_micro_batch(
-    spark: SparkSession, project: Project, source: Source, origin: Origin, clock: Clock, on_finished: Callable[[Finished], None]
+    spark: SparkSession,
+    project: Project,
+    source: Source,
+    origin: Origin,
+    clock: Clock,
+    on_finished: Callable[[Finished], None],
 ) -> MicroBatch:
-    """What processes the micro-batches of ``source`` from now on; whoever did it before is fenced out, and what that left unfinished is cleared away.
+    """What processes the micro-batches of ``source`` from now on; whoever did it before is fenced out, and what that
+    left unfinished is cleared away.
 
     Raises TableError, ConflictError. The caller holds the lease "speed".
     """
@@ -167,14 +188,22 @@ def open_micro_batch(
     source_tables = open_source_tables(Layout.of(project), source, fields, aggregations, origin.topic_id)
     deduplicator = Deduplicator(source.id_horizon)
     if source.id and source_tables.clock:
-        archived = archived_id_hashes(spark, source, Layout.of(project).events(source), source_tables.events, source_tables.clock - source.id_horizon)
+        archived = archived_id_hashes(
+            spark,
+            source,
+            Layout.of(project).events(source),
+            source_tables.events,
+            source_tables.clock - source.id_horizon,
+        )
         deduplicator.remember(archived, source_tables.clock)
     reprocessing = Reprocessing(source_tables.reading, source_tables.events, source_tables.rejected, origin.topic_id)
     return MicroBatch(project, source_tables, deduplicator, reprocessing, origin, clock, on_finished)
 
 
 def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:
-    """What is computed of ``source``: its metrics and, before one that has changed, the declaration that is served until the new one takes over."""
+    """What is computed of ``source``: its metrics and, before one that has changed, the declaration that is served
+    until the new one takes over.
+    """
     served = {tables.metric.name: tables for tables in take_snapshot(project).served}
     aggregations: list[AggregationPlan] = []
     for metric in project.metrics_of(source.name):
@@ -187,21 +216,27 @@ def _aggregations(spark: SparkSession, project: Project, source: Source) -> list
 
 
 def _followed(spark: SparkSession, source: Source, older: MetricTables) -> AggregationPlan | None:
-    """The older declaration over events as they come in now; None where they no longer have what it counts, or are identified otherwise."""
+    """The older declaration over events as they come in now; None where they no longer have what it counts, or are
+    identified otherwise.
+    """
     over = source.model_copy(update={"derived": older.source.derived, "where": older.source.where})
     if declaration_hash(over, older.metric) != older.declaration:
         return None
     return plan_aggregation(spark, over, older.metric)
 
 
-def _wait(streams: list[tuple[MicroBatch, StreamingQuery]], stop: threading.Event, kafka_alive: Callable[[], bool]) -> None:
+def _wait(
+    streams: list[tuple[MicroBatch, StreamingQuery]], stop: threading.Event, kafka_alive: Callable[[], bool]
+) -> None:
     """Until all queries have ended by themselves, one has failed, or ``stop`` is set."""
     while any(query.isActive for _, query in streams) and not stop.wait(0.1):
         if any(not query.isActive and query.exception() for _, query in streams):
             break
         if not kafka_alive():
             # Spark would ask it for minutes before it gave up.
-            raise BrokerError("the embedded Kafka has ended by itself; nothing is lost, `hourline up` starts it again (its log is logs/broker.log)")
+            raise BrokerError(
+                "the embedded Kafka has ended by itself; nothing is lost, `hourline up` starts it again (its log is logs/broker.log)"
+            )
     for batch, query in streams:
         with batch.running:
             batch.stopped = True
@@ -215,4 +250,6 @@ def _wait(streams: list[tuple[MicroBatch, StreamingQuery]], stop: threading.Even
 
 def _failure(query: StreamingQuery, error: Exception) -> SparkError:
     text = explain(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
-    return SparkError(f"the stream of source '{query.name}' stopped: {text}; nothing is lost, `hourline speed` goes on where it stopped")
+    return SparkError(
+        f"the stream of source '{query.name}' stopped: {text}; nothing is lost, `hourline speed` goes on where it stopped"
+    )

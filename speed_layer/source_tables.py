@@ -1,8 +1,9 @@
-"""The speed layer's tables of one source, and where a start goes on: by what progress holds, not by what a Spark checkpoint remembers.
+"""The speed layer's tables of one source, and where a start goes on: by what progress holds, not by what a Spark
+checkpoint remembers.
 
-Every start is treated alike, be it the first, after Ctrl-C or after kill -9: rows of a micro-batch that was not finished (a sequence beyond
-progress) are deleted, reading goes on at progress's offsets, and the new sequences lie above any ever written. So no micro-batch is ever
-replayed, and a lost, old or foreign checkpoint cannot matter.
+Every start is treated alike, be it the first, after Ctrl-C or after kill -9: rows of a micro-batch that was not
+finished (a sequence beyond progress) are deleted, reading goes on at progress's offsets, and the new sequences lie
+above any ever written. So no micro-batch is ever replayed, and a lost, old or foreign checkpoint cannot matter.
 """
 
 from collections.abc import Iterable
@@ -51,11 +52,18 @@ class SourceTables:
 
     def metrics_row(self) -> list[dict[str, object]]:
         """What progress says of the metrics: which ones a micro-batch wrote, and from which sequence on they are whole."""
-        return [{"metric": t.metric.name, "declaration": t.declaration, "complete_from": self.complete_from[t.name]} for t in self.aggregations]
+        return [
+            {"metric": t.metric.name, "declaration": t.declaration, "complete_from": self.complete_from[t.name]}
+            for t in self.aggregations
+        ]
 
     def changing(self) -> list[tuple[AggregationPlan, AggregationPlan]]:
-        """The metrics that have changed: the declaration that is served, and the newer one that takes over once it is covered."""
-        return [(older, newer) for older, newer in pairwise(self.aggregations) if older.metric.name == newer.metric.name]
+        """The metrics that have changed: the declaration that is served, and the newer one that takes over once it is
+        covered.
+        """
+        return [
+            (older, newer) for older, newer in pairwise(self.aggregations) if older.metric.name == newer.metric.name
+        ]
 
     def stop_writing(self, older: AggregationPlan) -> None:
         """Write no more tiles of ``older``, since a newer declaration has taken over."""
@@ -63,36 +71,65 @@ class SourceTables:
         del self.provisional[older.name]
 
     def finish(self, row: pa.Table, sequence: int) -> None:
-        """Commit progress (PROGRESS_SCHEMA, without its sequence), which finishes the micro-batch and says at which versions it leaves its tables."""
-        numbered = row.append_column("sequence", pa.array([sequence], pa.int64())).select(PROGRESS_SCHEMA.names).cast(PROGRESS_SCHEMA)
+        """Commit progress (PROGRESS_SCHEMA, without its sequence), which finishes the micro-batch and says at which
+        versions it leaves its tables.
+        """
+        numbered = (
+            row.append_column("sequence", pa.array([sequence], pa.int64()))
+            .select(PROGRESS_SCHEMA.names)
+            .cast(PROGRESS_SCHEMA)
+        )
         written = tables.seen([self.events, self.rejected, *self.provisional.values()])
         tables.append(self.progress, numbered, {"sequence": sequence}, [SPEED_WRITER], sequence, written)
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
-        """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another process writes there."""
+        """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another
+        process writes there.
+        """
         numbered = rows.append_column("sequence", pa.array([sequence] * rows.num_rows, pa.int64()))
-        tables.append(table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence)
+        tables.append(
+            table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence
+        )
 
 
-def open_source_tables(layout: Layout, source: Source, fields: pa.Schema, aggregations: list[AggregationPlan], topic_id: str) -> SourceTables:
-    """Open (or create) the tables of ``source``, fence out whoever wrote to them before, and clear away what an unfinished micro-batch left.
+def open_source_tables(
+    layout: Layout, source: Source, fields: pa.Schema, aggregations: list[AggregationPlan], topic_id: str
+) -> SourceTables:
+    """Open (or create) the tables of ``source``, fence out whoever wrote to them before, and clear away what an
+    unfinished micro-batch left.
 
     A metric that has changed has two aggregations until the new one takes over, the older one before the newer.
-    ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration, ConflictError when another
-    process writes to it.
+    ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration,
+    ConflictError when another process writes to it.
     """
     events_schema = pa.schema([*pa.schema(EVENT_COLUMNS), *fields])
-    schemas = {aggregation.name: pa.schema([pa.field("sequence", pa.int64()), *aggregation.schema]) for aggregation in aggregations}
+    schemas = {
+        aggregation.name: pa.schema([pa.field("sequence", pa.int64()), *aggregation.schema])
+        for aggregation in aggregations
+    }
     options = layout.storage_options
-    # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every table after the other did.
+    # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every
+    # table after the other did.
     if not tables.exists(layout.progress(source), options):
         refuse_without_progress(layout, source)
     progress = tables.open_or_create(
-        layout.progress(source), options, "progress", PROGRESS_SCHEMA, tables.STREAMED, f"finished micro-batches of {source.name}"
+        layout.progress(source),
+        options,
+        "progress",
+        PROGRESS_SCHEMA,
+        tables.STREAMED,
+        f"finished micro-batches of {source.name}",
     )
-    events = tables.open_or_create(layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}")
+    events = tables.open_or_create(
+        layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}"
+    )
     rejected = tables.open_or_create(
-        layout.rejected(source), options, "rejected", REJECTED_SCHEMA, tables.STREAMED, f"rejected records of {source.name}"
+        layout.rejected(source),
+        options,
+        "rejected",
+        REJECTED_SCHEMA,
+        tables.STREAMED,
+        f"rejected records of {source.name}",
     )
     provisional = {
         aggregation.name: tables.open_or_create(
@@ -110,19 +147,36 @@ def open_source_tables(layout: Layout, source: Source, fields: pa.Schema, aggreg
     first = clear_unfinished(progress, events, rejected, provisional.values())
     finished = progress.transaction_version(SPEED_WRITER) or 0
     last = last_row(progress)
-    known = {f"{metric['metric']}_{metric['declaration']}": metric["complete_from"] for metric in last.get("metrics") or []}
+    known = {
+        f"{metric['metric']}_{metric['declaration']}": metric["complete_from"] for metric in last.get("metrics") or []
+    }
     complete_from = {aggregation.name: known.get(aggregation.name, finished + 1) for aggregation in aggregations}
     reading = read_so_far(progress, topic_id)
     return SourceTables(
-        source, aggregations, events, rejected, progress, provisional, events_schema, schemas, first, last.get("clock"), reading, complete_from
+        source,
+        aggregations,
+        events,
+        rejected,
+        progress,
+        provisional,
+        events_schema,
+        schemas,
+        first,
+        last.get("clock"),
+        reading,
+        complete_from,
     )
 
 
-def clear_unfinished(progress: DeltaTable, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]) -> int:
-    """Delete what an unfinished micro-batch left in the tables of a source; returns the next sequence, above any ever written to them.
+def clear_unfinished(
+    progress: DeltaTable, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]
+) -> int:
+    """Delete what an unfinished micro-batch left in the tables of a source; returns the next sequence, above any ever
+    written to them.
 
-    Whoever wrote to them before and still lives, frozen or on another machine, is fenced: off progress first, so that it cannot finish a micro-batch
-    any more; then off each other table, or rows of an unfinished one could come to lie under a sequence that this process will have finished.
+    Whoever wrote to them before and still lives, frozen or on another machine, is fenced: off progress first, so that
+    it cannot finish a micro-batch any more; then off each other table, or rows of an unfinished one could come to lie
+    under a sequence that this process will have finished.
     """
     tables.fence(progress)
     finished = progress.transaction_version(SPEED_WRITER) or 0

@@ -1,9 +1,11 @@
-"""`make mutants`: breaks each rule of the protocol in the product's own code, one at a time, and shows that some test turns red.
+"""`make mutants`: breaks each rule of the protocol in the product's own code, one at a time, and shows that some test
+turns red.
 
     python tests/mutants.py            all of them
     python tests/mutants.py restore    those whose name contains a word
 
-Each is done in a copy of the checkout. A mutant that no test notices, or whose line is no longer there, is a failure of this run.
+Each is done in a copy of the checkout. A mutant that no test notices, or whose line is no longer there, is a failure of
+this run.
 """
 
 import os
@@ -17,7 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("batch_layer", "dags", "examples", "hourline", "infra", "serving_layer", "speed_layer", "tests", "pyproject.toml")
+COPIED = (
+    "batch_layer",
+    "dags",
+    "examples",
+    "hourline",
+    "infra",
+    "serving_layer",
+    "speed_layer",
+    "tests",
+    "pyproject.toml",
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,10 @@ MUTANTS = [
         "speed_layer/micro_batch.py",
         (
             ("        self._finish(rows, fresh, sequence, started)\n", ""),
-            ("            sources = {id(", "            self._finish(rows, fresh, sequence, started)\n            sources = {id("),
+            (
+                "            sources = {id(",
+                "            self._finish(rows, fresh, sequence, started)\n            sources = {id(",
+            ),
         ),
         "tests/protocol/test_failpoints.py -k commit_of_a_micro_batch",
     ),
@@ -165,7 +180,12 @@ MUTANTS = [
     Mutant(
         "a publication keeps what coverage says of others",
         "batch_layer/publish.py",
-        (("        rows = pa.concat_tables([carried, others, fresh])", "        rows = pa.concat_tables([others, fresh])"),),
+        (
+            (
+                "        rows = pa.concat_tables([carried, others, fresh])",
+                "        rows = pa.concat_tables([others, fresh])",
+            ),
+        ),
         "tests/protocol/test_publications.py",
     ),
     Mutant(
@@ -189,7 +209,12 @@ MUTANTS = [
     Mutant(
         "the declaration that is served is written on",
         "speed_layer/maintenance.py",
-        (("        if is_promoted(coverage, newer.metric, newer.declaration, source_tables.complete_from[newer.name]):\n", "        if True:\n"),),
+        (
+            (
+                "        if is_promoted(coverage, newer.metric, newer.declaration, source_tables.complete_from[newer.name]):\n",
+                "        if True:\n",
+            ),
+        ),
         "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
@@ -225,7 +250,10 @@ MUTANTS = [
     Mutant(
         "drift of a publication that never was is not kept",
         "hourline_core/storage/tables.py",
-        (('        delete(kept, f"publication >= {publication}"', '        len(f"{publication}"'), (', {"unpublished": publication})', ")")),
+        (
+            ('        delete(kept, f"publication >= {publication}"', '        len(f"{publication}"'),
+            (', {"unpublished": publication})', ")"),
+        ),
         "tests/protocol/test_publications.py",
     ),
     Mutant(
@@ -268,7 +296,8 @@ def main(words: list[str]) -> int:
         for mutant in chosen:
             began = time.monotonic()
             verdict = noticed(mutant, Path(folder) / "copy")
-            print(f"{'red ' if verdict else 'ALIVE'}  {mutant.rule:<62} {time.monotonic() - began:4.0f} s  {verdict}", flush=True)  # noqa: T201
+            seconds = time.monotonic() - began
+            print(f"{'red ' if verdict else 'ALIVE'}  {mutant.rule:<62} {seconds:4.0f} s  {verdict}", flush=True)  # noqa: T201
             if not verdict:
                 survived.append(mutant)
     print(f"{len(chosen) - len(survived)} of {len(chosen)} broken rules turned a test red")  # noqa: T201
@@ -289,12 +318,21 @@ def noticed(mutant: Mutant, copy: Path) -> str:
     text = path.read_text(encoding="utf-8")
     for old, new in mutant.changes:
         if text.count(old) != 1:
-            raise SystemExit(f"mutant '{mutant.rule}': {mutant.file} has {text.count(old)} times, and ought to have once: {old.strip()}")
+            raise SystemExit(
+                f"mutant '{mutant.rule}': {mutant.file} has {text.count(old)} times, and ought to have once: {old.strip()}"
+            )
         text = text.replace(old, new)
     path.write_text(text, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests'}", "HYPOTHESIS_PROFILE": "mutants", "PROTOCOL_EXAMPLES": "100"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests'}",
+        "HYPOTHESIS_PROFILE": "mutants",
+        "PROTOCOL_EXAMPLES": "100",
+    }
     command = f"{sys.executable} -m pytest -p no:cacheprovider -q -x {mutant.tests}"
-    done = subprocess.run(["bash", "-c", command], cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=copy, env=environment, capture_output=True, text=True, check=False
+    )
     red = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
     if done.returncode not in (0, 1):
         raise SystemExit(f"mutant '{mutant.rule}': the tests did not run: {(done.stdout + done.stderr)[-2000:]}")

@@ -1,9 +1,11 @@
-"""`make soak`: the real stack for SOAK_MINUTES (20), with processes killed every few seconds; every read must equal the oracle, and so must the end.
+"""`make soak`: the real stack for SOAK_MINUTES (20), with processes killed every few seconds; every read must equal the
+oracle, and so must the end.
 
-Events arrive all the time, `hourline speed` and `hourline recompute` are killed, frozen, woken and replaced, and a reader compares every answer with
-the oracle at the snapshot that it got. SEED repeats the choices (not the moments at which they meet the processes). The oracle is naive, and counts
-all events again at each check: so there are at most 40,000 of them, however long it takes. The exit status is 1 when a number was off or a process
-ended as it should not, which also keeps the tables; 130 after Ctrl-C. Nothing outlives the soak, unless it is itself killed with -9.
+Events arrive all the time, `hourline speed` and `hourline recompute` are killed, frozen, woken and replaced, and a
+reader compares every answer with the oracle at the snapshot that it got. SEED repeats the choices (not the moments at
+which they meet the processes). The oracle is naive, and counts all events again at each check: so there are at most
+40,000 of them, however long it takes. The exit status is 1 when a number was off or a process ended as it should not,
+which also keeps the tables; 130 after Ctrl-C. Nothing outlives the soak, unless it is itself killed with -9.
 """
 
 import os
@@ -57,7 +59,9 @@ class Soak:
     def run(self) -> None:
         """From the first event to the last check. ``failure`` says what went wrong."""
         deadline = time.monotonic() + self.seconds
-        disturbing = [guarded(work, self.fail) for work in (self.disturbances.disturb_speed, self.disturbances.disturb_recomputes)]
+        disturbing = [
+            guarded(work, self.fail) for work in (self.disturbances.disturb_speed, self.disturbances.disturb_recomputes)
+        ]
         sender = guarded(self.send, self.fail)
         for thread in (*disturbing, sender):
             thread.start()
@@ -114,7 +118,11 @@ class Soak:
         with serving_layer.connect(self.project.project) as connection:
             snapshot = connection.snapshot
             reached = snapshot.progress["scans"].sequence if "scans" in snapshot.progress else 0
-            versions = (snapshot.progress, snapshot.publication, [(tables.name, tables.provisional) for tables in snapshot.metrics])
+            versions = (
+                snapshot.progress,
+                snapshot.publication,
+                [(tables.name, tables.provisional) for tables in snapshot.metrics],
+            )
             if reached == 0 or versions == self.versions:
                 return  # nothing new; the processors have others to work for
             cutoffs: dict[tuple[str, datetime], int] = {
@@ -122,18 +130,28 @@ class Soak:
             }
             with self.sending:
                 sent = {(record.partition, record.offset): record for record in self.project.sent["scans"]}
-            sequences = {address: sequence for address, sequence in self.project.sequences("scans").items() if sequence <= reached}
+            sequences = {
+                address: sequence
+                for address, sequence in self.project.sequences("scans").items()
+                if sequence <= reached
+            }
             assert self.sequence <= reached, f"progress went back from {self.sequence} to {reached}"
-            assert all(cutoff <= cutoffs.get(key, -1) for key, cutoff in self.project.cutoffs.items()), "a cutoff went back, or was lost"
+            assert all(cutoff <= cutoffs.get(key, -1) for key, cutoff in self.project.cutoffs.items()), (
+                "a cutoff went back, or was lost"
+            )
             assert sequences.keys() <= sent.keys(), "progress knows of records that nobody has sent"
-            missed = [address for address in sequences if address[1] > 0 and (address[0], address[1] - 1) not in sequences]
+            missed = [
+                address for address in sequences if address[1] > 0 and (address[0], address[1] - 1) not in sequences
+            ]
             assert not missed, f"progress has left out the records before {missed[:5]}"
             events = oracle.accepted(self.project.rules["scans"], [sent[address] for address in sequences], sequences)
             cells = self.project.check_snapshot(connection, {"scans": events}, cutoffs)
         self.versions, self.sequence, self.project.cutoffs = versions, reached, cutoffs
         self.disturbances.hours = sorted({event.hour for event in events})
         self.cells += cells
-        self.disturbances.note("check passed", f"{cells:,} cells, {len(events):,} events, up to #{reached}, {len(cutoffs):,} cutoffs")
+        self.disturbances.note(
+            "check passed", f"{cells:,} cells, {len(events):,} events, up to #{reached}, {len(cutoffs):,} cutoffs"
+        )
 
     def conclude(self) -> None:
         """With nothing disturbed any more, all that was sent is in the answers, and all that has closed is final."""

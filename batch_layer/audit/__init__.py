@@ -1,4 +1,5 @@
-"""The audit between stage and publish: what must hold of a recomputed hour, checked by Great Expectations. It fails closed.
+"""The audit between stage and publish: what must hold of a recomputed hour, checked by Great Expectations. It fails
+closed.
 
 facts.py        what is counted of the events and of the tiles, each by itself, one row per hour
 history.py      between which bounds an hour's results lie, going by the same hour of past days
@@ -29,7 +30,8 @@ class _OnUse(ModuleType):
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # or it would call home as it is imported
 _stand_ins: dict[str, ModuleType | None] = {
-    # It looks for Spark Connect, which ends a `python -c` where its dependencies are missing, and for SQLAlchemy, which it then does without.
+    # It looks for Spark Connect, which ends a `python -c` where its dependencies are missing, and for SQLAlchemy, which
+    # it then does without.
     "pyspark.sql.connect": None,
     "sqlalchemy": None,
     # Two or three expectations and a chart need them; with SQLAlchemy they are half of what importing it takes.

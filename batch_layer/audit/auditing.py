@@ -1,4 +1,6 @@
-"""The audit of one source's staged hours: every metric × hour passes, or is blocked on its own. Whatever goes wrong in it blocks."""
+"""The audit of one source's staged hours: every metric × hour passes, or is blocked on its own. Whatever goes wrong in
+it blocks.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +34,9 @@ _EVENT_KEYS = ["hour", "topic", "partition", "offset"]
 
 @dataclass(frozen=True)
 class StagedHours:
-    """What is to be audited: the rows of one metric as they lie in its staged table, the hours they are of, and the table's columns."""
+    """What is to be audited: the rows of one metric as they lie in its staged table, the hours they are of, and the
+    table's columns.
+    """
 
     aggregation: AggregationPlan
     rows: pa.Table
@@ -56,10 +60,21 @@ class Audited:
     """How many count; none, where they could not be counted."""
 
     def blocked(self, aggregation: AggregationPlan) -> dict[datetime, str]:
-        """The hours of a metric that must not be published, each with the hash of the expectations it did not pass ("": the audit failed)."""
+        """The hours of a metric that must not be published, each with the hash of the expectations it did not pass ("":
+        the audit failed).
+        """
         metric = aggregation.metric
-        used = "" if {None, metric.name} & self.broken else expectations_hash(self.source.expectations, metric.expectations, metric.history)
-        return {parse_hour(finding.hour): used for of in (None, metric.name) for finding in self.findings.get(of, []) if finding.blocks}
+        used = (
+            ""
+            if {None, metric.name} & self.broken
+            else expectations_hash(self.source.expectations, metric.expectations, metric.history)
+        )
+        return {
+            parse_hour(finding.hour): used
+            for of in (None, metric.name)
+            for finding in self.findings.get(of, [])
+            if finding.blocks
+        }
 
 
 class Audit:
@@ -107,7 +122,10 @@ class Audit:
         if checks:
             counting = marked.where("_counts").withColumn("hour", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"))
             known = {
-                hour_text(hour): {"": events.count(hour, "counted"), **{name: events.count(hour, f"known of {name}") for name in columns}}
+                hour_text(hour): {
+                    "": events.count(hour, "counted"),
+                    **{name: events.count(hour, f"known of {name}") for name in columns},
+                }
                 for hour in self._hours
             }
             validations.append(self._validator.events(counting, checks, known, _EVENT_KEYS))
@@ -123,10 +141,16 @@ class Audit:
         frame, types = facts.result_frame(connection, aggregation, item.rows)
         of_tiles = facts.totals(connection, metric, item.rows)
         of_events = facts.totals(connection, facts.without_sketches(metric), events.states(aggregation))
-        earlier = {} if item.tables is None else published_values(connection, item.tables, metric.history, item.hours[0], item.hours[-1])
+        earlier = (
+            {}
+            if item.tables is None
+            else published_values(connection, item.tables, metric.history, item.hours[0], item.hours[-1])
+        )
         rows = facts.rows_and_groups(connection, aggregation, item.rows)
         hours = [hour_text(hour) for hour in item.hours]
-        compared = metric_facts(aggregation, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.columns)
+        compared = metric_facts(
+            aggregation, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.columns
+        )
         checks = [*row_checks(aggregation, item.hours), *declared_checks(metric.expectations, types)]
         validations = [
             _of_facts(self._validator, compared),

@@ -1,6 +1,7 @@
 """The expectations that follow from the declarations by themselves, and those from history: nobody has to write them.
 
-Most of them compare columns of one frame of facts, with one row per hour: what the events say beside what the tiles say.
+Most of them compare columns of one frame of facts, with one row per hour: what the events say beside what the tiles
+say.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,9 @@ class Facts:
     checks: list[Check]
 
 
-def source_facts(source: Source, events: EventFacts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]) -> Facts:
+def source_facts(
+    source: Source, events: EventFacts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]
+) -> Facts:
     """The archive against progress, and the events against their declaration."""
     required = [name for name, field in source.fields.items() if field.required]
     frame = pd.DataFrame(
@@ -37,7 +40,9 @@ def source_facts(source: Source, events: EventFacts, in_progress: Mapping[dateti
             "events in the archive": [events.count(hour, "archived") for hour in hours],
             "events in progress": [in_progress.get(hour, 0) for hour in hours],
             "events outside their hour": [events.count(hour, "strays") for hour in hours],
-            **{f"events without {name}": [events.count(hour, f"null of {name}") for hour in hours] for name in required},
+            **{
+                f"events without {name}": [events.count(hour, f"null of {name}") for hour in hours] for name in required
+            },
         }
     )
     checks = [_equal("events in the archive", "events in progress"), _none("events outside their hour")]
@@ -56,8 +61,8 @@ def metric_facts(
 ) -> Facts:
     """The tiles against the events, the declaration and history.
 
-    ``rows`` are, by hour, how many rows and how many groups the tiles have, ``known`` the values of published hours, ``stored`` the columns of the
-    staged table.
+    ``rows`` are, by hour, how many rows and how many groups the tiles have, ``known`` the values of published hours,
+    ``stored`` the columns of the staged table.
     """
     metric = aggregation.metric
     counted = [events.count(hour, f"of {metric.name}") for hour in hours]
@@ -82,7 +87,9 @@ def metric_facts(
         if name in doubles(aggregation):
             sizes = [events.size(hour, metric.name, name) for hour in hours]
             columns[f"{name} off by"] = [_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)]
-            checks.append(Check("expect_column_values_to_be_between", {"column": f"{name} off by", "max_value": TOLERANCE}))
+            checks.append(
+                Check("expect_column_values_to_be_between", {"column": f"{name} off by", "max_value": TOLERANCE})
+            )
         else:
             columns[f"{name} of the tiles"] = [None if mine is None else str(mine) for mine, _ in pairs]
             columns[f"{name} of the events"] = [None if theirs is None else str(theirs) for _, theirs in pairs]
@@ -111,7 +118,9 @@ def row_checks(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[
     metric = aggregation.metric
     never_null = [name for name, measure in metric.measures.items() if measure.kind in ("count", "distinct")]
     return [
-        Check("expect_column_values_to_be_in_set", {"column": "hour", "value_set": [hour_text(hour) for hour in hours]}),
+        Check(
+            "expect_column_values_to_be_in_set", {"column": "hour", "value_set": [hour_text(hour) for hour in hours]}
+        ),
         *(Check("expect_column_values_to_not_be_null", {"column": name}) for name in ["hour", *never_null]),
     ]
 
@@ -123,7 +132,10 @@ def _columns(schema: pa.Schema) -> str:
 
 def _equal(one: str, other: str) -> Check:
     # Without the last one, a null on either side would pass.
-    return Check("expect_column_pair_values_to_be_equal", {"column_A": one, "column_B": other, "ignore_row_if": "both_values_are_missing"})
+    return Check(
+        "expect_column_pair_values_to_be_equal",
+        {"column_A": one, "column_B": other, "ignore_row_if": "both_values_are_missing"},
+    )
 
 
 def _at_least(greater: str, less: str) -> Check:

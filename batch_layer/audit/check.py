@@ -24,7 +24,9 @@ def unsuitable(project: Project) -> list[str]:
                 _refuse_unknown_columns(check, columns)
                 _refuse_broken(validator, check, columns)
             except UnsuitableExpectationError as error:
-                where = project.where_declared(kind, declaration.name, ("expectations", str(number), check.type, *error.path))
+                where = project.where_declared(
+                    kind, declaration.name, ("expectations", str(number), check.type, *error.path)
+                )
                 mistakes.append(f"{where}: expectations.{number}: {error}")
     return mistakes
 

@@ -1,6 +1,7 @@
 """What the audit knows of each hour: counted of the archived events and of the tiles, each by itself, to be compared.
 
-The events of all metrics of a source are counted in one pass, over the hour as a whole and not by dimensions: another way than the tiles have come.
+The events of all metrics of a source are counted in one pass, over the hour as a whole and not by dimensions: another
+way than the tiles have come.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +33,9 @@ class EventFacts:
     rows: Mapping[datetime, Mapping[str, Any]]
 
     def count(self, hour: datetime, name: str) -> int:
-        """A count of ``hour``: ``archived``, ``counted``, ``strays``, ``known of …``, ``of <metric>``; 0 where it has no events."""
+        """A count of ``hour``: ``archived``, ``counted``, ``strays``, ``known of …``, ``of <metric>``; 0 where it has
+        no events.
+        """
         return int(self.rows.get(hour, {}).get(name) or 0)
 
     def states(self, aggregation: AggregationPlan) -> pa.Table:
@@ -43,30 +46,50 @@ class EventFacts:
             if row[f"of {aggregation.metric.name}"]
         ]
         return pa.Table.from_pylist(
-            rows, pa.schema([aggregation.schema.field("hour"), *(aggregation.schema.field(name) for name in added_up(aggregation))])
+            rows,
+            pa.schema(
+                [aggregation.schema.field("hour"), *(aggregation.schema.field(name) for name in added_up(aggregation))]
+            ),
         )
 
     def size(self, hour: datetime, metric: str, measure: str) -> float:
-        """The absolute values of a double measure's argument added up, which bounds the error of adding them in another order."""
+        """The absolute values of a double measure's argument added up, which bounds the error of adding them in another
+        order.
+        """
         return float(self.rows.get(hour, {}).get(f"{metric}.{measure} size") or 0.0)
 
 
-def event_facts(events: DataFrame, source: Source, aggregations: Sequence[AggregationPlan], columns: Iterable[str]) -> EventFacts:
-    """Count ``events``: the archived ones with derived fields, and ``_counts`` that says which of them count; ``columns``: where not null."""
+def event_facts(
+    events: DataFrame, source: Source, aggregations: Sequence[AggregationPlan], columns: Iterable[str]
+) -> EventFacts:
+    """Count ``events``: the archived ones with derived fields, and ``_counts`` that says which of them count;
+    ``columns``: where not null.
+    """
     aggregates = [
         F.expr("count_if(NOT duplicate)").alias("archived"),
         F.expr("count_if(_counts)").alias("counted"),
-        F.expr("count_if(event_time < hour OR event_time >= hour + INTERVAL 1 HOUR OR event_time IS NULL)").alias("strays"),
+        F.expr("count_if(event_time < hour OR event_time >= hour + INTERVAL 1 HOUR OR event_time IS NULL)").alias(
+            "strays"
+        ),
         *(F.expr(f"count(`{name}`) FILTER (WHERE _counts)").alias(f"known of {name}") for name in columns),
-        *(F.expr(f"count_if(`{name}` IS NULL)").alias(f"null of {name}") for name, field in source.fields.items() if field.required),
+        *(
+            F.expr(f"count_if(`{name}` IS NULL)").alias(f"null of {name}")
+            for name, field in source.fields.items()
+            if field.required
+        ),
     ]
     for aggregation in aggregations:
         metric = aggregation.metric
         counts = f"_counts AND ({metric.where})" if metric.where else "_counts"
         aggregates.append(F.expr(f"count_if({counts})").alias(f"of {metric.name}"))
-        aggregates += [F.expr(f"{aggregation.states[c]} FILTER (WHERE {counts})").alias(f"{metric.name}.{c}") for c in added_up(aggregation)]
         aggregates += [
-            F.expr(f"sum(abs(cast({metric.measures[m].argument} as double))) FILTER (WHERE {counts})").alias(f"{metric.name}.{m} size")
+            F.expr(f"{aggregation.states[c]} FILTER (WHERE {counts})").alias(f"{metric.name}.{c}")
+            for c in added_up(aggregation)
+        ]
+        aggregates += [
+            F.expr(f"sum(abs(cast({metric.measures[m].argument} as double))) FILTER (WHERE {counts})").alias(
+                f"{metric.name}.{m} size"
+            )
             for m in doubles(aggregation)
         ]
     rows = events.groupBy("hour").agg(*aggregates).toArrow().to_pylist()
@@ -81,17 +104,31 @@ def added_up(aggregation: AggregationPlan) -> list[str]:
 
 def doubles(aggregation: AggregationPlan) -> list[str]:
     """The measures whose last digits depend on the order of addition."""
-    floating = {_measure(c, aggregation.metric) for c in added_up(aggregation) if pa.types.is_floating(aggregation.schema.field(c).type)}
-    return [name for name, measure in aggregation.metric.measures.items() if name in floating and measure.kind in ("sum", "mean")]
+    floating = {
+        _measure(c, aggregation.metric)
+        for c in added_up(aggregation)
+        if pa.types.is_floating(aggregation.schema.field(c).type)
+    }
+    return [
+        name
+        for name, measure in aggregation.metric.measures.items()
+        if name in floating and measure.kind in ("sum", "mean")
+    ]
 
 
 def without_sketches(metric: Metric) -> Metric:
     """The metric with those measures alone whose value over an hour can be had in two ways."""
-    return metric.model_copy(update={"measures": {name: m for name, m in metric.measures.items() if m.kind in ADDED_UP}, "dimensions": {}})
+    return metric.model_copy(
+        update={"measures": {name: m for name, m in metric.measures.items() if m.kind in ADDED_UP}, "dimensions": {}}
+    )
 
 
-def result_frame(connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The finished results of the tiles: hour (as text), the dimensions, the measures; and the columns' types, as Arrow writes them."""
+def result_frame(
+    connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The finished results of the tiles: hour (as text), the dimensions, the measures; and the columns' types, as Arrow
+    writes them.
+    """
     dimensions = aggregation.metric.dimensions
     found = _values(connection, aggregation.metric, tiles, dimensions)
     table = pa.table({name: _plain_numbers(found[name]) for name in found.column_names})
@@ -100,16 +137,22 @@ def result_frame(connection: duckdb.DuckDBPyConnection, aggregation: Aggregation
     for name in dimensions:
         if pa.types.is_nested(table.schema.field(name).type):  # which cannot be compared for being unique
             frame[name] = frame[name].map(lambda value: None if value is None else str(value))
-        elif pa.types.is_integer(table.schema.field(name).type) and table[name].null_count:  # which pandas would make doubles
+        elif (
+            pa.types.is_integer(table.schema.field(name).type) and table[name].null_count
+        ):  # which pandas would make doubles
             frame[name] = pd.array(table[name].to_pylist(), dtype="Int64")
     return frame, {"hour": "string", **{field.name: str(field.type) for field in table.schema if field.name != "hour"}}
 
 
-def rows_and_groups(connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table) -> dict[datetime, tuple[int, int]]:
+def rows_and_groups(
+    connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table
+) -> dict[datetime, tuple[int, int]]:
     """By hour, how many rows the tiles have, and how many different groups."""
     connection.register("_audited", tiles)
     keys = ", ".join(quoted(name) for name in ["hour", *aggregation.metric.dimensions])
-    rows = connection.execute(f"SELECT hour, count(*), count(DISTINCT row({keys})) FROM _audited GROUP BY hour").fetchall()
+    rows = connection.execute(
+        f"SELECT hour, count(*), count(DISTINCT row({keys})) FROM _audited GROUP BY hour"
+    ).fetchall()
     return {hour: (rows, groups) for hour, rows, groups in rows}
 
 
@@ -120,11 +163,15 @@ def totals(connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Tab
     return {row.pop("hour"): row for row in _values(connection, metric, states, []).to_pylist()}
 
 
-def _values(connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table, dimensions: Iterable[str]) -> pa.Table:
+def _values(
+    connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table, dimensions: Iterable[str]
+) -> pa.Table:
     connection.register("_audited", states)
     stored = {column: kind for column, kind, *_ in connection.execute("DESCRIBE _audited").fetchall()}
     keys = ", ".join(quoted(name) for name in ["hour", *dimensions])
-    rows: pa.Table = connection.execute(f"{values_sql(metric, stored, 'FROM _audited', dimensions)} ORDER BY {keys}").to_arrow_table()
+    rows: pa.Table = connection.execute(
+        f"{values_sql(metric, stored, 'FROM _audited', dimensions)} ORDER BY {keys}"
+    ).to_arrow_table()
     return rows
 
 

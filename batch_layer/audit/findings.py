@@ -41,7 +41,11 @@ class Finding:
 
 
 def by_hour(
-    check: Check, result: ExpectationValidationResult, hours: Sequence[str], frame: pd.DataFrame, facts: Mapping[str, Mapping[Hashable, Any]]
+    check: Check,
+    result: ExpectationValidationResult,
+    hours: Sequence[str],
+    frame: pd.DataFrame,
+    facts: Mapping[str, Mapping[Hashable, Any]],
 ) -> list[Finding]:
     """What a result over all hours says of each."""
     if broken := _exception(result):
@@ -51,12 +55,17 @@ def by_hour(
         failing.setdefault(row["hour"], []).append(row)
     strays = [row for hour, rows in failing.items() if hour not in hours for row in rows]
     if strays or (not result.success and not failing):
-        return [Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_kept(strays)) for hour in hours]
+        return [
+            Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_kept(strays))
+            for hour in hours
+        ]
     sizes = frame["hour"].value_counts().to_dict()
     found = []
     for hour in [hour for hour in hours if hour in sizes]:
         rows = failing.get(hour, [])
-        observed, lower, upper = (_number(facts[hour][column]) for column in check.band) if check.band else (None, None, None)
+        observed, lower, upper = (
+            (_number(facts[hour][column]) for column in check.band) if check.band else (None, None, None)
+        )
         words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
         if rows and sizes[hour] == 1:  # a fact: its values say more
             words = ", ".join(f"{name}: {_short(rows[0].get(name))}" for name in check.columns)
@@ -76,7 +85,12 @@ def of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Fin
     if not result.success and "element_count" in details:
         words = f"{unexpected:,} of {details['element_count']:,} rows"
     for name in ("missing", "unexpected"):
-        if not result.success and value is None and "element_count" not in details and (listed := details.get(f"partial_{name}_list")):
+        if (
+            not result.success
+            and value is None
+            and "element_count" not in details
+            and (listed := details.get(f"partial_{name}_list"))
+        ):
             words = f"{name}: {_short(', '.join(sorted(map(str, listed))))}"
     rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
     lower, upper = (_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
@@ -93,7 +107,10 @@ def _exception(result: ExpectationValidationResult) -> str:
 
 
 def _kept(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [json.dumps({str(name): _plain(value) for name, value in row.items()}, ensure_ascii=False) for row in rows[:ROWS_KEPT]]
+    return [
+        json.dumps({str(name): _plain(value) for name, value in row.items()}, ensure_ascii=False)
+        for row in rows[:ROWS_KEPT]
+    ]
 
 
 def _plain(value: Any) -> Any:

@@ -29,12 +29,18 @@ def published_values(
     covered = f"metric = '{tables.metric.name}' AND declaration = '{tables.declaration}' AND version IS NOT NULL"
     states = f"FROM {name} WHERE hour >= $first AND hour < $last AND hour IN (SELECT hour FROM hourline.coverage WHERE {covered})"
     query = values_sql(tables.metric, stored, states, [])
-    rows = connection.execute(query, {"first": first - timedelta(days=history.days), "last": last}).to_arrow_table().to_pylist()
+    rows = (
+        connection.execute(query, {"first": first - timedelta(days=history.days), "last": last})
+        .to_arrow_table()
+        .to_pylist()
+    )
     return {row.pop("hour"): row for row in rows}
 
 
 def bounds(known: Known, hour: datetime, measure: str, history: History) -> tuple[float, float] | None:
-    """The lower and upper bound of ``measure`` in ``hour``, by History's formula; None while fewer days than ``learning`` are known."""
+    """The lower and upper bound of ``measure`` in ``hour``, by History's formula; None while fewer days than
+    ``learning`` are known.
+    """
     past = [known.get(hour - timedelta(days=day), {}).get(measure) for day in range(1, history.days + 1)]
     values = [float(value) for value in past if value is not None]
     if len(values) < history.learning:

@@ -1,4 +1,6 @@
-"""Expectations as Great Expectations has them: which names and parameters it knows, and what is wrong with a declared one."""
+"""Expectations as Great Expectations has them: which names and parameters it knows, and what is wrong with a declared
+one.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +38,18 @@ _NOT_HERE = {
     "expect_column_values_to_not_match_like_pattern_list",
 }
 _SET_BY_HOURLINE = {
-    *("id", "meta", "notes", "description", "rendered_content", "windows", "batch_id", "severity", "result_format", "catch_exceptions"),
+    *(
+        "id",
+        "meta",
+        "notes",
+        "description",
+        "rendered_content",
+        "windows",
+        "batch_id",
+        "severity",
+        "result_format",
+        "catch_exceptions",
+    ),
     "library_metadata",
 }
 _COLUMNS = ("column", "column_A", "column_B", "column_list")
@@ -78,7 +91,9 @@ class Check:
     def by_row(self) -> bool:
         """Whether each row fulfils it or not by itself, so that many hours can be evaluated in one go."""
         kind = _kind(self.type)
-        whole = self.type in _OF_ALL_ROWS and "hour" not in self.columns  # within one hour, where the hour is among the columns
+        whole = (
+            self.type in _OF_ALL_ROWS and "hour" not in self.columns
+        )  # within one hour, where the hour is among the columns
         return issubclass(kind, _BY_ROW) and not whole and float(self.parameters.get("mostly", 1)) == 1
 
     @property
@@ -92,7 +107,9 @@ class Check:
         allowed = [name for name in kind.__fields__ if name not in _SET_BY_HOURLINE]
         for name in self.parameters:
             if name not in allowed:
-                raise UnsuitableExpectationError(f"{self.type} has no parameter '{name}'{did_you_mean(name, allowed)}", name)
+                raise UnsuitableExpectationError(
+                    f"{self.type} has no parameter '{name}'{did_you_mean(name, allowed)}", name
+                )
         self._refuse_empty(allowed)
         try:
             return kind(**self.parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
@@ -108,7 +125,9 @@ class Check:
             if isinstance(value, dict) and name not in _MAPPINGS:
                 raise UnsuitableExpectationError(f"{self.type}: {name}: got a mapping, allowed is a value", name)
             if name.endswith("_set") and value == []:
-                raise UnsuitableExpectationError(f"{self.type}: {name}: got nothing, allowed is at least one value", name)
+                raise UnsuitableExpectationError(
+                    f"{self.type}: {name}: got nothing, allowed is at least one value", name
+                )
         if {"min_value", "max_value"} <= set(allowed) - self.parameters.keys() and "threshold" not in allowed:
             raise UnsuitableExpectationError(f"{self.type}: got no bounds, allowed are min_value, max_value or both")
 
@@ -140,7 +159,9 @@ def _near(name: str, known: set[str]) -> str:
 
 
 def _explained(name: str, error: ValueError) -> tuple[str, ...]:
-    """A sentence, and the parameter; Great Expectations checks its parameters by pydantic, which tells a mistake once for each allowed type."""
+    """A sentence, and the parameter; Great Expectations checks its parameters by pydantic, which tells a mistake once
+    for each allowed type.
+    """
     details: list[Mapping[str, Any]] = error.errors() if hasattr(error, "errors") else []
     if not details:
         return (f"{name}: {error}",)

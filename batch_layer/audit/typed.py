@@ -1,4 +1,6 @@
-"""Parameters of expectations as the columns have them: YAML holds text alone, and Great Expectations compares a set's values as they are."""
+"""Parameters of expectations as the columns have them: YAML holds text alone, and Great Expectations compares a set's
+values as they are.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
@@ -12,16 +14,20 @@ class UnfitValueError(ValueError):
 
 
 def typed(parameters: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """``parameters`` with the values of sets, and the bounds of quantiles, in the types of their columns. Raises UnfitValueError.
+    """``parameters`` with the values of sets, and the bounds of quantiles, in the types of their columns. Raises
+    UnfitValueError.
 
-    ``types`` are those of the columns, as Spark or Arrow write them. All else Great Expectations turns into what it wants.
+    ``types`` are those of the columns, as Spark or Arrow write them. All else Great Expectations turns into what it
+    wants.
     """
     found = dict(parameters)
     if "value_set" in parameters:
         found["value_set"] = _each(parameters["value_set"], types.get(str(parameters.get("column")), "string"))
     if isinstance(pairs := parameters.get("value_pairs_set"), list):
         kinds = [types.get(str(parameters.get(column)), "string") for column in ("column_A", "column_B")]
-        found["value_pairs_set"] = [tuple(_as(value, kind) for value, kind in zip(pair, kinds, strict=True)) for pair in map(_pair, pairs)]
+        found["value_pairs_set"] = [
+            tuple(_as(value, kind) for value, kind in zip(pair, kinds, strict=True)) for pair in map(_pair, pairs)
+        ]
     for name in ("quantile_ranges", "partition_object"):
         if name in parameters:
             found[name] = _each(parameters[name], "double")

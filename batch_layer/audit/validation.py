@@ -1,8 +1,9 @@
 """Great Expectations run over the rows of some hours, and what it found, hour by hour.
 
-Rows are a pandas frame (results, facts) or a Spark DataFrame (events), with a column ``hour`` that holds text such as ``2013-01-05T14:00Z``. An
-expectation on each row by itself is evaluated once for all hours, and its failing rows say which hours fail; any other is evaluated for one
-hour after the other. What Great Expectations would let pass is a failure here: nothing evaluated, or an expectation that broke.
+Rows are a pandas frame (results, facts) or a Spark DataFrame (events), with a column ``hour`` that holds text such as
+``2013-01-05T14:00Z``. An expectation on each row by itself is evaluated once for all hours, and its failing rows say
+which hours fail; any other is evaluated for one hour after the other. What Great Expectations would let pass is a
+failure here: nothing evaluated, or an expectation that broke.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,19 +37,27 @@ class Validator:
     def __init__(self) -> None:
         # Its defaults would leave a folder for reports in /tmp.
         stores = InMemoryStoreBackendDefaults(init_temp_docs_sites=False)
-        self._context = gx.get_context(mode="ephemeral", project_config=DataContextConfig(store_backend_defaults=stores))
+        self._context = gx.get_context(
+            mode="ephemeral", project_config=DataContextConfig(store_backend_defaults=stores)
+        )
         self._context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
         frames = self._context.data_sources.add_pandas("results")
         self._frames = frames.add_dataframe_asset("results").add_batch_definition_whole_dataframe("results")
 
     @cached_property
     def _events(self) -> BatchDefinition[Any]:
-        """Made when it is wanted, since that needs a Spark session. It persists what it reads and never lets go of it; here the caller does."""
+        """Made when it is wanted, since that needs a Spark session. It persists what it reads and never lets go of it;
+        here the caller does.
+        """
         events = self._context.data_sources.add_spark("events", persist=False)
         return events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
 
-    def results(self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]) -> Validation:
-        """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``; ``keys`` are the columns that tell a row."""
+    def results(
+        self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]
+    ) -> Validation:
+        """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``; ``keys`` are the columns that tell a
+        row.
+        """
         found = Validation()
         by_row, whole = _split(checks, found, hours)
         # Only a frame of facts has bands: one row per hour.
@@ -64,8 +73,11 @@ class Validator:
         _refuse_nothing(found, checks, hours, set(frame["hour"]), lambda columns: _known_rows(frame, columns))
         return found
 
-    def events(self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]) -> Validation:
-        """Evaluate ``checks`` over ``events``; ``known`` says by hour how many of them there are (under ``""``), and by column, not null.
+    def events(
+        self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]
+    ) -> Validation:
+        """Evaluate ``checks`` over ``events``; ``known`` says by hour how many of them there are (under ``""``), and by
+        column, not null.
 
         Rows stay in Spark: only some of those that fail are collected.
         """
@@ -84,7 +96,13 @@ class Validator:
             for check, result in self._run(self._events, here, applicable, keys, "SUMMARY", {"hour": hour}, found):
                 found.findings.append(of_hour(check, result, hour))
         filled = {hour for hour in hours if known[hour][""]}
-        _refuse_nothing(found, checks, hours, filled, lambda columns: {h: max(known[h].get(column, 1) for column in columns) for h in filled})
+        _refuse_nothing(
+            found,
+            checks,
+            hours,
+            filled,
+            lambda columns: {h: max(known[h].get(column, 1) for column in columns) for h in filled},
+        )
         return found
 
     def _run(
@@ -100,10 +118,20 @@ class Validator:
         """Each check with its result; the results are added to ``found``."""
         if not checks:
             return []
-        suite = gx.ExpectationSuite("audit", expectations=[check.built({**meta, "check": number}) for number, check in enumerate(checks)])
-        result_format = {"result_format": form, "unexpected_index_column_names": keys, "partial_unexpected_count": ROWS_KEPT}
+        suite = gx.ExpectationSuite(
+            "audit", expectations=[check.built({**meta, "check": number}) for number, check in enumerate(checks)]
+        )
+        result_format = {
+            "result_format": form,
+            "unexpected_index_column_names": keys,
+            "partial_unexpected_count": ROWS_KEPT,
+        }
         validated = definition.get_batch({"dataframe": rows}).validate(suite, result_format=result_format)
-        pairs = [(checks[config.meta["check"]], result) for result in validated.results if (config := result.expectation_config) and config.meta]
+        pairs = [
+            (checks[config.meta["check"]], result)
+            for result in validated.results
+            if (config := result.expectation_config) and config.meta
+        ]
         if len(pairs) != len(checks):
             raise RuntimeError(f"Great Expectations evaluated {len(pairs)} of {len(checks)} expectations")
         if found is not None:
@@ -133,7 +161,9 @@ def page(validations: Iterable[Validation], name: str) -> ExpectationSuiteValida
 
 
 def _split(checks: Sequence[Check], found: Validation, hours: Sequence[str]) -> tuple[list[Check], list[Check]]:
-    """Those to evaluate for all hours in one go, and those hour by hour; one that cannot be evaluated fails in every hour."""
+    """Those to evaluate for all hours in one go, and those hour by hour; one that cannot be evaluated fails in every
+    hour.
+    """
     by_row: list[Check] = []
     whole: list[Check] = []
     for check in checks:
@@ -145,10 +175,14 @@ def _split(checks: Sequence[Check], found: Validation, hours: Sequence[str]) -> 
     return by_row, whole
 
 
-def _refuse_nothing(found: Validation, checks: Sequence[Check], hours: Sequence[str], filled: set[str], known: Any) -> None:
-    """Make a failure of what was not evaluated, or had nothing but null to look at; ``filled`` are the hours that have rows.
+def _refuse_nothing(
+    found: Validation, checks: Sequence[Check], hours: Sequence[str], filled: set[str], known: Any
+) -> None:
+    """Make a failure of what was not evaluated, or had nothing but null to look at; ``filled`` are the hours that have
+    rows.
 
-    Great Expectations says of a column that is always null that it fulfils everything. What follows from declarations may be null, and says so.
+    Great Expectations says of a column that is always null that it fulfils everything. What follows from declarations
+    may be null, and says so.
     """
     for check in checks:
         of_check = {finding.hour: number for number, finding in enumerate(found.findings) if finding.check is check}
@@ -164,7 +198,9 @@ def _refuse_nothing(found: Validation, checks: Sequence[Check], hours: Sequence[
 
 
 def _known_rows(frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
-    """By hour, the rows in which one of ``columns`` is not null; none if there is no such column, which is told already."""
+    """By hour, the rows in which one of ``columns`` is not null; none if there is no such column, which is told
+    already.
+    """
     if not set(columns) <= set(frame.columns):
         return {}
     counts = frame[columns].notna().any(axis=1).groupby(frame["hour"]).sum()

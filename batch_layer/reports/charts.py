@@ -1,6 +1,8 @@
-"""The overview's pictures, as paths of inline SVG: one path for all hours of a state, so that four weeks of a line are a few hundred bytes.
+"""The overview's pictures, as paths of inline SVG: one path for all hours of a state, so that four weeks of a line are
+a few hundred bytes.
 
-An hour is 1 wide, and the picture is stretched to the page; strokes are not stretched with it, so that one bad hour among hundreds is seen.
+An hour is 1 wide, and the picture is stretched to the page; strokes are not stretched with it, so that one bad hour
+among hundreds is seen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +33,9 @@ class Curve:
 
 
 def cells(hours: Iterable[int], first: int, beyond: float, gap: float) -> str:
-    """A path of rectangles for ``hours``, ``beyond`` the strip's edges by so much, with a ``gap`` after each, or joined where that is 0."""
+    """A path of rectangles for ``hours``, ``beyond`` the strip's edges by so much, with a ``gap`` after each, or joined
+    where that is 0.
+    """
     places = sorted(hour - first for hour in hours)
     if gap:
         return "".join(f"M{place} {-beyond:g}h{1 - gap:g}V{1 + beyond:g}h-{1 - gap:g}z" for place in places)
@@ -50,7 +54,9 @@ def ticks(hours: Iterable[int], first: int, beyond: float) -> str:
 def curve(line: Line, first: int) -> Curve | None:
     """The observed numbers of ``line``, unless there are none."""
     points = [(hour - first, line.findings[hour]) for hour in sorted(line.findings)]
-    seen = [(place, finding) for place, finding in points if finding.observed is not None and isfinite(finding.observed)]
+    seen = [
+        (place, finding) for place, finding in points if finding.observed is not None and isfinite(finding.observed)
+    ]
     if not seen:
         return None
     low, high = _extent([finding for _, finding in seen])
@@ -84,11 +90,17 @@ def date_marks(first: int, end: int, most: int = 6) -> list[tuple[float, str]]:
 
 
 def _extent(findings: Sequence[Finding]) -> tuple[float, float]:
-    """What is at the bottom and the top: all values that passed; bounds and other values, unless so far off that these would be pressed flat."""
-    passed = [finding.observed or 0.0 for finding in findings if finding.success] or [finding.observed or 0.0 for finding in findings]
+    """What is at the bottom and the top: all values that passed; bounds and other values, unless so far off that these
+    would be pressed flat.
+    """
+    passed = [finding.observed or 0.0 for finding in findings if finding.success] or [
+        finding.observed or 0.0 for finding in findings
+    ]
     low, high = min(passed), max(passed)
     span = (high - low) or abs(high) * 0.2 or 1.0
-    others = {value for finding in findings for value in (finding.lower, finding.upper, finding.observed) if value is not None}
+    others = {
+        value for finding in findings for value in (finding.lower, finding.upper, finding.observed) if value is not None
+    }
     near = [value for value in others if low - 1.5 * span <= value <= high + 1.5 * span]
     low, high = min([low, *near]), max([high, *near])
     if low == high:
@@ -103,7 +115,9 @@ def _polyline(points: list[tuple[int, int]]) -> str:
         return f"M{points[0][0]} {points[0][1]}h1"
     # Of points at one level, the first and the last are enough.
     kept = [
-        point for index, point in enumerate(points) if not 0 < index < len(points) - 1 or not points[index - 1][1] == point[1] == points[index + 1][1]
+        point
+        for index, point in enumerate(points)
+        if not 0 < index < len(points) - 1 or not points[index - 1][1] == point[1] == points[index + 1][1]
     ]
     return "M" + "L".join(f"{place}.5 {level}" for place, level in kept)
 

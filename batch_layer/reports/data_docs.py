@@ -1,7 +1,8 @@
 """Great Expectations' Data Docs page of one audit, made to open offline.
 
-The page renderer and the templates of tables and sections are Great Expectations' own. Its page itself is not: it loads Bootstrap, jQuery, fonts and
-a logo from five hosts, links to pages that are not there, and folds with JavaScript. Its view also puts values into the page unescaped.
+The page renderer and the templates of tables and sections are Great Expectations' own. Its page itself is not: it loads
+Bootstrap, jQuery, fonts and a logo from five hosts, links to pages that are not there, and folds with JavaScript. Its
+view also puts values into the page unescaped.
 """
 
 import json
@@ -13,10 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from great_expectations import __version__ as gx_version
-from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult, ExpectationValidationResult
+from great_expectations.core.expectation_validation_result import (
+    ExpectationSuiteValidationResult,
+    ExpectationValidationResult,
+)
 from great_expectations.expectations.registry import list_registered_expectation_implementations
 from great_expectations.render.components import RenderedStringTemplateContent, RenderedTableContent
-from great_expectations.render.renderer.content_block.validation_results_table_content_block import ValidationResultsTableContentBlockRenderer
+from great_expectations.render.renderer.content_block.validation_results_table_content_block import (
+    ValidationResultsTableContentBlockRenderer,
+)
 from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 from great_expectations.render.view.view import DefaultJinjaPageView
 from great_expectations.util import convert_to_json_serializable
@@ -34,11 +40,19 @@ _STATUSES = ("error", "failed", "warning", "passed")
 _WHOLE_TABLE = "Table-Level Expectations"
 
 
-def write_page(site: Path, publication: int, name: str, result: ExpectationSuiteValidationResult, title: str, hours: str, audited: datetime) -> Path:
+def write_page(
+    site: Path,
+    publication: int,
+    name: str,
+    result: ExpectationSuiteValidationResult,
+    title: str,
+    hours: str,
+    audited: datetime,
+) -> Path:
     """Write the page of one audit to ``runs/<publication>/<name>.html`` below ``site``, and return its path.
 
-    ``title`` says what was audited, ``hours`` of when, ``audited`` (UTC) is the moment. A result whose ``expectation_config.meta`` has an ``hour``
-    is shown with it, and can be linked to by it. Raises OSError.
+    ``title`` says what was audited, ``hours`` of when, ``audited`` (UTC) is the moment. A result whose
+    ``expectation_config.meta`` has an ``hour`` is shown with it, and can be linked to by it. Raises OSError.
     """
     ordered = ExpectationSuiteValidationResult(
         success=bool(result.success),
@@ -57,7 +71,9 @@ def write_page(site: Path, publication: int, name: str, result: ExpectationSuite
             }
         )
         document = renderer.render(ordered)
-        document.sections = document.sections[1:]  # without its overview, whose links lead nowhere: the page has its own
+        document.sections = document.sections[
+            1:
+        ]  # without its overview, whose links lead nowhere: the page has its own
         worst = {_section(item): _STATUSES[_rank(item)] for item in reversed(ordered.results)}
         document.sections.sort(key=lambda section: _STATUSES.index(worst[section.section_name]))
         sections = [(section.section_name, worst[section.section_name]) for section in document.sections]
@@ -92,7 +108,9 @@ class ExpectationRows(ValidationResultsTableContentBlockRenderer):
         known = expectation_type in list_registered_expectation_implementations()
         rendered = super()._get_content_block_fn(expectation_type, expectation_config) if known else None
 
-        def row(configuration: Any = None, result: Any = None, runtime_configuration: Any = None, **kwargs: Any) -> list[list[Any]]:
+        def row(
+            configuration: Any = None, result: Any = None, runtime_configuration: Any = None, **kwargs: Any
+        ) -> list[list[Any]]:
             told: list[Any] = []
             observed: list[Any] = ["--"]
             if rendered:
@@ -124,7 +142,12 @@ class OfflineView(DefaultJinjaPageView):
 
     @pass_context
     def render_content_block(
-        self, jinja_context: Context, content_block: Any, index: Any = None, content_block_id: Any = None, render_to_markdown: bool = False
+        self,
+        jinja_context: Context,
+        content_block: Any,
+        index: Any = None,
+        content_block_id: Any = None,
+        render_to_markdown: bool = False,
     ) -> Any:
         if content_block is None:
             return ""
@@ -141,8 +164,9 @@ def _view() -> OfflineView:
 
 
 def _summary(result: ExpectationValidationResult) -> ExpectationValidationResult:
-    """``result`` in plain Python types, since NumPy's numbers break Great Expectations' renderers, and without the lists of what failed: its own
-    table of those has the keys grouped by value, as many as there are, and a query about a data frame that is gone.
+    """``result`` in plain Python types, since NumPy's numbers break Great Expectations' renderers, and without the
+    lists of what failed: its own table of those has the keys grouped by value, as many as there are, and a query about
+    a data frame that is gone.
     """
     lists = ("partial_unexpected_", "unexpected_list", "unexpected_index_")
     found = {key: value for key, value in (result.result or {}).items() if not key.startswith(lists)}
@@ -159,7 +183,9 @@ def _status(result: ExpectationValidationResult) -> tuple[str, str]:
     if result.success:
         return "passed", "success"
     information = result.exception_info or {}
-    if information.get("raised_exception", any(isinstance(one, dict) and one.get("raised_exception") for one in information.values())):
+    if information.get(
+        "raised_exception", any(isinstance(one, dict) and one.get("raised_exception") for one in information.values())
+    ):
         return "error", "danger"
     return ("warning", "warning") if _severity(result) == "warning" else ("failed", "danger")
 
@@ -229,7 +255,9 @@ def _text(text: str, *classes: str, **attributes: str) -> RenderedStringTemplate
     # As a parameter, which is never taken for a template itself.
     attributes = {name: escape(value) for name, value in attributes.items()}
     styling = {"classes": list(classes), "attributes": attributes}
-    return RenderedStringTemplateContent(string_template={"template": "$text", "params": {"text": text}, "styling": styling})
+    return RenderedStringTemplateContent(
+        string_template={"template": "$text", "params": {"text": text}, "styling": styling}
+    )
 
 
 def _is_block(part: Any) -> bool:

@@ -1,4 +1,6 @@
-"""The overview page: which hours are blocked and what to do about it, then every expectation's trend over the last four weeks."""
+"""The overview page: which hours are blocked and what to do about it, then every expectation's trend over the last four
+weeks.
+"""
 
 import json
 from collections import Counter
@@ -22,7 +24,9 @@ _SEPARATE = 120
 """Up to so many hours, the cells of a strip stand apart."""
 
 _BEYOND = {"passed": 0.0, "warned": 0.1, "failed": 0.2, "blocked": 0.2, "accepted": 0.2}
-"""How far the cell of an hour stands out of its strip: what is not well is told by its height, too, not by colour alone."""
+"""How far the cell of an hour stands out of its strip: what is not well is told by its height, too, not by colour
+alone.
+"""
 
 _COMPARED = {"expect_column_pair_values_to_be_equal": " = ", "expect_column_pair_values_a_to_be_greater_than_b": " ≥ "}
 
@@ -73,11 +77,14 @@ class TrendView:
     lines: list[LineView]
 
 
-def write_overview(site: Path, project_name: str, rows: pa.Table, blocked: Iterable[tuple[str, datetime]], moment: datetime) -> Path:
+def write_overview(
+    site: Path, project_name: str, rows: pa.Table, blocked: Iterable[tuple[str, datetime]], moment: datetime
+) -> Path:
     """Write ``index.html`` below ``site``, and return its path.
 
-    ``rows`` (QUALITY_SCHEMA) are those of publications that came about, of four weeks before each source's newest audited hour, and of the hours in
-    ``blocked`` (metric, hour in UTC); what lies before is left out. ``moment`` (UTC) is the time of writing. Raises OSError.
+    ``rows`` (QUALITY_SCHEMA) are those of publications that came about, of four weeks before each source's newest
+    audited hour, and of the hours in ``blocked`` (metric, hour in UTC); what lies before is left out. ``moment`` (UTC)
+    is the time of writing. Raises OSError.
     """
     open_hours = sorted((metric, hour_number(hour)) for metric, hour in blocked)
     found = trends(rows, open_hours)
@@ -132,7 +139,11 @@ def _trend_view(site: Path, trend: Trend) -> TrendView:
         counts=[(state, len(hours)) for state, hours in by_state.items() if hours],
         strip=_strip(by_state, trend.first, gap),
         links=[
-            (hour - trend.first, there.get(publication) and f"{there[publication]}#{anchor(hour_of(hour))}", _told(trend, hour))
+            (
+                hour - trend.first,
+                there.get(publication) and f"{there[publication]}#{anchor(hour_of(hour))}",
+                _told(trend, hour),
+            )
             for hour, publication in sorted(trend.publications.items())
         ],
         lines=[_line_view(trend, line, gap) for line in trend.lines],
@@ -161,7 +172,11 @@ def _line_view(trend: Trend, line: Line, gap: float) -> LineView:
 
 def _strip(by_state: dict[str, list[int]], first: int, gap: float) -> Strip:
     fills = [(state, cells(hours, first, _BEYOND[state], gap)) for state, hours in by_state.items() if hours]
-    strokes = [(state, ticks(hours, first, _BEYOND[state])) for state, hours in by_state.items() if hours and state != "passed" and not gap]
+    strokes = [
+        (state, ticks(hours, first, _BEYOND[state]))
+        for state, hours in by_state.items()
+        if hours and state != "passed" and not gap
+    ]
     return Strip(fills, strokes)
 
 
@@ -175,7 +190,11 @@ def _told(trend: Trend, hour: int) -> str:
             break
         value = "" if finding.observed is None else f" {_number(finding.observed)}"
         bounds = _bounds(finding.lower, finding.upper)
-        told.append(f"{'' if finding.success else finding.state + ': '}{_about(finding)} {_words(finding)}{value}{bounds and f' ({bounds})'}"[:120])
+        told.append(
+            f"{'' if finding.success else finding.state + ': '}{_about(finding)} {_words(finding)}{value}{bounds and f' ({bounds})'}"[
+                :120
+            ]
+        )
     return "\n".join(told)
 
 
@@ -186,7 +205,9 @@ def _about(finding: Finding) -> str:
 
 def _words(finding: Finding) -> str:
     """``expect_column_mean_to_be_between`` as ``mean to be between``; of facts nothing, since their columns say it all."""
-    if finding.expectation in _COMPARED or (finding.origin != "user" and finding.expectation == "expect_column_values_to_be_between"):
+    if finding.expectation in _COMPARED or (
+        finding.origin != "user" and finding.expectation == "expect_column_values_to_be_between"
+    ):
         return ""
     words = finding.expectation.removeprefix("expect_").removeprefix("column_").replace("_", " ")
     return {"audit": "the audit itself"}.get(words, shortened(f"{words}{_parameters(finding)}"))
@@ -197,7 +218,11 @@ def _parameters(finding: Finding) -> str:
     if finding.origin != "user":
         return ""
     given = json.loads(finding.parameters or "{}").items()
-    told = [f"{name.replace('_', ' ')} {value}" for name, value in given if name not in ("column", "column_A", "column_B", "column_list")]
+    told = [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in given
+        if name not in ("column", "column_A", "column_B", "column_list")
+    ]
     return f": {', '.join(told)}" if told else ""
 
 

@@ -1,4 +1,6 @@
-"""The hours that are blocked, put together for a person: successive hours of one metric that failed alike are one problem."""
+"""The hours that are blocked, put together for a person: successive hours of one metric that failed alike are one
+problem.
+"""
 
 import json
 from collections import defaultdict
@@ -52,16 +54,26 @@ class Problem:
         first, last = hour_of(self.hours[0]), hour_of(self.hours[-1])
         if len(self.hours) == 1:
             return f"{first:%a %-d %b %Y, %H:%M} UTC"
-        return f"{first:%a %-d %b %Y, %H:%M} to {last:%H:%M}" + (f" on {last:%a %-d %b %Y}" if first.date() != last.date() else "") + " UTC"
+        return (
+            f"{first:%a %-d %b %Y, %H:%M} to {last:%H:%M}"
+            + (f" on {last:%a %-d %b %Y}" if first.date() != last.date() else "")
+            + " UTC"
+        )
 
     @property
     def commands(self) -> list[tuple[str, str]]:
         """What to do, and by which command."""
         start, end = hour_text(hour_of(self.hours[0])), hour_text(hour_of(self.hours[-1] + 1))
-        accepts = [f'hourline publish --accept {self.metric} {hour_text(hour_of(hour))} --reason "…"' for hour in self.hours[:_SHOWN_COMMANDS]]
+        accepts = [
+            f'hourline publish --accept {self.metric} {hour_text(hour_of(hour))} --reason "…"'
+            for hour in self.hours[:_SHOWN_COMMANDS]
+        ]
         return [
             ("Once it is mended, recompute:", f"hourline recompute --from {start} --to {end} --metric {self.metric}"),
-            ("Or publish what is staged all the same" + (", each hour by itself:" if len(self.hours) > 1 else ":"), "\n".join(accepts)),
+            (
+                "Or publish what is staged all the same" + (", each hour by itself:" if len(self.hours) > 1 else ":"),
+                "\n".join(accepts),
+            ),
         ]
 
 
@@ -77,7 +89,10 @@ def problems(table: pa.Table, found: Iterable[Trend], blocked: Iterable[tuple[st
         findings = [line.findings[hour] for part in parts for line in part.lines if hour in line.findings]
         failed[metric, hour] = [finding for finding in findings if finding.state == "failed"]
         kind: _Kind = tuple((finding.expectation, finding.about) for finding in failed[metric, hour])
-        run = next((key for key, hours in apart.items() if key[:2] == (metric, kind) and hours[-1] == hour - 1), (metric, kind, hour))
+        run = next(
+            (key for key, hours in apart.items() if key[:2] == (metric, kind) and hours[-1] == hour - 1),
+            (metric, kind, hour),
+        )
         apart[run].append(hour)
     made = []
     for (metric, _, _), hours in apart.items():

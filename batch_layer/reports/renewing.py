@@ -10,15 +10,25 @@ from hourline_core.sql.database import open_database
 
 
 def renew_overview(project: Project, clock: Clock) -> None:
-    """Write the overview page anew, from four weeks of audited hours and all that is blocked, and remove pages that nothing links to any more."""
+    """Write the overview page anew, from four weeks of audited hours and all that is blocked, and remove pages that
+    nothing links to any more.
+    """
     with writing(project, "all else is done"), open_database(project, clock) as (database, snapshot):
         marks = list(snapshot.blocked)
         newest = snapshot.coverage.group_by("source").aggregate([("hour", "max")]).to_pylist()
-        chosen = [f"(source = '{row['source']}' AND hour >= '{sql_timestamp(row['hour_max'] - SHOWN)}')" for row in newest if row["hour_max"]]
+        chosen = [
+            f"(source = '{row['source']}' AND hour >= '{sql_timestamp(row['hour_max'] - SHOWN)}')"
+            for row in newest
+            if row["hour_max"]
+        ]
         if marks:
             chosen.append(f"hour IN ({', '.join(sorted({repr(sql_timestamp(hour)) for _, hour in marks}))})")
         names = ", ".join(QUALITY_SCHEMA.names)
-        rows = database.execute(f"SELECT {names} FROM hourline.quality WHERE {' OR '.join(chosen) or 'false'}").to_arrow_table().cast(QUALITY_SCHEMA)
+        rows = (
+            database.execute(f"SELECT {names} FROM hourline.quality WHERE {' OR '.join(chosen) or 'false'}")
+            .to_arrow_table()
+            .cast(QUALITY_SCHEMA)
+        )
         site = report_site(project)
         write_overview(site, project.name, rows, marks, clock())
         prune(site, set(rows["publication"].to_pylist()))

@@ -40,11 +40,19 @@ def moment_text(moment: datetime) -> str:
 def templates() -> Environment:
     """Jinja2 with the pages' templates; everything that is put into them is escaped."""
     # Indentation is for who edits the templates; in a page with thousands of links it is weight.
-    return Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def write(site: Path, path: str, text: str) -> Path:
-    """Write a page, and the stylesheet unless it is there; a reader sees the old page or the new one, never half of one. Raises OSError."""
+    """Write a page, and the stylesheet unless it is there; a reader sees the old page or the new one, never half of
+    one. Raises OSError.
+    """
     style = (TEMPLATES / "style.css").read_bytes()
     target = site / "style.css"
     if not target.is_file() or target.read_bytes() != style:
@@ -54,21 +62,28 @@ def write(site: Path, path: str, text: str) -> Path:
 
 @contextmanager
 def writing(project: Project, consequence: str) -> Iterator[None]:
-    """Within the block, reports are written; when they cannot be, raises HourlineError, which says so and the ``consequence``."""
+    """Within the block, reports are written; when they cannot be, raises HourlineError, which says so and the
+    ``consequence``.
+    """
     try:
         yield
     except OSError as error:
-        raise HourlineError(f"the reports in {report_site(project)} cannot be written ({error.strerror or error}); {consequence}") from error
+        raise HourlineError(
+            f"the reports in {report_site(project)} cannot be written ({error.strerror or error}); {consequence}"
+        ) from error
 
 
 def prune(site: Path, linked: Collection[int]) -> list[int]:
-    """Remove the pages of publications that nothing links to any more, and return whose were removed; only the names of the folders are looked at.
+    """Remove the pages of publications that nothing links to any more, and return whose were removed; only the names of
+    the folders are looked at.
 
     Those of publications newer than all ``linked`` ones stay: their hours may be about to be published.
     """
     runs = site / "runs"
     there = [int(folder.name) for folder in runs.glob("*") if folder.name.isdecimal()]
-    old = sorted(publication for publication in there if publication not in linked and publication < max(linked, default=0))
+    old = sorted(
+        publication for publication in there if publication not in linked and publication < max(linked, default=0)
+    )
     for publication in old:
         shutil.rmtree(runs / f"{publication:06d}", ignore_errors=True)
     return old

@@ -1,4 +1,6 @@
-"""What the audits found, expectation by expectation and hour by hour: the rows of the quality table, put in order for the overview page."""
+"""What the audits found, expectation by expectation and hour by hour: the rows of the quality table, put in order for
+the overview page.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -96,7 +98,9 @@ def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
     for (source, _), findings in grouped.items():
         newest[source] = max(newest.get(source, 0), *(finding.hour for finding in findings))
     found = []
-    for (source, metric), findings in sorted(grouped.items(), key=lambda item: (item[0][0], item[0][1] is not None, item[0][1] or "")):
+    for (source, metric), findings in sorted(
+        grouped.items(), key=lambda item: (item[0][0], item[0][1] is not None, item[0][1] or "")
+    ):
         shown = [finding for finding in findings if finding.hour > newest[source] - WINDOW]
         if shown:
             found.append(_trend(source, metric, shown, open_hours))
@@ -108,7 +112,9 @@ def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
 
 def _findings(rows: pa.Table) -> list[Finding]:
     # Numbers for moments: making half a million datetimes costs more than all the rest.
-    audited, hour = (rows[name].cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64()) for name in ("audited", "hour"))
+    audited, hour = (
+        rows[name].cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64()) for name in ("audited", "hour")
+    )
     made = {"audited": audited, "hour": pc.divide(hour, 3600), "row": pa.array(range(rows.num_rows))}
     columns = [made[name] if name in made else rows[name] for name in Finding.__dataclass_fields__]
     return [Finding(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
@@ -120,7 +126,11 @@ def _trend(source: str, metric: str | None, findings: list[Finding], blocked: se
     for finding in findings:
         kept = accepted if finding.expectation == "accepted" else audits
         kept[finding.hour] = max(kept.get(finding.hour, 0), finding.publication)
-    counted = [finding for finding in findings if finding.expectation != "accepted" and finding.publication == audits[finding.hour]]
+    counted = [
+        finding
+        for finding in findings
+        if finding.expectation != "accepted" and finding.publication == audits[finding.hour]
+    ]
 
     states: dict[int, str] = dict.fromkeys(audits, "passed")
     for finding in counted:
@@ -136,7 +146,9 @@ def _trend(source: str, metric: str | None, findings: list[Finding], blocked: se
 
 
 def _lines(findings: list[Finding]) -> list[Line]:
-    """One line an expectation, also where its bounds have been changed; two, where two with other parameters are about the same."""
+    """One line an expectation, also where its bounds have been changed; two, where two with other parameters are about
+    the same.
+    """
     alike: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
     for finding in findings:
         alike[finding.expectation, finding.about, finding.origin, finding.severity].append(finding)
@@ -156,4 +168,11 @@ def _lines(findings: list[Finding]) -> list[Line]:
 def _by_interest(line: Line) -> tuple[object, ...]:
     some = line.newest
     quiet = all(finding.observed is None for finding in line.findings.values())
-    return -len(line.hours_in("failed")), -len(line.hours_in("warned")), quiet, some.about or "", some.expectation, some.parameters or ""
+    return (
+        -len(line.hours_in("failed")),
+        -len(line.hours_in("warned")),
+        quiet,
+        some.about or "",
+        some.expectation,
+        some.parameters or "",
+    )

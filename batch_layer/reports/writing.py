@@ -11,11 +11,21 @@ from hourline_core.model import Project
 
 
 def write_pages(project: Project, publication: int, found: Sequence[Audited], moment: datetime) -> None:
-    """Write the Data Docs pages of an audit, dated ``moment`` (UTC). Raises HourlineError when they cannot be written: nothing is published then."""
+    """Write the Data Docs pages of an audit, dated ``moment`` (UTC). Raises HourlineError when they cannot be written:
+    nothing is published then.
+    """
     with writing(project, "nothing was published"):
         for audited in found:
             for metric, result in audited.pages.items():
                 hours = sorted({finding.hour for finding in audited.findings[metric]})
                 told = hours[0] if len(hours) == 1 else f"{len(hours)} hours, {hours[0]} to {hours[-1]}"
                 title = f"{metric}: results" if metric else f"{audited.source.name}: events"
-                write_page(report_site(project), publication, page_name(audited.source.name, metric), result, title, told, moment)
+                write_page(
+                    report_site(project),
+                    publication,
+                    page_name(audited.source.name, metric),
+                    result,
+                    title,
+                    told,
+                    moment,
+                )

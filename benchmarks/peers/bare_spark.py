@@ -1,4 +1,5 @@
-"""A bare Spark query beside the speed layer: it parses and aggregates a topic and keeps nothing. Same session, batches and way of reading Kafka.
+"""A bare Spark query beside the speed layer: it parses and aggregates a topic and keeps nothing. Same session, batches
+and way of reading Kafka.
 
     python -m benchmarks.peers.bare_spark PROJECT BOOTSTRAP [ANSWERS]
 

@@ -1,8 +1,10 @@
-"""The peer of the freshness benchmark: the least that archives events and counts them by hour. One process, confluent-kafka, Arrow, delta-rs.
+"""The peer of the freshness benchmark: the least that archives events and counts them by hour. One process,
+confluent-kafka, Arrow, delta-rs.
 
     python -m benchmarks.peers.consumer_loop BOOTSTRAP TOPIC FOLDER COMMIT_SECONDS
 
-Neither checks its records nor survives a crash: events and tiles are two commits, and it begins at the topic's first record.
+Neither checks its records nor survives a crash: events and tiles are two commits, and it begins at the topic's first
+record.
 """
 
 import io
@@ -24,7 +26,16 @@ from hourline_core.storage.tables import STREAMED
 from speed_layer.maintenance import MERGED, MICRO_BATCHES, SMALL_BYTES
 
 ORDERS = pa.schema({"shop": pa.string(), "customer": pa.int64(), "amount": pa.int64(), "at": pa.int64()})
-TILES = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "orders": pa.int64(), "takings": pa.int64(), "commit": pa.int64(), "finished": TIMESTAMP})
+TILES = pa.schema(
+    {
+        "hour": TIMESTAMP,
+        "shop": pa.string(),
+        "orders": pa.int64(),
+        "takings": pa.int64(),
+        "commit": pa.int64(),
+        "finished": TIMESTAMP,
+    }
+)
 
 
 def main(bootstrap: str, topic: str, folder: Path, commit_seconds: float) -> None:
@@ -40,7 +51,10 @@ def main(bootstrap: str, topic: str, folder: Path, commit_seconds: float) -> Non
         due = max(due + commit_seconds, now)
         messages = consumer.consume(100_000, due - now)
         if messages:
-            rows = json.read_json(io.BytesIO(b"\n".join(message.value() or b"" for message in messages)), parse_options=json.ParseOptions(ORDERS))
+            rows = json.read_json(
+                io.BytesIO(b"\n".join(message.value() or b"" for message in messages)),
+                parse_options=json.ParseOptions(ORDERS),
+            )
             committed = [pool.submit(append, events, rows), pool.submit(append, tiles, tiles_of(rows, number))]
             for one in committed:
                 one.result()
@@ -51,15 +65,21 @@ def main(bootstrap: str, topic: str, folder: Path, commit_seconds: float) -> Non
 
 def append(table: DeltaTable, rows: pa.Table) -> None:
     """As Hourline commits: without a look for log files that have expired."""
-    write_deltalake(table, rows, mode="append", post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False))
+    write_deltalake(
+        table, rows, mode="append", post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False)
+    )
 
 
 def tiles_of(rows: pa.Table, commit: int) -> pa.Table:
     """Orders and takings by hour and shop, and when they were about to be committed."""
     hours = pc.floor_temporal(rows["at"].cast(pa.timestamp("ms", "UTC")), unit="hour").cast(TIMESTAMP)
-    sums = rows.append_column("hour", hours).group_by(["hour", "shop"]).aggregate([("amount", "count"), ("amount", "sum")])
+    sums = (
+        rows.append_column("hour", hours).group_by(["hour", "shop"]).aggregate([("amount", "count"), ("amount", "sum")])
+    )
     named = sums.rename_columns({"amount_count": "orders", "amount_sum": "takings"})
-    named = named.append_column("commit", pa.repeat(commit, len(named))).append_column("finished", pa.repeat(datetime.now(UTC), len(named)))
+    named = named.append_column("commit", pa.repeat(commit, len(named))).append_column(
+        "finished", pa.repeat(datetime.now(UTC), len(named))
+    )
     return named.select(TILES.names).cast(TILES)
 
 

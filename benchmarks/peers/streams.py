@@ -17,9 +17,18 @@ _PEERS = Path(__file__).parent
 def kafka_streams(heap: str, commit_milliseconds: int, threads: int) -> Iterator[list[str]]:
     """Its command line, to which address, topic and file for the answer are to be added, for the length of the block."""
     compiler = find_java().resolve().with_name("javac")
-    assert compiler.exists(), f"the peer is written in Java, and there is no {compiler}: install a JDK, and set JAVA_HOME to its folder"
+    assert compiler.exists(), (
+        f"the peer is written in Java, and there is no {compiler}: install a JDK, and set JAVA_HOME to its folder"
+    )
     jars = os.pathsep.join(map(str, fetch_jars("streams", _PEERS / "jars.lock")))
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([compiler, "-d", folder, "-cp", jars, _PEERS / "HourlyStreams.java"], check=True)
-        java = [str(find_java()), "-XX:+UseSerialGC", f"-Xmx{heap}", "-cp", os.pathsep.join([folder, jars]), "HourlyStreams"]
+        java = [
+            str(find_java()),
+            "-XX:+UseSerialGC",
+            f"-Xmx{heap}",
+            "-cp",
+            os.pathsep.join([folder, jars]),
+            "HourlyStreams",
+        ]
         yield [*java, f"{folder}/state", str(commit_milliseconds), str(threads)]

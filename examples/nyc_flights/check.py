@@ -36,7 +36,9 @@ def compare(connection: Connection, truth: dict[str, Cells]) -> Comparison:
                 comparison.cells[states.get(key, "missing")] += 1
                 if not same(ours, theirs):
                     where = ", ".join(str(part) for part in key)
-                    comparison.differences.append(f"{name}.{measure} of {where}: Hourline says {ours}, the CSV says {theirs}")
+                    comparison.differences.append(
+                        f"{name}.{measure} of {where}: Hourline says {ours}, the CSV says {theirs}"
+                    )
     return comparison
 
 

@@ -1,8 +1,10 @@
-"""Four days of flights through the whole of Hourline, checked against the CSV they come from: ``python -m examples.nyc_flights.demo``.
+"""Four days of flights through the whole of Hourline, checked against the CSV they come from: ``python -m
+examples.nyc_flights.demo``.
 
-From the environment: ``KEEP=1`` leaves Kafka and the speed layer up at the end, ``WORKSPACE=folder`` says where tables and logs lie (default:
-``.hourline`` beside this file), ``CI=true`` prints plain lines on a terminal too. The exit status is 1 when a number was off or something failed,
-130 after Ctrl-C. Nothing outlives the demo, kill -9 included, except what ``KEEP`` starts at its end.
+From the environment: ``KEEP=1`` leaves Kafka and the speed layer up at the end, ``WORKSPACE=folder`` says where tables
+and logs lie (default: ``.hourline`` beside this file), ``CI=true`` prints plain lines on a terminal too. The exit
+status is 1 when a number was off or something failed, 130 after Ctrl-C. Nothing outlives the demo, kill -9 included,
+except what ``KEEP`` starts at its end.
 """
 
 import os
@@ -54,7 +56,9 @@ def play(screen: Screen) -> int:
             stage.run("up")
             stage.run("airflow", "up")
         screen.say(
-            (_NEXT_UP if keep else _NEXT).format(project=PROJECT, workspace=workspace, reports=(workspace / "quality" / "index.html").as_uri())
+            (_NEXT_UP if keep else _NEXT).format(
+                project=PROJECT, workspace=workspace, reports=(workspace / "quality" / "index.html").as_uri()
+            )
         )
         status = conclude(screen, stage.comparison)
         if screen.is_watched:
@@ -73,7 +77,17 @@ def play(screen: Screen) -> int:
 
 
 def _serve(workspace: Path) -> None:
-    command = [sys.executable, "-m", "hourline", "serve", "--open", "--project", str(PROJECT), "--workspace", str(workspace)]
+    command = [
+        sys.executable,
+        "-m",
+        "hourline",
+        "serve",
+        "--open",
+        "--project",
+        str(PROJECT),
+        "--workspace",
+        str(workspace),
+    ]
     with Supervised(command, log=sys.stdout.fileno()) as serving, suppress(KeyboardInterrupt):
         serving.wait()
 

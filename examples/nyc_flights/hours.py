@@ -1,4 +1,6 @@
-"""What the demo sees of the hours while it runs: their answers as the serving layer gives them, and what has become of each."""
+"""What the demo sees of the hours while it runs: their answers as the serving layer gives them, and what has become of
+each.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -44,13 +46,17 @@ class Hours:
 
 
 def _news(before: dict[datetime, Answer], now: dict[datetime, Answer]) -> list[str]:
-    changed = [(hour, before[hour], answer) for hour, answer in now.items() if hour in before and before[hour] != answer]
+    changed = [
+        (hour, before[hour], answer) for hour, answer in now.items() if hour in before and before[hour] != answer
+    ]
     closed = [hour for hour, old, new in changed if (old.state, new.state) == ("provisional", "final")]
     news = [f"{len(closed)} hours final: {hour_name(closed[0])} to {hour_name(closed[-1])}"] if closed else []
     for hour, old, new in changed:
         if new.state == "revised":
             flights = f"{old.flights} → {new.flights} flights"
-            news.append(f"{hour_name(hour)} revised: {flights}, mean delay {minutes(old.mean_delay)} → {minutes(new.mean_delay)}")
+            news.append(
+                f"{hour_name(hour)} revised: {flights}, mean delay {minutes(old.mean_delay)} → {minutes(new.mean_delay)}"
+            )
         elif old.state == "revised":
             news.append(f"{hour_name(hour)} final again, with {new.flights} flights")
     return news

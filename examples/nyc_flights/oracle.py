@@ -1,4 +1,6 @@
-"""What the answers must be: plain DuckDB over the CSV. It shares no code with Hourline, and none with what makes the events."""
+"""What the answers must be: plain DuckDB over the CSV. It shares no code with Hourline, and none with what makes the
+events.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -23,8 +25,14 @@ _METRICS = {
         3,
         "SELECT hour_utc, origin, carrier, count(*), count(*) FILTER (cancelled), avg(dep_delay), max(dep_delay) FROM known GROUP BY ALL",
     ),
-    "aircraft": (2, "SELECT hour_utc, origin, count(DISTINCT tailnum), count(DISTINCT carrier) FROM known GROUP BY ALL"),
-    "destinations": (2, "SELECT hour_utc, dest, count(*), count(*) FILTER (dep_delay >= 15), min(dep_delay), max(dep_delay) FROM known GROUP BY ALL"),
+    "aircraft": (
+        2,
+        "SELECT hour_utc, origin, count(DISTINCT tailnum), count(DISTINCT carrier) FROM known GROUP BY ALL",
+    ),
+    "destinations": (
+        2,
+        "SELECT hour_utc, dest, count(*), count(*) FILTER (dep_delay >= 15), min(dep_delay), max(dep_delay) FROM known GROUP BY ALL",
+    ),
     "punctuality": (
         3,
         "SELECT hour_utc, origin, if(distance < 500, 'short', if(distance < 1500, 'medium', 'long')), "
@@ -43,7 +51,9 @@ class Oracle:
         self._database.execute(_FLIGHTS, [str(flights), list(days)])
 
     def metrics(self, until: datetime, held_back: tuple[str, datetime] | None = None) -> dict[str, Cells]:
-        """All cells by metric, counting the flights that were reported before ``until`` (aware), but for those of an airport and hour."""
+        """All cells by metric, counting the flights that were reported before ``until`` (aware), but for those of an
+        airport and hour.
+        """
         known = "FROM flights WHERE reported < ? AND (origin, hour_utc) IS DISTINCT FROM (?, ?)"
         self._database.execute(f"CREATE OR REPLACE TEMP TABLE known AS {known}", [until, *(held_back or (None, None))])
         answers = {}

@@ -1,4 +1,6 @@
-"""Draws the README's picture, from a whole run of the demo: ``python -m examples.nyc_flights.picture`` writes docs/demo.svg."""
+"""Draws the README's picture, from a whole run of the demo: ``python -m examples.nyc_flights.picture`` writes
+docs/demo.svg.
+"""
 
 import sys
 from pathlib import Path

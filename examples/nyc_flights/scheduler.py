@@ -1,4 +1,6 @@
-"""Airflow in the demo. Its scheduler catches up with the hours of 2013; between two acts its DAG is paused, as nights pass quickly here."""
+"""Airflow in the demo. Its scheduler catches up with the hours of 2013; between two acts its DAG is paused, as nights
+pass quickly here.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +36,9 @@ class Scheduler:
 
     @property
     def recomputed(self) -> dict[str, Any] | None:
-        """The run that has recomputed something, and has ended, since it was to go on. Raises HourlineError when its recompute has failed."""
+        """The run that has recomputed something, and has ended, since it was to go on. Raises HourlineError when its
+        recompute has failed.
+        """
         for run in self._ended():
             state = self._api.get(f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/recompute")["state"]
             if state == "success":
@@ -47,7 +51,11 @@ class Scheduler:
         """What its recompute has said, as the log of the task has it."""
         task = f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/recompute"
         log = self._api.get(f"{task}/logs/{self._api.get(task)['try_number']}")
-        yield from (line["event"] for line in log["content"] if line.get("logger") == "hourline" and not line["event"].startswith("hourline "))
+        yield from (
+            line["event"]
+            for line in log["content"]
+            if line.get("logger") == "hourline" and not line["event"].startswith("hourline ")
+        )
 
     def _ended(self) -> list[dict[str, Any]]:
         runs = self._api.get(f"{self._dag}/dagRuns", limit=100)["dag_runs"]

@@ -14,7 +14,8 @@ from rich.text import Text
 from examples.nyc_flights.check import Comparison
 from examples.nyc_flights.hours import Answer, Hours, hour_name, minutes
 
-# A mark beside the colour, for eyes and pictures without colours. States that are not here cannot occur: one source, one declaration.
+# A mark beside the colour, for eyes and pictures without colours. States that are not here cannot occur: one source,
+# one declaration.
 _LOOK = {"provisional": ("~", "cyan"), "final": (" ", "black on green"), "revised": ("!", "black on yellow")}
 _NEWS_SHOWN = 4
 
@@ -74,8 +75,14 @@ class Screen:
                 self.say(f"  {sentence}")
             self._last = picture(hours)
         else:
-            recent = [Text(f"  {sentence}", style="yellow" if "revised" in sentence else "") for sentence in self._news[-_NEWS_SHOWN:]]
-            self._live.update(Group(picture(hours), *recent, Text(f"  {status}", style="dim", no_wrap=True, overflow="ellipsis")), refresh=True)
+            recent = [
+                Text(f"  {sentence}", style="yellow" if "revised" in sentence else "")
+                for sentence in self._news[-_NEWS_SHOWN:]
+            ]
+            self._live.update(
+                Group(picture(hours), *recent, Text(f"  {status}", style="dim", no_wrap=True, overflow="ellipsis")),
+                refresh=True,
+            )
 
 
 def picture(hours: Hours) -> RenderableType:
@@ -88,7 +95,15 @@ def picture(hours: Hours) -> RenderableType:
 
 def side_by_side(hours: Hours) -> RenderableType:
     """The hours whose last provisional answer was not yet the final one: both answers, and how far off the first was."""
-    columns = ["\nhour (UTC)", "flights\nprovisional", "\nfinal", "\noff by", "mean delay\nprovisional", "\nfinal", "\noff by"]
+    columns = [
+        "\nhour (UTC)",
+        "flights\nprovisional",
+        "\nfinal",
+        "\noff by",
+        "mean delay\nprovisional",
+        "\nfinal",
+        "\noff by",
+    ]
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, justify="left" if "hour" in column else "right")
@@ -97,7 +112,9 @@ def side_by_side(hours: Hours) -> RenderableType:
         last = hours.now[hour]
         flights = f"{first.flights}", f"{last.flights}", f"{last.flights - first.flights:+d}"
         delay = (last.mean_delay or 0.0) - (first.mean_delay or 0.0)
-        table.add_row(hour_name(hour), *flights, minutes(first.mean_delay), minutes(last.mean_delay), f"{delay:+.1f} min")
+        table.add_row(
+            hour_name(hour), *flights, minutes(first.mean_delay), minutes(last.mean_delay), f"{delay:+.1f} min"
+        )
     exact = len(hours.last_provisional) - len(off)
     return Group(table, Text(f"In the other {exact} hours, the last provisional answer was the final one already."))
 

@@ -1,4 +1,6 @@
-"""Where the demo plays: a workspace, the commands that run in it, the hours to watch, and the comparison with the oracle."""
+"""Where the demo plays: a workspace, the commands that run in it, the hours to watch, and the comparison with the
+oracle.
+"""
 
 import shutil
 import time
@@ -45,7 +47,9 @@ class Stage:
         self.flights = unpack(self.folder)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for command in reversed(self._commands):
             command.stop()
 
@@ -88,9 +92,13 @@ class Stage:
         self.screen.output(list(self._scheduler.lines(run)))
 
     def stream(self, part: Part, speed: int, until: Callable[[], bool] = lambda: True) -> None:
-        """Replay ``part``, ``speed`` times faster than life, and watch until all of it is in the answers, and ``until`` is true."""
+        """Replay ``part``, ``speed`` times faster than life, and watch until all of it is in the answers, and ``until``
+        is true.
+        """
         file = part.file.relative_to(PROJECT) if part.file.is_relative_to(PROJECT) else part.file
-        replay = self._start("replay", str(file), "--source", "flights", "--order-by", "reported", "--speed", str(speed))
+        replay = self._start(
+            "replay", str(file), "--source", "flights", "--order-by", "reported", "--speed", str(speed)
+        )
         self._sent += part.reports
         with self.screen.moving():
             while replay.running(0):
@@ -101,13 +109,17 @@ class Stage:
             while self.hours.flights < self._sent:
                 if time.monotonic() > deadline:
                     arrived = f"{self.hours.flights} of {self._sent} reports have arrived"
-                    raise HourlineError(f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}")
+                    raise HourlineError(
+                        f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}"
+                    )
                 self._look(self._speed)
             while not until():
                 self._look(self._speed, _WAIT_SECONDS)
 
     def check(self, oracle: Oracle, part: Part, held_back: tuple[str, datetime] | None = None) -> None:
-        """Compare all that is served now with what was reported up to the end of ``part``, but for an airport's hour that was held back."""
+        """Compare all that is served now with what was reported up to the end of ``part``, but for an airport's hour
+        that was held back.
+        """
         self.hours.refresh()
         self.compared(compare(self.hours.connection, oracle.metrics(part.end, held_back)))
 
@@ -132,13 +144,19 @@ class Stage:
 
 
 def clear(workspace: Path) -> None:
-    """Remove what an earlier demo left in ``workspace``. Raises HourlineError when it still runs, or when the folder holds anything else."""
+    """Remove what an earlier demo left in ``workspace``. Raises HourlineError when it still runs, or when the folder
+    holds anything else.
+    """
     running: list[tuple[LeaseName, str]] = [("speed", "down"), ("airflow", "airflow down")]
     for lease, stop in running:
         if lease_holder(workspace, lease):
-            raise HourlineError(f"a demo is still up in {workspace}; stop it with `hourline {stop} --project {PROJECT} --workspace {workspace}`")
+            raise HourlineError(
+                f"a demo is still up in {workspace}; stop it with `hourline {stop} --project {PROJECT} --workspace {workspace}`"
+            )
     if not workspace.exists():
         return
     if any(workspace.iterdir()) and not (workspace / "demo").is_dir():
-        raise HourlineError(f"{workspace} holds something that is not from a demo; name another folder, as in make demo WORKSPACE=folder")
+        raise HourlineError(
+            f"{workspace} holds something that is not from a demo; name another folder, as in make demo WORKSPACE=folder"
+        )
     shutil.rmtree(workspace)

@@ -21,7 +21,8 @@ def _utc(day: int, hour: int, minute: int = 0) -> datetime:
 # One hour is poisoned: an airport's reports of it do not come until late.
 _HELD_BACK = ("JFK", _utc(1, 15))
 
-# Where the stream rests for a moment. The short part runs while Airflow recomputes: its pace is such that both take about as long.
+# Where the stream rests for a moment. The short part runs while Airflow recomputes: its pace is such that both take
+# about as long.
 _ENDS = [_utc(2, 1), _utc(2, 2), _utc(3, 1), _utc(6, 0)]
 
 
@@ -42,7 +43,9 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     stage.scheduled(night, 250)
     stage.check(oracle, night, _HELD_BACK)
 
-    screen.title("One hour of one metric is blocked by its audit: JFK's reports of it are missing, and no hour is without JFK")
+    screen.title(
+        "One hour of one metric is blocked by its audit: JFK's reports of it are missing, and no hour is without JFK"
+    )
     stage.run("quality", "--open")
 
     screen.title("Late departures: flights that leave hours after schedule make hours revised")

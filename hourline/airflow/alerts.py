@@ -19,14 +19,20 @@ log = logging.getLogger("hourline")
 def run_is_late(context: dict[str, Any], folder: str, command: str, deadline: str) -> None:
     """The callback of a deadline: ``command`` is told, as ``schedule.alert`` has it, in the project's ``folder``."""
     run = context["dag_run"]
-    _alert(f"{run['dag_id']}: the run {run['dag_run_id']} is late; it was to be done within {deadline}", folder, command)
+    _alert(
+        f"{run['dag_id']}: the run {run['dag_run_id']} is late; it was to be done within {deadline}", folder, command
+    )
 
 
 def run_failed(settings: Settings) -> Callable[[Any], None]:
     """The callback of a run in which a task has failed for good."""
 
     def tell(context: Any) -> None:
-        _alert(f"{context['dag'].dag_id}: the run {context['run_id']} has failed", settings.folder, shlex.join(settings.schedule.alert))
+        _alert(
+            f"{context['dag'].dag_id}: the run {context['run_id']} has failed",
+            settings.folder,
+            shlex.join(settings.schedule.alert),
+        )
 
     return tell
 

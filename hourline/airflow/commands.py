@@ -1,4 +1,6 @@
-"""Runs the command line in a task: its output is the task's log, its exit status says whether trying again may help, and it ends with the task."""
+"""Runs the command line in a task: its output is the task's log, its exit status says whether trying again may help,
+and it ends with the task.
+"""
 
 import json
 import logging
@@ -34,14 +36,24 @@ def hourline(settings: Settings, *arguments: str) -> dict[str, Any]:
 def run(settings: Settings, *arguments: str, results: Path | None = None) -> None:
     """Run a command, which may write its ``results`` to a file; its lines go to the task's log as they come.
 
-    An hour that did not pass its audit is no failure of the command. Raises AirflowFailException when trying again would not help, after a mistake
-    of the user's; AirflowException otherwise.
+    An hour that did not pass its audit is no failure of the command. Raises AirflowFailException when trying again
+    would not help, after a mistake of the user's; AirflowException otherwise.
     """
-    # The watchdog between this task and the command ends the command, its Java included, when the task is gone, killed with -9 too.
+    # The watchdog between this task and the command ends the command, its Java included, when the task is gone, killed
+    # with -9 too.
     from hourline_core.runtime.supervised import Supervised
 
     log.info("hourline %s", shlex.join(arguments))
-    command = [sys.executable, "-m", "hourline", *arguments, "--project", settings.folder, "--workspace", settings.workspace]
+    command = [
+        sys.executable,
+        "-m",
+        "hourline",
+        *arguments,
+        "--project",
+        settings.folder,
+        "--workspace",
+        settings.workspace,
+    ]
     if results:
         command += ["--results", str(results)]
     reading, writing = os.pipe()

@@ -1,4 +1,6 @@
-"""What the recomputing DAGs have in common after the command: which hours of which assets are final now, and the report."""
+"""What the recomputing DAGs have in common after the command: which hours of which assets are final now, and the
+report.
+"""
 
 from typing import Any
 
@@ -10,9 +12,11 @@ from hourline.airflow.settings import Settings
 
 
 def recompute_and_tell(settings: Settings, *arguments: str) -> dict[str, Any]:
-    """Run a command that recomputes, and let the asset of each metric say which of its hours are final now, each as a partition of its own.
+    """Run a command that recomputes, and let the asset of each metric say which of its hours are final now, each as a
+    partition of its own.
 
-    To be called in a task with ``settings.assets`` as its outlets. Returns what is blocked, and the reports; raises what ``hourline`` does.
+    To be called in a task with ``settings.assets`` as its outlets. Returns what is blocked, and the reports; raises
+    what ``hourline`` does.
     """
     context: Any = get_current_context()
     # What an earlier try has published before it was killed counts, too.
@@ -35,6 +39,8 @@ def report_task(settings: Settings, pool: str) -> Any:
             log.info("the audit's report: %s", page)
         if recomputed["blocked"]:
             hours = "; ".join(f"{metric}: {', '.join(hours)}" for metric, hours in recomputed["blocked"].items())
-            raise AirflowFailException(f"blocked by the audit, so that readers keep what they had: {hours}; `hourline quality --open` says why")
+            raise AirflowFailException(
+                f"blocked by the audit, so that readers keep what they had: {hours}; `hourline quality --open` says why"
+            )
 
     return report

@@ -35,13 +35,23 @@ class Settings:
 
         declared = load_project(Path(project), workspace=Path(workspace) if workspace else None)
         metrics = {metric.name: metric.description or "" for metric in declared.metrics.values()}
-        return cls(declared.identifier, str(declared.root.absolute()), str(declared.workspace), metrics, declared.settings.schedule)
+        return cls(
+            declared.identifier,
+            str(declared.root.absolute()),
+            str(declared.workspace),
+            metrics,
+            declared.settings.schedule,
+        )
 
     @property
     def assets(self) -> dict[str, Asset]:
-        """By metric, the asset that stands for its final hours: each event of it says of one hour, its partition, that it was published."""
+        """By metric, the asset that stands for its final hours: each event of it says of one hour, its partition, that
+        it was published.
+        """
         return {
-            metric: Asset(name=f"{self.name}.{metric}", uri=f"hourline://{self.name}/{metric}", extra={"description": description})
+            metric: Asset(
+                name=f"{self.name}.{metric}", uri=f"hourline://{self.name}/{metric}", extra={"description": description}
+            )
             for metric, description in self.metrics.items()
         }
 
@@ -56,4 +66,9 @@ class Settings:
             "retry_exponential_backoff": 2.0,
             "max_retry_delay": timedelta(hours=1),
         }
-        return {"default_args": retries, "tags": {"hourline", self.name}, "max_active_runs": 1, "on_failure_callback": run_failed(self)}
+        return {
+            "default_args": retries,
+            "tags": {"hourline", self.name},
+            "max_active_runs": 1,
+            "on_failure_callback": run_failed(self),
+        }

@@ -1,4 +1,6 @@
-"""The command line. Each command imports what it needs when it runs, so that ``--help`` answers at once and reading never needs Spark."""
+"""The command line. Each command imports what it needs when it runs, so that ``--help`` answers at once and reading
+never needs Spark.
+"""
 
 import os
 import sys
@@ -77,8 +79,8 @@ for commands in (
 def main() -> NoReturn:
     """The command's entry: run it, and end the process without taking it apart.
 
-    When Python ends as usual, a thread of a native library that is just calling Python (pyarrow's do, as they read Delta's files) makes it abort with
-    status -6, after all was done. Seen once, in a recompute on a busy machine.
+    When Python ends as usual, a thread of a native library that is just calling Python (pyarrow's do, as they read
+    Delta's files) makes it abort with status -6, after all was done. Seen once, in a recompute on a busy machine.
     """
     status: object = 0
     try:
@@ -95,7 +97,9 @@ def main() -> NoReturn:
 
 
 def run() -> None:
-    """Run the command line; a user's mistake is one message on standard error, and status 1 (2: a wrong argument; 75: try again)."""
+    """Run the command line; a user's mistake is one message on standard error, and status 1 (2: a wrong argument; 75:
+    try again).
+    """
     try:
         app()
     except HourlineError as error:
@@ -105,7 +109,9 @@ def run() -> None:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        sys.stderr.write(f"hourline: this command needs {error.name}, which is not installed; `pip install 'hourline[{extra}]'` brings it\n")
+        sys.stderr.write(
+            f"hourline: this command needs {error.name}, which is not installed; `pip install 'hourline[{extra}]'` brings it\n"
+        )
         sys.exit(1)
     except RuntimeError as error:
         if "Query interrupted" not in str(error):  # what DuckDB makes of Ctrl-C

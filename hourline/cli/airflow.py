@@ -12,7 +12,9 @@ from hourline.cli.output import note, say, say_json, say_table
 if TYPE_CHECKING:
     from hourline_core.runtime.airflow.health import AirflowStatus
 
-_airflow = typer.Typer(help="An Airflow of Hourline's own, which schedules the recomputes.", no_args_is_help=True, rich_markup_mode=None)
+_airflow = typer.Typer(
+    help="An Airflow of Hourline's own, which schedules the recomputes.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +45,11 @@ def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 
 
 @_airflow.command()
-def run(project: ProjectFolder = Path(), workspace: Workspace = None, ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None) -> None:
+def run(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
+) -> None:
     """Run Airflow in the foreground until Ctrl-C, for a service manager such as systemd."""
     declared = load(project, workspace)
     from hourline_core.runtime.airflow.configuration import ADMIN, password_file
@@ -51,7 +57,11 @@ def run(project: ProjectFolder = Path(), workspace: Workspace = None, ready_file
     from hourline_core.runtime.background import announce
     from hourline_core.runtime.lease import lease
 
-    with stop_on_signal("stopping Airflow") as stop, lease(declared.workspace, "airflow"), Airflow(declared, note, stop.is_set) as airflow:
+    with (
+        stop_on_signal("stopping Airflow") as stop,
+        lease(declared.workspace, "airflow"),
+        Airflow(declared, note, stop.is_set) as airflow,
+    ):
         note(f"Airflow is at {airflow.url}; user {ADMIN}, password in {password_file(declared)}; Ctrl-C stops it")
         if ready_file:
             announce(ready_file, airflow.url)

@@ -47,12 +47,16 @@ def backfill(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     metric: Metrics = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be recomputed, why, and how long it may take.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be recomputed, why, and how long it may take.")
+    ] = False,
     unsettled: Annotated[bool, typer.Option("--include-open", help="Also hours that have not closed yet.")] = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
-    """Recompute every hour of a range, beside the stream and the hourly recompute; interrupted, the same command goes on."""
+    """Recompute every hour of a range, beside the stream and the hourly recompute; interrupted, the same command goes
+    on.
+    """
     declared = load(project, workspace)
     from batch_layer.backfill import plan_backfill
 
@@ -87,7 +91,9 @@ def run_backfill(planned: "Backfill") -> "list[Recomputed]":
     every = _hours(planned.wanted)
     done = every - _hours(planned.left)
     if done != every:
-        note(f"recomputing {len(every - done):,} hours of {len({item.metric for item in planned.left})} metrics; starting Spark")
+        note(
+            f"recomputing {len(every - done):,} hours of {len({item.metric for item in planned.left})} metrics; starting Spark"
+        )
     try:
         with progress("backfill", "hours", len(every), len(done)) as move:
 
@@ -115,22 +121,36 @@ def _say_plan(planned: "Backfill") -> None:
     if not planned.left:
         say("nothing is left to do")
         return
-    rows = [(run[0], run[-1] + HOUR, len(run), why, metrics, events) for run, why, metrics, events in _runs(planned.left)]
+    rows = [
+        (run[0], run[-1] + HOUR, len(run), why, metrics, events) for run, why, metrics, events in _runs(planned.left)
+    ]
     say_table(["from (UTC)", "to (UTC)", "hours", "why", "metrics", "events"], rows, right=["hours", "events"])
     hours = len(_hours(planned.left))
     events = sum({(item.source, item.hour): item.events for item in planned.left}.values())
     time = estimate(planned.project, planned.left)
     say("")
-    say(f"{hours:,} hours, {len(planned.left):,} hours × metrics, {events:,} events, in {-(-hours // hours_per_job(planned.project)):,} job(s)")
-    say(f"{in_words(time)}, by the pace of the last recomputes" if time else "how long it takes cannot be told: no recompute was timed yet")
+    say(
+        f"{hours:,} hours, {len(planned.left):,} hours × metrics, {events:,} events, in {-(-hours // hours_per_job(planned.project)):,} job(s)"
+    )
+    say(
+        f"{in_words(time)}, by the pace of the last recomputes"
+        if time
+        else "how long it takes cannot be told: no recompute was timed yet"
+    )
 
 
 def _runs(left: list["PlannedHour"]) -> Iterator[tuple[list[datetime], str, str, int]]:
-    """Hours in a row that are to be recomputed for the same reasons: the hours, why, the metrics, the events. If they are too many to be read, then
-    not in a row.
+    """Hours in a row that are to be recomputed for the same reasons: the hours, why, the metrics, the events. If they
+    are too many to be read, then not in a row.
     """
-    of_hour = {hour: list(items) for hour, items in groupby(sorted(left, key=lambda item: (item.hour, item.metric)), key=lambda item: item.hour)}
-    reasons = {hour: (", ".join(sorted({i.reason for i in items})), ", ".join(i.metric for i in items)) for hour, items in of_hour.items()}
+    of_hour = {
+        hour: list(items)
+        for hour, items in groupby(sorted(left, key=lambda item: (item.hour, item.metric)), key=lambda item: item.hour)
+    }
+    reasons = {
+        hour: (", ".join(sorted({i.reason for i in items})), ", ".join(i.metric for i in items))
+        for hour, items in of_hour.items()
+    }
     runs: list[list[datetime]] = []
     for hour in of_hour:
         if runs and runs[-1][-1] + HOUR == hour and reasons[runs[-1][-1]] == reasons[hour]:

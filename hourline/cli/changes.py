@@ -1,4 +1,6 @@
-"""``late`` and ``drift``: which numbers have changed after people could have seen them, by how much, and why. Neither needs Spark or Java."""
+"""``late`` and ``drift``: which numbers have changed after people could have seen them, by how much, and why. Neither
+needs Spark or Java.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -25,8 +27,15 @@ def register(app: typer.Typer) -> None:
     app.command()(drift)
 
 
-def late(project: ProjectFolder = Path(), workspace: Workspace = None, hour: OneHour = None, format: Format = ReportFormat.TEXT) -> None:
-    """List the hours that got events after they had closed: how late those were, and what they changed. None is ever dropped."""
+def late(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    hour: OneHour = None,
+    format: Format = ReportFormat.TEXT,
+) -> None:
+    """List the hours that got events after they had closed: how late those were, and what they changed. None is ever
+    dropped.
+    """
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.reports.late import late_events, late_hours
@@ -36,7 +45,15 @@ def late(project: ProjectFolder = Path(), workspace: Workspace = None, hour: One
         found = late_hours(connection, chosen)
         events = late_events(connection, chosen) if chosen else []
     if format is ReportFormat.JSON:
-        say_json([{**item.model_dump(), **({"late_events": [e for e in events if e["source"] == item.source]} if chosen else {})} for item in found])
+        say_json(
+            [
+                {
+                    **item.model_dump(),
+                    **({"late_events": [e for e in events if e["source"] == item.source]} if chosen else {}),
+                }
+                for item in found
+            ]
+        )
         return
     if not found:
         say("no late events" if chosen is None else f"no late events in {hour_text(chosen)}")
@@ -91,7 +108,17 @@ def drift(
         say_table(
             ["hour (UTC)", "metric", "measure", "at_close", "provisional", "final", "cause", "amount", "groups"],
             [
-                (c.hour, c.metric, c.measure, _number(c.at_close), _number(c.provisional), _number(c.final), c.cause, _signed(c.amount), c.cells)
+                (
+                    c.hour,
+                    c.metric,
+                    c.measure,
+                    _number(c.at_close),
+                    _number(c.provisional),
+                    _number(c.final),
+                    c.cause,
+                    _signed(c.amount),
+                    c.cells,
+                )
                 for c in told
             ],
             right=["at_close", "provisional", "final", "amount", "groups"],
@@ -107,7 +134,10 @@ def _summary(report: "DriftReport", *, narrowed: bool) -> str:
     for cause, *_ in {(c.cause, c.hour, c.metric, c.published) for c in report.causes}:
         hours[cause] += 1
     hours["unexplained"] += 0
-    causes = ", ".join(f"{cause} {count:,}" for cause, count in sorted(hours.items(), key=lambda item: (item[0] == "unexplained", item[0])))
+    causes = ", ".join(
+        f"{cause} {count:,}"
+        for cause, count in sorted(hours.items(), key=lambda item: (item[0] == "unexplained", item[0]))
+    )
     return f"{report.recomputed:,} recomputed (hours × metrics), {report.changed:,} of them changed: {causes}"
 
 

@@ -23,11 +23,15 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to make.")]) ->
 
     for path in initialise(folder):
         say(f"  {path}")
-    say(f"Next: cd {folder} && hourline up && hourline replay events.jsonl --source pageviews && hourline query 'FROM hours ORDER BY ALL'")
+    say(
+        f"Next: cd {folder} && hourline up && hourline replay events.jsonl --source pageviews && hourline query 'FROM hours ORDER BY ALL'"
+    )
 
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Check all declarations, each expression by Spark itself, each expectation by Great Expectations; nothing is run or written."""
+    """Check all declarations, each expression by Spark itself, each expectation by Great Expectations; nothing is run
+    or written.
+    """
     declared = load(project, workspace)
     from batch_layer.audit.check import unsuitable
     from hourline_core.compute.check import unresolved
@@ -44,7 +48,9 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.metrics)} metric(s), no mistakes")
 
 
-def schema(kind: Annotated[str | None, typer.Argument(help="settings, source or metric; all, if left out.")] = None) -> None:
+def schema(
+    kind: Annotated[str | None, typer.Argument(help="settings, source or metric; all, if left out.")] = None,
+) -> None:
     """Print the JSON Schema of the YAML files, for editors."""
     from hourline_core.model import json_schema
 

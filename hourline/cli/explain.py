@@ -40,7 +40,9 @@ def explain(
     workspace: Workspace = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Explain where a number comes from: its declaration, events, versions and audit, and every value ever published for it."""
+    """Explain where a number comes from: its declaration, events, versions and audit, and every value ever published
+    for it.
+    """
     declared = load(project, workspace)
     known("metric", metric, list(declared.metrics))
     chosen, values = parse_hour(hour), _values(dimensions or [])
@@ -60,22 +62,37 @@ def _values(texts: list[str]) -> dict[str, str | None]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name:
-            raise UsageError(f"got '{text}', allowed is DIMENSION=VALUE, such as origin=JFK (`origin` alone means null)")
+            raise UsageError(
+                f"got '{text}', allowed is DIMENSION=VALUE, such as origin=JFK (`origin` alone means null)"
+            )
         if name in values:
-            raise UsageError(f"got dimension '{name}' twice; one value of each is allowed, and a dimension that is left out is rolled up")
+            raise UsageError(
+                f"got dimension '{name}' twice; one value of each is allowed, and a dimension that is left out is rolled up"
+            )
         values[name] = value if equals else None
     return values
 
 
 def _say(found: "Explanation") -> None:
     cell = "".join(f", {name} {'null' if value is None else value}" for name, value in found.dimensions.items())
-    say_heading(f"{found.metric}{cell}, {found.hour:%Y-%m-%d %H:%M} UTC: ", found.state, "" if found.closed else ", not closed yet")
+    say_heading(
+        f"{found.metric}{cell}, {found.hour:%Y-%m-%d %H:%M} UTC: ",
+        found.state,
+        "" if found.closed else ", not closed yet",
+    )
     if found.description:
         say(found.description)
     say("")
     _say_answer(found)
     say("")
-    say_facts([("declared", list(_declared(found))), ("events", list(_events(found))), ("read at", list(_versions(found))), ("audit", _audit(found))])
+    say_facts(
+        [
+            ("declared", list(_declared(found))),
+            ("events", list(_events(found))),
+            ("read at", list(_versions(found))),
+            ("audit", _audit(found)),
+        ]
+    )
     say("")
     _say_published(found)
 
@@ -91,7 +108,10 @@ def _say_answer(found: "Explanation") -> None:
         parts["at_close"] = "without late"
     say_table(
         ["measure", "value", *parts.values(), "declared as"],
-        [(a.measure, _number(a.value), *(_number(getattr(a, part)) for part in parts), a.declared) for a in found.answer],
+        [
+            (a.measure, _number(a.value), *(_number(getattr(a, part)) for part in parts), a.declared)
+            for a in found.answer
+        ],
         right=["value", *parts.values()],
     )
 
@@ -99,7 +119,9 @@ def _say_answer(found: "Explanation") -> None:
 def _declared(found: "Explanation") -> Iterator[str]:
     declared = found.declared
     rolled_up = [name for name in declared.dimensions if name not in found.dimensions]
-    merged = f"; {found.groups:,} {_plural('group', found.groups)} merged" + (f" over {', '.join(rolled_up)}" if rolled_up else "")
+    merged = f"; {found.groups:,} {_plural('group', found.groups)} merged" + (
+        f" over {', '.join(rolled_up)}" if rolled_up else ""
+    )
     yield f"{declared.hash}, source {declared.source}{f', id {declared.id}' if declared.id else ''}{merged}"
     named = {name: text for name, text in declared.dimensions.items() if name != text} | declared.derived
     if named:
@@ -108,7 +130,11 @@ def _declared(found: "Explanation") -> Iterator[str]:
         if condition:
             yield f"where{of}: {condition}"
     if changing := declared.changing:
-        wanted = "the speed layer has not started since" if changing.missing is None else f"{changing.missing:,} hour(s) want recomputing first"
+        wanted = (
+            "the speed layer has not started since"
+            if changing.missing is None
+            else f"{changing.missing:,} hour(s) want recomputing first"
+        )
         yield f"an older declaration: the YAML says otherwise by now, and takes over later ({wanted})"
 
 
@@ -150,14 +176,24 @@ def _audit(found: "Explanation") -> list[str]:
     audit = found.audit
     if audit is None:
         return ["none is kept" if found.versions.cutoff is not None else "none yet"]
-    lines = [f"{audit.outcome} {audit.audited:%Y-%m-%d %H:%M:%S}, {audit.expectations:,} {_plural('expectation', audit.expectations)}"]
-    lines += [f"{f.severity}: {f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}" for f in audit.findings if not f.success]
+    lines = [
+        f"{audit.outcome} {audit.audited:%Y-%m-%d %H:%M:%S}, {audit.expectations:,} {_plural('expectation', audit.expectations)}"
+    ]
+    lines += [
+        f"{f.severity}: {f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}"
+        for f in audit.findings
+        if not f.success
+    ]
     return [*lines, *([f"{shortest_path(audit.report)}"] if audit.report else [])]
 
 
 def _say_published(found: "Explanation") -> None:
     if not found.published:
-        say("nothing was ever published of this hour" if found.versions.cutoff is None else "what was published is not kept any more")
+        say(
+            "nothing was ever published of this hour"
+            if found.versions.cutoff is None
+            else "what was published is not kept any more"
+        )
         return
     measures = [answer.measure for answer in found.answer]
     why = "why (over all dimensions)" if found.dimensions else "why"
@@ -174,7 +210,11 @@ def _say_published(found: "Explanation") -> None:
     ]
     if found.state in ("revised", "blocked", "provisional"):
         rows.append(("now", None, found.state, None, *(_number(answer.value) for answer in found.answer), ""))
-    say_table(["published (UTC)", "publication", "as", "cutoff", *measures, why], rows, right=["publication", "cutoff", *measures])
+    say_table(
+        ["published (UTC)", "publication", "as", "cutoff", *measures, why],
+        rows,
+        right=["publication", "cutoff", *measures],
+    )
 
 
 def _changing(published: "list[PublishedValue]") -> "Iterator[PublishedValue]":
@@ -191,7 +231,9 @@ def _why(entry: "PublishedValue") -> str:
     causes: dict[str, list[str]] = {}
     for reason in entry.why:
         if reason.cause != "rounding":
-            moved = "changed" if reason.amount is None else f"{'+' if reason.amount > 0 else ''}{_number(reason.amount)}"
+            moved = (
+                "changed" if reason.amount is None else f"{'+' if reason.amount > 0 else ''}{_number(reason.amount)}"
+            )
             # Of some groups, with the sum of all unchanged.
             causes.setdefault(reason.cause, []).extend([f"{reason.measure} {moved}"] if reason.amount != 0 else [])
     told = [f"{cause}: {', '.join(moves)}" if moves else cause for cause, moves in causes.items()]

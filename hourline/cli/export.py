@@ -28,8 +28,12 @@ def export(
     file: Annotated[str, typer.Argument(help="FILE.duckdb, or FOLDER/ for Parquet files.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    format: Annotated[ExportFormat | None, typer.Option("--format", "-f", help="If the name does not tell it.", show_default=False)] = None,
-    events: Annotated[bool, typer.Option("--events", help="The events and rejected records of each source, too.")] = False,
+    format: Annotated[
+        ExportFormat | None, typer.Option("--format", "-f", help="If the name does not tell it.", show_default=False)
+    ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="The events and rejected records of each source, too.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
 ) -> None:
     """Write the results as they are now to a DuckDB database, or to Parquet files; no one needs Hourline to read them."""
@@ -54,4 +58,6 @@ def _format_of(name: str) -> ExportFormat:
         return ExportFormat.PARQUET
     if name.endswith(".duckdb"):
         return ExportFormat.DUCKDB
-    raise UsageError(f"the name '{name}' does not tell the format; want FILE.duckdb or FOLDER/, or give --format duckdb or parquet")
+    raise UsageError(
+        f"the name '{name}' does not tell the format; want FILE.duckdb or FOLDER/, or give --format duckdb or parquet"
+    )

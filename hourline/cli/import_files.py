@@ -27,11 +27,20 @@ def import_(
     source: Annotated[str, typer.Option("--source", "-s", help="The source whose events they are.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    format: Annotated[Literal["csv", "jsonl", "parquet"] | None, typer.Option(help="The files' format.", show_default="by their names")] = None,
-    null_text: Annotated[str | None, typer.Option(help="In CSV, a text that stands for null, as an empty cell does.")] = None,
-    no_backfill: Annotated[bool, typer.Option("--no-backfill", help="Do not recompute the hours that it lies in.")] = False,
+    format: Annotated[
+        Literal["csv", "jsonl", "parquet"] | None,
+        typer.Option(help="The files' format.", show_default="by their names"),
+    ] = None,
+    null_text: Annotated[
+        str | None, typer.Option(help="In CSV, a text that stands for null, as an empty cell does.")
+    ] = None,
+    no_backfill: Annotated[
+        bool, typer.Option("--no-backfill", help="Do not recompute the hours that it lies in.")
+    ] = False,
 ) -> None:
-    """Bring events from files into the archive while the speed layer is stopped, each row once however often; then recompute their hours."""
+    """Bring events from files into the archive while the speed layer is stopped, each row once however often; then
+    recompute their hours.
+    """
     declared = load(project, workspace)
     chosen = declared.sources[known("source", source, list(declared.sources))]
     from hourline_core.runtime.lease import lease

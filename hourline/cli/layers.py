@@ -31,9 +31,17 @@ BLOCKED = 3
 """The exit status of a recompute that came to its end, and of which an hour did not pass its audit."""
 
 Metrics = Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; may be given again.")]
-Results = Annotated[Path | None, typer.Option("--results", help="Also write what came of it to this file, as JSON, for a program.")]
+Results = Annotated[
+    Path | None, typer.Option("--results", help="Also write what came of it to this file, as JSON, for a program.")
+]
 Since = Annotated[
-    datetime | None, typer.Option("--since", formats=["%Y-%m-%dT%H:%M:%S.%f%z"], metavar="TIME", help="With --results: what came of it since then.")
+    datetime | None,
+    typer.Option(
+        "--since",
+        formats=["%Y-%m-%dT%H:%M:%S.%f%z"],
+        metavar="TIME",
+        help="With --results: what came of it since then.",
+    ),
 ]
 
 
@@ -47,9 +55,14 @@ def register(app: typer.Typer) -> None:
 def speed(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    drain: Annotated[bool, typer.Option("--drain", help="Stop when all that is in the topics has been processed.")] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Stop when all that is in the topics has been processed.")
+    ] = False,
     standby: Annotated[
-        bool, typer.Option("--standby", help="Warm up, wait, and take over when the one that runs has ended, however it did.")
+        bool,
+        typer.Option(
+            "--standby", help="Warm up, wait, and take over when the one that runs has ended, however it did."
+        ),
     ] = False,
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -81,12 +94,23 @@ def speed(
             if not drain:
                 warm_up(spark, declared)
         kafka.wait()
-        run(spark, declared, kafka.address, drain=drain, stop=stop, kafka_alive=kafka.alive, on_ready=on_ready, on_finished=_report)
+        run(
+            spark,
+            declared,
+            kafka.address,
+            drain=drain,
+            stop=stop,
+            kafka_alive=kafka.alive,
+            on_ready=on_ready,
+            on_finished=_report,
+        )
     note("drained" if drain and not stop.is_set() else "stopped")
 
 
 def _stand_by(declared: "Project", stop: threading.Event, held: ExitStack) -> "SparkSession":
-    """Warm up and wait for the lease of the one that runs; ``held`` then holds both. Raises typer.Exit when ``stop`` is set before."""
+    """Warm up and wait for the lease of the one that runs; ``held`` then holds both. Raises typer.Exit when ``stop`` is
+    set before.
+    """
     from hourline_core.runtime.lease import lease
     from speed_layer.run import speed_session, warm_up
 
@@ -126,9 +150,18 @@ def plan(
     if results is not None:
         results.write_text(json.dumps({"wanted": len(wanted), "hours": len({item.hour for item in wanted})}))
     if format is ReportFormat.JSON:
-        say_json([{"metric": item.metric, "hour": item.hour, "reason": item.reason, "events": item.events} for item in wanted])
+        say_json(
+            [
+                {"metric": item.metric, "hour": item.hour, "reason": item.reason, "events": item.events}
+                for item in wanted
+            ]
+        )
     elif wanted:
-        say_table(["hour (UTC)", "metric", "why", "events"], [(i.hour, i.metric, i.reason, i.events) for i in wanted], right=["events"])
+        say_table(
+            ["hour (UTC)", "metric", "why", "events"],
+            [(i.hour, i.metric, i.reason, i.events) for i in wanted],
+            right=["events"],
+        )
     else:
         say("nothing wants recomputing")
 
@@ -162,8 +195,12 @@ def recompute(
         wanted = plan_hours(declared, metrics)
     done: list[Recomputed] = []
     if wanted:
-        note(f"recomputing {len({item.hour for item in wanted})} hour(s) of {len({item.metric for item in wanted})} metric(s); starting Spark")
-        done = recompute_hours(declared, wanted, on_waiting=report_waiting, on_left_out=report_left_out, on_published=report_published)
+        note(
+            f"recomputing {len({item.hour for item in wanted})} hour(s) of {len({item.metric for item in wanted})} metric(s); starting Spark"
+        )
+        done = recompute_hours(
+            declared, wanted, on_waiting=report_waiting, on_left_out=report_left_out, on_published=report_published
+        )
     else:
         say("nothing to recompute" + ("" if hours is None else ": no source has events in that range"))
     write_results(results, declared, since or began, hours)
@@ -198,7 +235,9 @@ def tell_not_started(project: "Project") -> None:
     from batch_layer.plan import not_started
 
     for name in not_started(project):
-        note(f"metric '{name}' is new or has changed: the speed layer takes it up when it starts again (`hourline down`, `hourline up`)")
+        note(
+            f"metric '{name}' is new or has changed: the speed layer takes it up when it starts again (`hourline down`, `hourline up`)"
+        )
 
 
 def _say_open(project: "Project", hour: datetime) -> None:
@@ -208,7 +247,11 @@ def _say_open(project: "Project", hour: datetime) -> None:
     for source, clock in clocks(project).items():
         closes = hour + HOUR + project.sources[source].grace
         if clock is None or clock < closes:
-            now = f"the clock of '{source}' stands at {clock:%Y-%m-%d %H:%M} UTC" if clock else f"'{source}' has no events yet"
+            now = (
+                f"the clock of '{source}' stands at {clock:%Y-%m-%d %H:%M} UTC"
+                if clock
+                else f"'{source}' has no events yet"
+            )
             say(f"{hour_text(hour)} closes at {closes:%Y-%m-%d %H:%M} UTC, and {now}: it is left to a later run")
 
 
@@ -226,7 +269,12 @@ def refuse_open(unsettled: list["PlannedHour"]) -> None:
 
 
 def _report(done: "Finished") -> None:
-    told = ((done.again, "read before"), (done.rejected, "rejected"), (done.duplicates, "duplicate"), (done.late, "late"))
+    told = (
+        (done.again, "read before"),
+        (done.rejected, "rejected"),
+        (done.duplicates, "duplicate"),
+        (done.late, "late"),
+    )
     parts = [f"{done.records:,} records", *(f"{count:,} {what}" for count, what in told if count)]
     say(f"{wall_clock():%H:%M:%S} {done.source} #{done.sequence}: {', '.join(parts)} in {done.seconds:.2f} s")
 
@@ -239,7 +287,9 @@ def report_waiting(process: int) -> None:
 def report_left_out(left_out: list["PlannedHour"]) -> None:
     """Say what a recompute need not do any more."""
     metrics = ", ".join(sorted({item.metric for item in left_out}))
-    say(f"left out {hours_in_words({item.hour for item in left_out})}, of {metrics}: recomputed by another process meanwhile")
+    say(
+        f"left out {hours_in_words({item.hour for item in left_out})}, of {metrics}: recomputed by another process meanwhile"
+    )
 
 
 def report_published(done: "Recomputed") -> None:

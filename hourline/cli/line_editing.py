@@ -38,6 +38,8 @@ def line_editing(names: Callable[[], list[str]]) -> Iterator[None]:
 
 
 def history_file() -> Path:
-    """In the user's own state folder: questions are the asker's, while a workspace may be shared, or not be theirs to write to."""
+    """In the user's own state folder: questions are the asker's, while a workspace may be shared, or not be theirs to
+    write to.
+    """
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "hourline" / "shell_history"

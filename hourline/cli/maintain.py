@@ -1,4 +1,6 @@
-"""``maintain``: the daily maintenance of the tables, by those who own them; and ``verify``: whether their files are what they were."""
+"""``maintain``: the daily maintenance of the tables, by those who own them; and ``verify``: whether their files are
+what they were.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -30,7 +32,9 @@ def maintain(
     workspace: Workspace = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
 ) -> None:
-    """Compact the tables, delete files that no query needs any more, and what audits found long ago: once a day, beside all else."""
+    """Compact the tables, delete files that no query needs any more, and what audits found long ago: once a day, beside
+    all else.
+    """
     declared = load(project, workspace)
     from batch_layer.maintain import Maintenance
 
@@ -44,7 +48,9 @@ def maintain(
 
 
 def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Read every data file that answers rest on, and name those that are damaged, be it by one bit that is not what it was."""
+    """Read every data file that answers rest on, and name those that are damaged, be it by one bit that is not what it
+    was.
+    """
     declared = load(project, workspace)
     from batch_layer.verify import Verification
 
@@ -58,7 +64,9 @@ def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None
         found = Verification(declared, on_waiting=report_waiting).run(on_files)
     for sentence in found.damage:
         say(sentence)
-    say(f"{found.files:,} files read, {found.seen_first:,} of them for the first time; {len(found.damage) or 'none'} damaged")
+    say(
+        f"{found.files:,} files read, {found.seen_first:,} of them for the first time; {len(found.damage) or 'none'} damaged"
+    )
     if found.damage:
         raise typer.Exit(1)
 

@@ -11,9 +11,21 @@ from hourline_core.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from hourline_core.model import Project
 
-ProjectFolder = Annotated[Path, typer.Option("--project", "-p", help="The project's folder.", show_default="this folder", envvar="HOURLINE_PROJECT")]
+ProjectFolder = Annotated[
+    Path,
+    typer.Option(
+        "--project", "-p", help="The project's folder.", show_default="this folder", envvar="HOURLINE_PROJECT"
+    ),
+]
 Workspace = Annotated[
-    Path | None, typer.Option("--workspace", "-w", help="Where its state lies.", show_default="as the settings say", envvar="HOURLINE_WORKSPACE")
+    Path | None,
+    typer.Option(
+        "--workspace",
+        "-w",
+        help="Where its state lies.",
+        show_default="as the settings say",
+        envvar="HOURLINE_WORKSPACE",
+    ),
 ]
 
 
@@ -29,7 +41,11 @@ Format = Annotated[ReportFormat, typer.Option("--format", "-f", help="For people
 
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="TOKEN|TIME", help="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC)."),
+    typer.Option(
+        "--as-of",
+        metavar="TOKEN|TIME",
+        help="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).",
+    ),
 ]
 
 

@@ -11,7 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-STATE_STYLES = {"final": "green", "revised": "yellow", "provisional": "cyan", "blocked": "red", "stale": "magenta", "missing": "red"}
+STATE_STYLES = {
+    "final": "green",
+    "revised": "yellow",
+    "provisional": "cyan",
+    "blocked": "red",
+    "stale": "magenta",
+    "missing": "red",
+}
 
 
 def say(text: str) -> None:
@@ -31,7 +38,9 @@ def say_json(value: Any) -> None:
     say(json.dumps(value, indent=2, default=_encode))
 
 
-def say_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None, right: Sequence[str] = ()) -> None:
+def say_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None, right: Sequence[str] = ()
+) -> None:
     """A table of ``rows``; states in their colours, columns in ``right`` aligned right, null as an empty cell."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in columns:
@@ -63,7 +72,13 @@ def say_facts(facts: Sequence[tuple[str, Sequence[str]]]) -> None:
 
 def shortest_path(path: str | None) -> str | None:
     """The path as seen from the working directory, where that is shorter."""
-    return None if path is None else str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path
+    return (
+        None
+        if path is None
+        else str(Path(path).relative_to(Path.cwd()))
+        if Path(path).is_relative_to(Path.cwd())
+        else path
+    )
 
 
 def _cell(value: object) -> str:

@@ -14,8 +14,12 @@ from hourline.cli.output import note
 
 
 @contextmanager
-def progress(doing: str, what: str, total: int, done: int = 0, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
-    """Within the block, tell how many of ``total`` are done (``what``: hours, rows), ``done`` at first, by calling what is returned."""
+def progress(
+    doing: str, what: str, total: int, done: int = 0, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[int], None]]:
+    """Within the block, tell how many of ``total`` are done (``what``: hours, rows), ``done`` at first, by calling what
+    is returned.
+    """
     started, first = clock(), done
     # A descriptor of its own, since a start of Spark turns standard error to its log for a while.
     with os.fdopen(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2), "w") as output:
@@ -30,7 +34,12 @@ def progress(doing: str, what: str, total: int, done: int = 0, clock: Callable[[
         )
         # What is printed within the block goes above the bar, unless it does not go to the terminal.
         with Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal, redirect_stdout=sys.stdout.isatty(), redirect_stderr=True
+            *columns,
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            redirect_stdout=sys.stdout.isatty(),
+            redirect_stderr=True,
         ) as bar:
             task = bar.add_task("", total=total, completed=done, left="")
 

@@ -1,4 +1,6 @@
-"""``quality`` and ``publish``: what the audits have found, and a person's word against one. Reading needs neither Spark nor Java."""
+"""``quality`` and ``publish``: what the audits have found, and a person's word against one. Reading needs neither Spark
+nor Java.
+"""
 
 import getpass
 from collections.abc import Iterator
@@ -27,9 +29,17 @@ def register(app: typer.Typer) -> None:
 def quality(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    hour: Annotated[str | None, typer.Option("--hour", help="All that the newest audit of this hour (UTC) found, such as 2013-01-05T14.")] = None,
+    hour: Annotated[
+        str | None,
+        typer.Option("--hour", help="All that the newest audit of this hour (UTC) found, such as 2013-01-05T14."),
+    ] = None,
     metric: Annotated[str | None, typer.Option("--metric", "-m", help="Only this metric.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="All audits that blocked an hour, also those that were mended or accepted since.")] = False,
+    failed: Annotated[
+        bool,
+        typer.Option(
+            "--failed", help="All audits that blocked an hour, also those that were mended or accepted since."
+        ),
+    ] = False,
     unsolved: Annotated[bool, typer.Option("--open", help="Only what is blocked now.")] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
@@ -43,7 +53,9 @@ def quality(
     from serving_layer.reports.quality import quality_report
 
     with connect(declared) as connection:
-        report = quality_report(connection, parse_hour(hour) if hour else None, metric, failed=failed, unsolved=unsolved)
+        report = quality_report(
+            connection, parse_hour(hour) if hour else None, metric, failed=failed, unsolved=unsolved
+        )
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
     else:
@@ -53,7 +65,9 @@ def quality(
 
 
 def publish(
-    accept: Annotated[tuple[str, str], typer.Option("--accept", metavar="METRIC HOUR", help="A blocked hour (UTC) of a metric.")],
+    accept: Annotated[
+        tuple[str, str], typer.Option("--accept", metavar="METRIC HOUR", help="A blocked hour (UTC) of a metric.")
+    ],
     reason: Annotated[str, typer.Option("--reason", help="Why it is right all the same; kept on record.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
@@ -62,7 +76,9 @@ def publish(
     declared = load(project, workspace)
     name, hour = known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
     if not reason.strip():
-        raise UsageError("the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'")
+        raise UsageError(
+            "the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'"
+        )
     from batch_layer.accept import accept as accept_hour
 
     accept_hour(declared, declared.metrics[name], hour, getpass.getuser(), reason.strip(), wall_clock)
@@ -84,13 +100,23 @@ def _say(report: "QualityReport") -> None:
     for page in dict.fromkeys(audit.report for audit in blocked if audit.report):
         say(f"the rows in full: {shortest_path(page)}")
     if not report.audited:
-        say("no audit of what was asked for is kept: there was none, or it was long ago" if report.since is None else "nothing has been audited yet")
+        say(
+            "no audit of what was asked for is kept: there was none, or it was long ago"
+            if report.since is None
+            else "nothing has been audited yet"
+        )
         return
-    counts = ", ".join(f"{count:,} {outcome}" for outcome in ("passed", "warned", "accepted", "blocked") if (count := getattr(report, outcome)))
+    counts = ", ".join(
+        f"{count:,} {outcome}"
+        for outcome in ("passed", "warned", "accepted", "blocked")
+        if (count := getattr(report, outcome))
+    )
     since = f" since {report.since:%Y-%m-%d %H:%M}" if report.since else ""
     say(f"{report.audited:,} audited (hours × metrics){since}: {counts}")
     if blocked:
-        note("once it is mended, `hourline recompute` tries again; `hourline publish --accept METRIC HOUR --reason …` publishes it as it is")
+        note(
+            "once it is mended, `hourline recompute` tries again; `hourline publish --accept METRIC HOUR --reason …` publishes it as it is"
+        )
     if report.site:
         note(f"the reports: {shortest_path(report.site)}")
 

@@ -32,11 +32,19 @@ def query(
     sql: Annotated[str, typer.Argument(help="One SELECT, in DuckDB's SQL; the views are the metrics, and `hours`.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    format: Annotated[ResultFormat, typer.Option("--format", "-f", help="How to print the result.")] = ResultFormat.TABLE,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, instead of standard output.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing, stale or blocked.")] = False,
+    format: Annotated[
+        ResultFormat, typer.Option("--format", "-f", help="How to print the result.")
+    ] = ResultFormat.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file to write to, instead of standard output.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing, stale or blocked.")
+    ] = False,
     as_of: AsOf = None,
-    degraded: Annotated[bool, typer.Option("--degraded", help="Where a table is damaged, answer what does not need it, and say so.")] = False,
+    degraded: Annotated[
+        bool, typer.Option("--degraded", help="Where a table is damaged, answer what does not need it, and say so.")
+    ] = False,
 ) -> None:
     """Query the merged results: final where an hour is covered, provisional where it is not."""
     if format is ResultFormat.TABLE and output:
@@ -82,8 +90,33 @@ def status(
         )
         say(f"metric '{item.metric}' has changed; it answers by its older declaration {waits}")
     say_table(
-        ["source", "sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag", "clock (UTC)"],
-        [(s.source, s.sequence, s.accepted, s.rejected, s.duplicates, s.tombstones, s.late, s.skipped, s.lag, s.clock) for s in report.sources],
+        [
+            "source",
+            "sequence",
+            "accepted",
+            "rejected",
+            "duplicates",
+            "tombstones",
+            "late",
+            "skipped",
+            "lag",
+            "clock (UTC)",
+        ],
+        [
+            (
+                s.source,
+                s.sequence,
+                s.accepted,
+                s.rejected,
+                s.duplicates,
+                s.tombstones,
+                s.late,
+                s.skipped,
+                s.lag,
+                s.clock,
+            )
+            for s in report.sources
+        ],
         right=["sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag"],
     )
     if report.hours:

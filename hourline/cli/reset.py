@@ -28,23 +28,30 @@ def register(app: typer.Typer) -> None:
 
 
 def reset(
-    name: Annotated[str, typer.Argument(help="A source or a metric; source:NAME or metric:NAME where both have that name.")],
+    name: Annotated[
+        str, typer.Argument(help="A source or a metric; source:NAME or metric:NAME where both have that name.")
+    ],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     to: Annotated[
         str | None,
         typer.Option(
-            help="Of a source: earliest, latest, a time such as 2026-01-31T00:00:00Z, or offsets such as 0=120,1=88.", show_default="earliest"
+            help="Of a source: earliest, latest, a time such as 2026-01-31T00:00:00Z, or offsets such as 0=120,1=88.",
+            show_default="earliest",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what it would touch.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Read a source again (or on) from a position, counting no record twice; or throw away what was computed for a metric and compute it anew."""
+    """Read a source again (or on) from a position, counting no record twice; or throw away what was computed for a
+    metric and compute it anew.
+    """
     declared = load(project, workspace)
     kind, name = _named(declared, name)
     if kind == "metric" and to is not None:
-        raise UsageError("--to is where to read a source on; a metric is computed anew from all its archived events: leave it out")
+        raise UsageError(
+            "--to is where to read a source on; a metric is computed anew from all its archived events: leave it out"
+        )
     target = _target(to or "earliest")
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError("there is no terminal to ask on; add --yes to do it, or --dry-run to see what it would touch")
@@ -105,7 +112,9 @@ def _target(text: str) -> "Target":
         case "earliest" | "latest":
             return text
     if _OFFSETS.fullmatch(text):
-        offsets = {int(partition): int(offset) for partition, _, offset in (pair.partition("=") for pair in text.split(","))}
+        offsets = {
+            int(partition): int(offset) for partition, _, offset in (pair.partition("=") for pair in text.split(","))
+        }
         if len(offsets) <= text.count(","):
             raise UsageError(f"got --to {text}, allowed is each partition once")
         return offsets

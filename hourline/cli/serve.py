@@ -23,14 +23,17 @@ def serve(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=1, max=65535, help="Instead of that of the settings (`serve.port`), or a free one.")
+        int | None,
+        typer.Option("--port", min=1, max=65535, help="Instead of that of the settings (`serve.port`), or a free one."),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
     """Answer over HTTP until Ctrl-C: on this machine, or beyond it with tokens and TLS (`serve` in hourline.yaml)."""
     declared = load(project, workspace)
     if port is not None:
-        settings = declared.settings.model_copy(update={"serve": declared.settings.serve.model_copy(update={"port": port})})
+        settings = declared.settings.model_copy(
+            update={"serve": declared.settings.serve.model_copy(update={"port": port})}
+        )
         declared = replace(declared, settings=settings)
     from serving_layer.http.server import Server
 

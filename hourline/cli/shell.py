@@ -44,7 +44,9 @@ def _converse(connection: "Connection") -> None:
     from hourline.cli.line_editing import line_editing
 
     say(f"{connection.project.name} as of {connection.moment}; .help tells more")
-    with line_editing(lambda: [*_COMMANDS, *(name for names in _views(connection).items() for name in (names[0], *names[1]))]):
+    with line_editing(
+        lambda: [*_COMMANDS, *(name for names in _views(connection).items() for name in (names[0], *names[1]))]
+    ):
         while True:
             try:
                 if (text := _read(input, at_end="forget")) is None:
@@ -53,7 +55,9 @@ def _converse(connection: "Connection") -> None:
             except HourlineError as error:
                 note(str(error))
             except (KeyboardInterrupt, RuntimeError) as error:
-                if isinstance(error, RuntimeError) and "Query interrupted" not in str(error):  # what DuckDB makes of Ctrl-C
+                if isinstance(error, RuntimeError) and "Query interrupted" not in str(
+                    error
+                ):  # what DuckDB makes of Ctrl-C
                     raise
                 note("\ninterrupted")
                 connection.database.interrupt()  # else DuckDB would wait for ever for the query that was stopped
@@ -61,7 +65,9 @@ def _converse(connection: "Connection") -> None:
 
 
 def _read(ask: Callable[[str], str], at_end: str) -> str | None:
-    """A command, or SQL up to a `;` that ends a line; None at the end, where SQL without its `;` is ``run``, or one may ``forget`` it."""
+    """A command, or SQL up to a `;` that ends a line; None at the end, where SQL without its `;` is ``run``, or one may
+    ``forget`` it.
+    """
     text = ""
     while True:
         try:
@@ -104,5 +110,9 @@ def _run(connection: "Connection", text: str) -> None:
 
 def _views(connection: "Connection") -> dict[str, list[str]]:
     """The columns of each view."""
-    views = connection.database.execute("SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY ALL").fetchall()
-    return {view: [name for name, *_ in connection.database.execute(f'DESCRIBE "{view}"').fetchall()] for (view,) in views}
+    views = connection.database.execute(
+        "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY ALL"
+    ).fetchall()
+    return {
+        view: [name for name, *_ in connection.database.execute(f'DESCRIBE "{view}"').fetchall()] for (view,) in views
+    }

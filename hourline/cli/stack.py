@@ -24,7 +24,9 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     if (kafka := address_of(declared, SPEED)) is None:
         note(f"{declared.name}: starting Kafka and Spark")
         kafka = start(declared, SPEED)
-    say(f"up: Kafka at {kafka}, the speed layer reads {', '.join(source.topic for source in declared.sources.values())}; `hourline down` stops both")
+    say(
+        f"up: Kafka at {kafka}, the speed layer reads {', '.join(source.topic for source in declared.sources.values())}; `hourline down` stops both"
+    )
 
 
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
@@ -40,16 +42,29 @@ def replay(
     source: Annotated[str, typer.Option("--source", "-s", help="The source whose topic it goes to.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    order_by: Annotated[str | None, typer.Option(help="Send in the order of this column.", show_default="the file's order")] = None,
+    order_by: Annotated[
+        str | None, typer.Option(help="Send in the order of this column.", show_default="the file's order")
+    ] = None,
     rate: Annotated[float | None, typer.Option(help="Events a second.", show_default="as fast as it goes")] = None,
-    speed: Annotated[float | None, typer.Option(help="So many times faster than the times in the --order-by column.")] = None,
-    format: Annotated[Literal["csv", "jsonl", "parquet"] | None, typer.Option(help="The file's format.", show_default="by its name")] = None,
+    speed: Annotated[
+        float | None, typer.Option(help="So many times faster than the times in the --order-by column.")
+    ] = None,
+    format: Annotated[
+        Literal["csv", "jsonl", "parquet"] | None, typer.Option(help="The file's format.", show_default="by its name")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="The column that becomes the record's key.")] = None,
     partition: Annotated[
-        str | None, typer.Option(help="A partition's number, or the column that holds it.", show_default="Kafka chooses, by the key")
+        str | None,
+        typer.Option(
+            help="A partition's number, or the column that holds it.", show_default="Kafka chooses, by the key"
+        ),
     ] = None,
-    compression: Annotated[Literal["none", "gzip", "snappy", "lz4", "zstd"], typer.Option(help="How batches are compressed.")] = "lz4",
-    null_text: Annotated[str | None, typer.Option(help="In CSV, a text that stands for null, as an empty cell does.")] = None,
+    compression: Annotated[
+        Literal["none", "gzip", "snappy", "lz4", "zstd"], typer.Option(help="How batches are compressed.")
+    ] = "lz4",
+    null_text: Annotated[
+        str | None, typer.Option(help="In CSV, a text that stands for null, as an empty cell does.")
+    ] = None,
 ) -> None:
     """Send a file's events into a source's topic, each exactly once, and wait until Kafka has them all."""
     declared = load(project, workspace)

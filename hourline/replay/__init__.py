@@ -1,1 +1,3 @@
-"""Replaying a file into a source's topic: read (``reading``), paced (``pacing``), sent (``sending``); ``replay_file`` is all of it."""
+"""Replaying a file into a source's topic: read (``reading``), paced (``pacing``), sent (``sending``); ``replay_file``
+is all of it.
+"""

@@ -42,5 +42,11 @@ class Deliveries:
         """What to raise when records failed."""
         more = self.failed - len(self._examples)
         which = "; ".join(self._examples) + (f"; and {more:,} more" if more else "")
-        given_up = f"; what follows them was not tried: see whether Kafka at {bootstrap} is up and lets you write" if self.hopeless else ""
-        return DeliveryError(f"{self.failed:,} records were not delivered to topic '{topic}' and {self.sent:,} were ({which}){given_up}")
+        given_up = (
+            f"; what follows them was not tried: see whether Kafka at {bootstrap} is up and lets you write"
+            if self.hopeless
+            else ""
+        )
+        return DeliveryError(
+            f"{self.failed:,} records were not delivered to topic '{topic}' and {self.sent:,} were ({which}){given_up}"
+        )

@@ -8,7 +8,9 @@ from types import FrameType
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Within the block, the first Ctrl-C makes the function returned say True; a second one raises KeyboardInterrupt. For the main thread."""
+    """Within the block, the first Ctrl-C makes the function returned say True; a second one raises KeyboardInterrupt.
+    For the main thread.
+    """
     asked = False
 
     def ask(signal_number: int, frame: FrameType | None) -> None:

@@ -16,8 +16,9 @@ _SHORTEST_WAIT = 0.001
 
 
 def choose_pace(rate: float | None, speed: float | None, order_by: str | None) -> Pace | None:
-    """The pace asked for; None is as fast as it goes. Raises UsageError for both at once, a pace not above zero, or ``speed`` without
-    ``order_by``."""
+    """The pace asked for; None is as fast as it goes. Raises UsageError for both at once, a pace not above zero, or
+    ``speed`` without ``order_by``.
+    """
     if rate is not None and speed is not None:
         raise UsageError(f"got both --rate {rate:g} and --speed {speed:g}; give one of them")
     for name, value in (("--rate", rate), ("--speed", speed)):
@@ -41,8 +42,8 @@ def at_rate(events_per_second: float) -> Pace:
 def at_speed(times_faster: float, column: str) -> Pace:
     """As far apart as their times in ``column``, which is the order column, divided by ``times_faster``.
 
-    The first record is due at once, and one without a time together with the one before it. Asking raises UsageError when the first value
-    is no time.
+    The first record is due at once, and one without a time together with the one before it. Asking raises UsageError
+    when the first value is no time.
     """
     first: int | None = None
     due = 0.0
@@ -65,8 +66,12 @@ def at_speed(times_faster: float, column: str) -> Pace:
     return pace
 
 
-def wait_until(moment: float, clock: Callable[[], float], wait: Callable[[float], object], stopped: Callable[[], bool]) -> None:
-    """Return when ``clock`` has reached ``moment``, or ``stopped``. ``wait`` is to pass at most the seconds it is given."""
+def wait_until(
+    moment: float, clock: Callable[[], float], wait: Callable[[float], object], stopped: Callable[[], bool]
+) -> None:
+    """Return when ``clock`` has reached ``moment``, or ``stopped``. ``wait`` is to pass at most the seconds it is
+    given.
+    """
     while not stopped():
         remaining = moment - clock()
         if remaining < _SHORTEST_WAIT:

@@ -14,11 +14,14 @@ _DELIVERED_WITHIN_SECONDS = 30
 
 
 def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compression: Compression) -> Producer:
-    """An idempotent producer that waits for all in-sync replicas and gives a record up after 30 s; its broker answers, and has the topic.
+    """An idempotent producer that waits for all in-sync replicas and gives a record up after 30 s; its broker answers,
+    and has the topic.
 
     ``client_options`` are librdkafka's own. Raises BrokerError otherwise, within 10 s.
     """
-    said: list[KafkaError] = []  # why it cannot connect (a wrong password, say) is told here only; a call then just times out
+    said: list[
+        KafkaError
+    ] = []  # why it cannot connect (a wrong password, say) is told here only; a call then just times out
     settings: dict[str, object] = {
         **client_options,
         "bootstrap.servers": bootstrap,
@@ -34,7 +37,9 @@ def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compr
     try:
         producer = Producer(settings)
     except KafkaException as error:
-        raise BrokerError(f"Kafka's client refuses its options: {error.args[0].str()}; change kafka.options in hourline.yaml") from error
+        raise BrokerError(
+            f"Kafka's client refuses its options: {error.args[0].str()}; change kafka.options in hourline.yaml"
+        ) from error
     try:
         # Asked for all topics, since asking for one may create it.
         topics = producer.list_topics(timeout=_REACHED_WITHIN_SECONDS).topics
@@ -48,5 +53,7 @@ def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compr
         ) from error
     if topic not in topics:
         theirs = [name for name in topics if not name.startswith("__")]
-        raise BrokerError(f"Kafka at {bootstrap} has no topic '{topic}', or does not show it to you{did_you_mean(topic, theirs)}")
+        raise BrokerError(
+            f"Kafka at {bootstrap} has no topic '{topic}', or does not show it to you{did_you_mean(topic, theirs)}"
+        )
     return producer

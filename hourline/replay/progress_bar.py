@@ -13,8 +13,12 @@ from hourline_core.formats.files.record import moment_text
 
 
 @contextmanager
-def progress_bar(topic: str, total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[Progress], None]]:
-    """Within the block, a bar on stderr that is moved by calling what is returned; after it one line. Without a terminal, that line alone."""
+def progress_bar(
+    topic: str, total: int, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[Progress], None]]:
+    """Within the block, a bar on stderr that is moved by calling what is returned; after it one line. Without a
+    terminal, that line alone.
+    """
     console = Console(stderr=True)
     start, sent, moment = clock(), 0, None
 

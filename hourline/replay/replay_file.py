@@ -26,14 +26,18 @@ def replay_file(
     compression: Compression = "lz4",
     null_text: str | None = None,
 ) -> Delivered:
-    """Send the records of the file ``name`` to ``topic``, with a progress bar on stderr; to be called in the main thread, for Ctrl-C.
+    """Send the records of the file ``name`` to ``topic``, with a progress bar on stderr; to be called in the main
+    thread, for Ctrl-C.
 
-    ``rate`` is in events a second; ``speed`` is how many times faster than the times in the ``order_by`` column; without either it goes as
-    fast as it can. For the file, see ``open_recording``; for the delivery and its errors, ``replay``.
+    ``rate`` is in events a second; ``speed`` is how many times faster than the times in the ``order_by`` column;
+    without either it goes as fast as it can. For the file, see ``open_recording``; for the delivery and its errors,
+    ``replay``.
     """
     pace = choose_pace(rate, speed, order_by)
     with (
-        open_recording(name, format=format, order_by=order_by, key=key, partition=partition, null_text=null_text) as recording,
+        open_recording(
+            name, format=format, order_by=order_by, key=key, partition=partition, null_text=null_text
+        ) as recording,
         progress_bar(topic, recording.total) as on_progress,
         interruptible() as stopped,
     ):

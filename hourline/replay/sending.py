@@ -49,15 +49,17 @@ def replay(
     on_progress: Callable[[Progress], object] = lambda progress: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Delivered:
-    """Send ``records`` to ``topic``, within a partition in their order, at their ``pace`` or as fast as it goes, and wait until Kafka has
-    confirmed them.
+    """Send ``records`` to ``topic``, within a partition in their order, at their ``pace`` or as fast as it goes, and
+    wait until Kafka has confirmed them.
 
-    Record timestamps are left alone: with event times in them, Kafka's retention would delete what is old. ``stopped`` is asked before each
-    record; once it says so, what is under way is still delivered. ``clock`` gives seconds; only differences count.
+    Record timestamps are left alone: with event times in them, Kafka's retention would delete what is old. ``stopped``
+    is asked before each record; once it says so, what is under way is still delivered. ``clock`` gives seconds; only
+    differences count.
 
-    Raises BrokerError when Kafka cannot be reached or has no such topic, and DeliveryError when a record was not confirmed: one that Kafka
-    refuses for itself (too large, say) does not end the replay, one that could not be delivered within 30 s does. Raises what ``records``
-    and ``pace`` raise, with the number sent until then, when it is a UsageError.
+    Raises BrokerError when Kafka cannot be reached or has no such topic, and DeliveryError when a record was not
+    confirmed: one that Kafka refuses for itself (too large, say) does not end the replay, one that could not be
+    delivered within 30 s does. Raises what ``records`` and ``pace`` raise, with the number sent until then, when it is
+    a UsageError.
     """
     sending = _Sending(connect(bootstrap, topic, client_options, compression), topic, on_progress)
     try:
@@ -79,7 +81,9 @@ class _Sending:
         self._on_progress = on_progress
         self._moment: int | None = None
 
-    def send(self, records: Iterable[Record], pace: Pace | None, stopped: Callable[[], bool], clock: Callable[[], float]) -> bool:
+    def send(
+        self, records: Iterable[Record], pace: Pace | None, stopped: Callable[[], bool], clock: Callable[[], float]
+    ) -> bool:
         """Hand the records over; returns whether it was stopped before the last one."""
         start = clock()
 

@@ -1,7 +1,9 @@
-"""What a measure is in each engine: mergeable partial states in Spark SQL, their merge and the finished value in DuckDB SQL.
+"""What a measure is in each engine: mergeable partial states in Spark SQL, their merge and the finished value in DuckDB
+SQL.
 
-A measure named ``delay`` stores its states in columns ``delay`` (one state) or ``delay__n``, ``delay__total`` (several). The four steps are
-those of a mergeable aggregate (prepare and update: ``partial``; merge; finish), as in Agarwal et al., "Mergeable Summaries", 2012.
+A measure named ``delay`` stores its states in columns ``delay`` (one state) or ``delay__n``, ``delay__total``
+(several). The four steps are those of a mergeable aggregate (prepare and update: ``partial``; merge; finish), as in
+Agarwal et al., "Mergeable Summaries", 2012.
 
 | kind     | states                                        | finished                                              |
 |----------|-----------------------------------------------|-------------------------------------------------------|
@@ -11,8 +13,9 @@ those of a mergeable aggregate (prepare and update: ``partial``; merge; finish),
 | mean     | n, bigint; total as for sum                   | double; null where no value was not null              |
 | distinct | theta sketch (Apache DataSketches), 2^12 nominal entries, binary | bigint, exact up to 4,096 values, then within about 3 % at 95 % |
 
-Totals of integers up to 32 bits are bigint, of bigint decimal(29,0), of decimal(p,s) decimal(p+10,s): none overflows within a tile, and the merge in
-DuckDB is 128 bits wide. Totals of floating-point numbers are double: their last digits depend on the order of addition.
+Totals of integers up to 32 bits are bigint, of bigint decimal(29,0), of decimal(p,s) decimal(p+10,s): none overflows
+within a tile, and the merge in DuckDB is 128 bits wide. Totals of floating-point numbers are double: their last digits
+depend on the order of addition.
 """
 
 import re
@@ -32,8 +35,8 @@ class UnsuitableArgumentError(ValueError):
 def partials(name: str, measure: Measure, argument_type: str) -> dict[str, str]:
     """The stored columns of measure ``name``, each with the Spark SQL aggregate over events that fills it.
 
-    ``argument_type`` is the argument's Spark type as ``simpleString`` writes it ("" for count). Raises UnsuitableArgumentError where the kind has no
-    meaning for that type.
+    ``argument_type`` is the argument's Spark type as ``simpleString`` writes it ("" for count). Raises
+    UnsuitableArgumentError where the kind has no meaning for that type.
     """
     x = measure.argument
     match measure.kind:
@@ -59,7 +62,8 @@ def quoted(name: str) -> str:
 def merges(name: str, measure: Measure, stored: Mapping[str, str]) -> dict[str, str]:
     """The stored columns of measure ``name``, each with the DuckDB SQL aggregate that merges it.
 
-    ``stored`` gives the type of each stored column in DuckDB, which sums BIGINT to 128 bits, and a sum is to have the type of its parts.
+    ``stored`` gives the type of each stored column in DuckDB, which sums BIGINT to 128 bits, and a sum is to have the
+    type of its parts.
     """
     match measure.kind:
         case "min" | "max":
@@ -70,7 +74,10 @@ def merges(name: str, measure: Measure, stored: Mapping[str, str]) -> dict[str, 
             columns = [f"{name}__n", f"{name}__total"]
         case _:
             columns = [name]
-    return {column: f"sum({quoted(column)})::BIGINT" if stored[column] == "BIGINT" else f"sum({quoted(column)})" for column in columns}
+    return {
+        column: f"sum({quoted(column)})::BIGINT" if stored[column] == "BIGINT" else f"sum({quoted(column)})"
+        for column in columns
+    }
 
 
 def needs_functions(measure: Measure) -> bool:
@@ -106,6 +113,8 @@ def _addend(measure: Measure, argument_type: str) -> str:
         return f"cast({measure.argument} as double)"
     if decimal := re.fullmatch(r"decimal\((\d+),\d+\)", argument_type):
         if int(decimal[1]) > 28:
-            raise UnsuitableArgumentError(f"{measure} over {argument_type} could overflow its sum of 38 digits; cast it to decimal(28, …) or less")
+            raise UnsuitableArgumentError(
+                f"{measure} over {argument_type} could overflow its sum of 38 digits; cast it to decimal(28, …) or less"
+            )
         return f"{measure.argument}"
     raise UnsuitableArgumentError(f"{measure} needs a number; got {argument_type}")

@@ -1,4 +1,6 @@
-"""A metric as a Spark aggregation: the one function that both layers run, over a micro-batch and over hours of archived events."""
+"""A metric as a Spark aggregation: the one function that both layers run, over a micro-batch and over hours of archived
+events.
+"""
 
 from dataclasses import dataclass
 
@@ -44,7 +46,9 @@ def empty_events(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def event_time_type(spark: SparkSession, source: Source) -> str:
-    """The Spark type of the event time's expression. Raises UnresolvedError where it cannot be resolved, or does not suit its encoding."""
+    """The Spark type of the event time's expression. Raises UnresolvedError where it cannot be resolved, or does not
+    suit its encoding.
+    """
     time = source.event_time
     events = empty_events(spark, source).drop("event_time", "hour")
     path = ("event_time",)
@@ -56,7 +60,9 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
         "epoch_milliseconds": found in ("string", "int", "bigint", "float", "double") or found.startswith("decimal"),
     }[time.encoding]
     if not suits:
-        raise UnresolvedError(path, f"'{time.expression}' is of type {found}, which encoding '{time.encoding}' does not read")
+        raise UnresolvedError(
+            path, f"'{time.expression}' is of type {found}, which encoding '{time.encoding}' does not read"
+        )
     return found
 
 
@@ -71,12 +77,16 @@ def with_derived(events: DataFrame, source: Source) -> DataFrame:
 
 
 def counted(events: DataFrame, source: Source) -> DataFrame:
-    """The events that count: those that the source's ``where`` lets through (``events`` as ``with_derived`` gives them)."""
+    """The events that count: those that the source's ``where`` lets through (``events`` as ``with_derived`` gives
+    them).
+    """
     return events.where(source.where) if source.where else events
 
 
 def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
-    """The metric's aggregation; every expression is analysed by Spark against the source's fields. Raises UnresolvedError."""
+    """The metric's aggregation; every expression is analysed by Spark against the source's fields. Raises
+    UnresolvedError.
+    """
     events = with_derived(empty_events(spark, source), source)
     types = {name: type_of(events, expression, ("dimensions", name)) for name, expression in metric.dimensions.items()}
     for name, found in types.items():
@@ -115,7 +125,9 @@ def check_condition(events: DataFrame, condition: str) -> None:
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """The schema with every column nullable: writers differ in what they take for NOT NULL, and a later null would fail."""
+    """The schema with every column nullable: writers differ in what they take for NOT NULL, and a later null would
+    fail.
+    """
     return pa.schema([column.with_nullable(True) for column in schema])
 
 

@@ -6,7 +6,15 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from hourline_core.compute.aggregation import UnresolvedError, check_condition, empty_events, event_time_type, plan_aggregation, type_of, with_derived
+from hourline_core.compute.aggregation import (
+    UnresolvedError,
+    check_condition,
+    empty_events,
+    event_time_type,
+    plan_aggregation,
+    type_of,
+    with_derived,
+)
 from hourline_core.errors import DeclarationError, did_you_mean
 from hourline_core.model import Metric, Project, Source
 
@@ -78,7 +86,9 @@ def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _P
     """Each expression by itself, so that every mistake is told; then the whole."""
     events = with_derived(empty_events(spark, source), source)
     expressions: dict[tuple[str, ...], str] = {("dimensions", name): text for name, text in metric.dimensions.items()}
-    expressions |= {("measures", name): measure.argument for name, measure in metric.measures.items() if measure.argument}
+    expressions |= {
+        ("measures", name): measure.argument for name, measure in metric.measures.items() if measure.argument
+    }
     if metric.where:
         expressions["where",] = metric.where
     for path, expression in expressions.items():

@@ -1,7 +1,7 @@
 """The door: each Kafka record is accepted, rejected with a reason, or a tombstone. Nothing is dropped, nothing throws.
 
-What is decided here depends on the record and on ``arrived`` alone. ``arrived`` is the time at which Spark planned the micro-batch, the same for all
-its records, so that nothing here asks a clock.
+What is decided here depends on the record and on ``arrived`` alone. ``arrived`` is the time at which Spark planned the
+micro-batch, the same for all its records, so that nothing here asks a clock.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -28,13 +28,15 @@ KEY, VALUE = "$key", "$value"
 def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
     """Judge Kafka records (key, value, topic, partition, offset, arrived).
 
-    Returns topic, partition, offset, arrived; ``outcome`` (accepted, rejected, tombstone) and, unless accepted, ``reason``, KEY and VALUE;
-    event_time, hour (UTC) and the declared fields, null unless accepted. ``event_time_type`` is the Spark type of the event time's expression.
+    Returns topic, partition, offset, arrived; ``outcome`` (accepted, rejected, tombstone) and, unless accepted,
+    ``reason``, KEY and VALUE; event_time, hour (UTC) and the declared fields, null unless accepted. ``event_time_type``
+    is the Spark type of the event time's expression.
     """
     records = records.withColumnsRenamed({"key": KEY, "value": VALUE})
     # By themselves: within from_json they would be interpreted, not compiled.
     text = records.withColumn("_text", F.col(VALUE).cast("string")).withColumn("_valid", F.is_valid_utf8("_text"))
-    # Spark's JSON reader stops after the first value and overlooks what follows it. Inside an array that ends with a mark of ours, it cannot.
+    # Spark's JSON reader stops after the first value and overlooks what follows it. Inside an array that ends with a
+    # mark of ours, it cannot.
     whole = f"r array<struct<{_json_fields(source)}>>, e int, _corrupt string"
     marked = F.when(F.col("_valid"), F.concat(F.lit('{"r":['), F.col("_text"), F.lit('],"e":1}')))
     parsed = text.withColumn("_parsed", F.from_json(marked, whole, _JSON))
@@ -73,7 +75,11 @@ def _event_time(time: EventTime, found: str) -> Column:
         case "local":
             moment = F.when(F.trim(raw).rlike(ISO_LOCAL), F.trim(raw).try_cast("timestamp_ntz")).cast("timestamp")
         case encoding if found in ("tinyint", "smallint", "int", "bigint"):
-            most, exactly = (250_000_000_000, F.timestamp_seconds) if encoding == "epoch_seconds" else (250_000_000_000_000, F.timestamp_millis)
+            most, exactly = (
+                (250_000_000_000, F.timestamp_seconds)
+                if encoding == "epoch_seconds"
+                else (250_000_000_000_000, F.timestamp_millis)
+            )
             moment = F.when((raw > -most) & (raw < most), exactly(raw))
         case _:
             # Decimal arithmetic: a double would lose microseconds, and a bigint wrap around.
@@ -93,30 +99,50 @@ def _reason(source: Source) -> Column:
         if field.required:
             reason = reason.when(F.col(name).isNull(), f"required field '{name}' is missing or null")
         if field.spark_type in ("float", "double"):
-            reason = reason.when(F.abs(F.col(name)) == float("inf"), f"field '{name}' is beyond what a {field.type} holds")
+            reason = reason.when(
+                F.abs(F.col(name)) == float("inf"), f"field '{name}' is beyond what a {field.type} holds"
+            )
     got = F.coalesce(F.expr(source.event_time.expression).cast("string"), F.lit("null"))
-    reason = reason.when(time.isNull(), F.concat(F.lit("event time: got "), F.left(got, F.lit(80)), F.lit(f", want {_wanted(source.event_time)}")))
+    reason = reason.when(
+        time.isNull(),
+        F.concat(F.lit("event time: got "), F.left(got, F.lit(80)), F.lit(f", want {_wanted(source.event_time)}")),
+    )
     stamp = F.date_format(time, "yyyy-MM-dd'T'HH:mm:ss'Z'")
     latest = F.col("arrived") + F.make_dt_interval(secs=F.lit(source.ahead.total_seconds()))
     reason = reason.when(
-        time > latest, F.concat(F.lit("event time "), stamp, F.lit(f" is more than {source.ahead.total_seconds() / 3600:g} h ahead of its arrival"))
+        time > latest,
+        F.concat(
+            F.lit("event time "),
+            stamp,
+            F.lit(f" is more than {source.ahead.total_seconds() / 3600:g} h ahead of its arrival"),
+        ),
     )
-    reason = reason.when(time < F.lit(source.earliest), F.concat(F.lit("event time "), stamp, F.lit(f" is before {source.earliest:%Y-%m-%dT%H:%MZ}")))
+    reason = reason.when(
+        time < F.lit(source.earliest),
+        F.concat(F.lit("event time "), stamp, F.lit(f" is before {source.earliest:%Y-%m-%dT%H:%MZ}")),
+    )
     if source.latest:
         reason = reason.when(
-            time >= F.lit(source.latest), F.concat(F.lit("event time "), stamp, F.lit(f" is not before {source.latest:%Y-%m-%dT%H:%MZ}"))
+            time >= F.lit(source.latest),
+            F.concat(F.lit("event time "), stamp, F.lit(f" is not before {source.latest:%Y-%m-%dT%H:%MZ}")),
         )
     return F.when(F.col(VALUE).isNotNull(), reason)
 
 
 def _malformed(source: Source, text: Column) -> Column:
-    """What is wrong with JSON that Spark could not read as the declared fields: the first field of another type, or no JSON object at all."""
+    """What is wrong with JSON that Spark could not read as the declared fields: the first field of another type, or no
+    JSON object at all.
+    """
     alone = F.from_json(text, f"{_json_fields(source)}, _corrupt string", _JSON)
     fields = []
     for name, field in source.fields.items():
         got = F.get_json_object(text, f"$['{_key(source, name)}']")
         wrong = alone[_key(source, name)].isNull() & (F.coalesce(got, F.lit("null")) != "null")
-        fields.append(F.when(wrong, F.concat(F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {field.type}"))))
+        fields.append(
+            F.when(
+                wrong, F.concat(F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {field.type}"))
+            )
+        )
     whole = F.when(
         F.is_variant_null(F.try_parse_json(text)) | F.try_parse_json(text).isNull() | alone["_corrupt"].isNull(),
         "invalid JSON: not exactly one object",

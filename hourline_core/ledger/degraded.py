@@ -1,7 +1,9 @@
-"""What can still be answered where tables are damaged: each metric as exactly as ever, at the newest publication that serves most of them.
+"""What can still be answered where tables are damaged: each metric as exactly as ever, at the newest publication that
+serves most of them.
 
-An earlier publication gives the same numbers as the newest one, of hours that are then provisional instead of final, as long as provisional has not
-been pruned since. What cannot be had so is left out; the snapshot says which views, and why. Progress that is damaged is read as it was before.
+An earlier publication gives the same numbers as the newest one, of hours that are then provisional instead of final, as
+long as provisional has not been pruned since. What cannot be had so is left out; the snapshot says which views, and
+why. Progress that is damaged is read as it was before.
 """
 
 from contextlib import suppress
@@ -16,7 +18,8 @@ from hourline_core.storage.tables import exists, open_table, readable_versions
 
 
 def degraded_snapshot(project: Project) -> tuple[Snapshot, set[str]]:
-    """The newest snapshot if all of it is whole, else the one that lacks the fewest metrics; and what is damaged, a sentence for each table.
+    """The newest snapshot if all of it is whole, else the one that lacks the fewest metrics; and what is damaged, a
+    sentence for each table.
 
     Raises TableError when there is none.
     """
@@ -52,7 +55,9 @@ def _publications(project: Project) -> list[int | None]:
     layout = Layout.of(project)
     if not exists(layout.coverage, layout.storage_options):
         return [None]
-    return list(chain([None], (table.version() for table in readable_versions(layout.coverage, layout.storage_options))))
+    return list(
+        chain([None], (table.version() for table in readable_versions(layout.coverage, layout.storage_options)))
+    )
 
 
 def _damaged_files(project: Project, snapshot: Snapshot) -> dict[str, str]:
@@ -72,7 +77,11 @@ def _views_on(project: Project, name: str) -> list[str]:
     kind, *rest = name.split("/")
     if kind in ("final", "provisional"):
         return views_of(project.metrics[rest[0]])
-    beside = {"staged": f"{(rest or [''])[0]}_staged", "events": f"events_{(rest or [''])[0]}", "rejected": f"rejected_{(rest or [''])[0]}"}
+    beside = {
+        "staged": f"{(rest or [''])[0]}_staged",
+        "events": f"events_{(rest or [''])[0]}",
+        "rejected": f"rejected_{(rest or [''])[0]}",
+    }
     views = [beside.get(kind, name)]
     return [*views, "late_events"] if kind == "events" else [*views, "publications"] if kind == "drift" else views
 

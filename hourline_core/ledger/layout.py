@@ -11,8 +11,9 @@
     <tables>/quality                             what the audit of each recomputed hour found, expectation by expectation
     <tables>/checksums                           of the data files of all tables, as `hourline verify` saw them first
 
-``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers, hence other tables.
-All timestamps are microseconds in UTC; every column is nullable, since writers differ in what they take for NOT NULL.
+``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers,
+hence other tables. All timestamps are microseconds in UTC; every column is nullable, since writers differ in what they
+take for NOT NULL.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +31,14 @@ EVENT_COLUMNS = {"sequence": pa.int64(), **ADDRESS, "event_time": TIMESTAMP, "ho
 """The events table begins with these; the source's declared fields follow, under their own names."""
 
 REJECTED_SCHEMA = pa.schema(
-    {"sequence": pa.int64(), **ADDRESS, "arrived": TIMESTAMP, "reason": pa.string(), "key": pa.binary(), "value": pa.binary()}
+    {
+        "sequence": pa.int64(),
+        **ADDRESS,
+        "arrived": TIMESTAMP,
+        "reason": pa.string(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+    }
 )
 
 PROGRESS_SCHEMA = pa.schema(
@@ -39,9 +47,11 @@ PROGRESS_SCHEMA = pa.schema(
         "topic_id": pa.string(),
         "topic": pa.string(),
         "offsets": pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
-        # null but for a reset: the offsets to go on at; those from ``unread`` (one past the highest read before) up to there are skipped
+        # null but for a reset: the offsets to go on at; those from ``unread`` (one past the highest read before) up to
+        # there are skipped
         "position": pa.list_(pa.struct({"partition": pa.int32(), "unread": pa.int64(), "offset": pa.int64()})),
-        # records = accepted + rejected + duplicates + tombstones; a record that is read again after a reset is not counted again
+        # records = accepted + rejected + duplicates + tombstones; a record that is read again after a reset is not
+        # counted again
         "records": pa.int64(),
         "accepted": pa.int64(),
         "rejected": pa.int64(),
@@ -49,8 +59,11 @@ PROGRESS_SCHEMA = pa.schema(
         "tombstones": pa.int64(),
         # accepted events per hour (duplicates left out); late: the hour had closed before this micro-batch
         "hours": pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64(), "late": pa.int64()})),
-        # the metrics whose tiles this micro-batch wrote; complete_from: the sequence from which on their provisional rows are whole
-        "metrics": pa.list_(pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})),
+        # the metrics whose tiles this micro-batch wrote; complete_from: the sequence from which on their provisional
+        # rows are whole
+        "metrics": pa.list_(
+            pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})
+        ),
         "clock": TIMESTAMP,  # highest accepted event time so far
         "started": TIMESTAMP,
         "finished": TIMESTAMP,
@@ -58,20 +71,24 @@ PROGRESS_SCHEMA = pa.schema(
 )
 
 DECLARATION = "hourline.declaration"
-"""The property of a provisional table that keeps its metric's declaration, so that it can be read after the YAML has changed."""
+"""The property of a provisional table that keeps its metric's declaration, so that it can be read after the YAML has
+changed.
+"""
 
 COVERAGE_SCHEMA = pa.schema(
     {
         "metric": pa.string(),
         "declaration": pa.string(),
         "source": pa.string(),
-        # null in rows about the declaration as a whole: with a cutoff, it has taken over the metric's name; without, `version` is final, compacted
+        # null in rows about the declaration as a whole: with a cutoff, it has taken over the metric's name; without,
+        # `version` is final, compacted
         "hour": TIMESTAMP,
         # null where the hour is blocked and was never published
         "cutoff": pa.int64(),
         "version": pa.int64(),  # of the final table; the highest one of a metric is the one that counts, for all its hours
         "published": TIMESTAMP,
-        # null but for a blocked hour: the cutoff of the recompute that did not pass its audit, and the version of the staged table that holds its rows
+        # null but for a blocked hour: the cutoff of the recompute that did not pass its audit, and the version of the
+        # staged table that holds its rows
         "blocked_cutoff": pa.int64(),
         "staged": pa.int64(),
         "expectations": pa.string(),  # the hash of those it was audited with; empty if the audit itself failed

@@ -1,7 +1,8 @@
-"""How far a source's topic, or a file, has been read, according to progress: what was read, where reading goes on, and what resets have skipped.
+"""How far a source's topic, or a file, has been read, according to progress: what was read, where reading goes on, and
+what resets have skipped.
 
-Between two resets reading is contiguous, so what was read is one stretch of each partition per reset, whatever the number of micro-batches; offsets
-within it that hold no record (transaction markers, compacted ones) are read as well.
+Between two resets reading is contiguous, so what was read is one stretch of each partition per reset, whatever the
+number of micro-batches; offsets within it that hold no record (transaction markers, compacted ones) are read as well.
 """
 
 from dataclasses import dataclass
@@ -34,10 +35,15 @@ class Reading:
 
 
 def reading_of(progress: pa.Table, topic_id: str | None) -> Reading:
-    """How far ``topic_id`` has been read; ``progress`` are rows of the source's progress (sequence, topic_id, offsets, position)."""
+    """How far ``topic_id`` has been read; ``progress`` are rows of the source's progress (sequence, topic_id, offsets,
+    position).
+    """
     rows = progress.filter(pc.equal(progress["topic_id"], pa.scalar(topic_id, pa.string())))
     resets = rows.filter(pc.is_valid(rows["position"])).select(["sequence", "position"]).sort_by("sequence").to_pylist()
-    positions: list[dict[int, int]] = [{}, *({p["partition"]: p["offset"] for p in reset["position"]} for reset in resets)]
+    positions: list[dict[int, int]] = [
+        {},
+        *({p["partition"]: p["offset"] for p in reset["position"]} for reset in resets),
+    ]
     jumped: dict[int, list[Range]] = {}
     for entry in (entry for reset in resets for entry in reset["position"]):
         jumped.setdefault(entry["partition"], []).append((entry["unread"], entry["offset"]))
@@ -50,7 +56,9 @@ def reading_of(progress: pa.Table, topic_id: str | None) -> Reading:
         if stretch["stretch"] == len(resets):
             following[partition] = max(following.get(partition, 0), end)
     read = {partition: merged(ranges) for partition, ranges in read.items()}
-    return Reading(following, read, {partition: without(ranges, read.get(partition, [])) for partition, ranges in jumped.items()})
+    return Reading(
+        following, read, {partition: without(ranges, read.get(partition, [])) for partition, ranges in jumped.items()}
+    )
 
 
 def merged(ranges: list[Range]) -> list[Range]:
@@ -87,5 +95,7 @@ def _stretches(rows: pa.Table, resets: list[int]) -> list[dict[str, int]]:
     stretch = np.searchsorted(np.array(resets, dtype=np.int64), batches["sequence"].to_numpy()[batch])
     entries = offsets.flatten()
     flat = pa.table({"stretch": stretch, **{name: entries.field(name) for name in ("partition", "first", "last")}})
-    found: list[dict[str, int]] = flat.group_by(["stretch", "partition"]).aggregate([("first", "min"), ("last", "max")]).to_pylist()
+    found: list[dict[str, int]] = (
+        flat.group_by(["stretch", "partition"]).aggregate([("first", "min"), ("last", "max")]).to_pylist()
+    )
     return found

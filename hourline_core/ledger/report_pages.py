@@ -1,4 +1,6 @@
-"""Where the reports speak of what: the addresses of Data Docs pages within the site, for whoever writes them or links to them."""
+"""Where the reports speak of what: the addresses of Data Docs pages within the site, for whoever writes them or links
+to them.
+"""
 
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -1,8 +1,8 @@
 """What one read sees: the version of every table, taken in the order that makes a read exact.
 
-Progress first, then provisional, then coverage; again from the start if coverage has a cutoff beyond that progress, or a metric was reset meanwhile
-(which takes away rows that this progress still counts on); final only at the version that coverage pins, never its newest. Read in another order, an
-event could be counted twice or not at all.
+Progress first, then provisional, then coverage; again from the start if coverage has a cutoff beyond that progress, or
+a metric was reset meanwhile (which takes away rows that this progress still counts on); final only at the version that
+coverage pins, never its newest. Read in another order, an event could be counted twice or not at all.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,16 @@ from hourline_core.ledger.layout import COVERAGE_SCHEMA, DECLARATION, Layout
 from hourline_core.model import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
 from hourline_core.storage.data_files import DataFiles, local_files, name_of
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.tables import Table, exists, readable_versions, refuse_older, refuse_unmarked, require_seen, rows_of, update
+from hourline_core.storage.tables import (
+    Table,
+    exists,
+    readable_versions,
+    refuse_older,
+    refuse_unmarked,
+    require_seen,
+    rows_of,
+    update,
+)
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
@@ -53,7 +62,13 @@ class MetricTables(DeclaredMetric):
     def staged_versions(self, coverage: pa.Table) -> list[int]:
         """The versions of its staged table that hold the rows of blocked hours, by ``coverage``."""
         blocked = coverage.filter(pc.is_valid(coverage["staged"])).to_pylist()  # few, and coverage has every hour
-        return sorted({row["staged"] for row in blocked if (row["metric"], row["declaration"]) == (self.metric.name, self.declaration)})
+        return sorted(
+            {
+                row["staged"]
+                for row in blocked
+                if (row["metric"], row["declaration"]) == (self.metric.name, self.declaration)
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -63,17 +78,23 @@ class Snapshot:
     progress: Mapping[str, SourceProgress]
     """By source."""
     metrics: list[MetricTables]
-    """The metrics as they are declared now and, of those that have changed, what the speed layer still writes until the new one takes over."""
+    """The metrics as they are declared now and, of those that have changed, what the speed layer still writes until the
+    new one takes over.
+    """
     coverage: pa.Table
     """The rows of coverage (COVERAGE_SCHEMA) of these."""
     publication: int
     """The version of coverage: the number of the last publication; -1 before the first."""
     beside: Mapping[str, int]
-    """By name, the versions of the tables that are read beside these: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``."""
+    """By name, the versions of the tables that are read beside these: ``events/<source>``, ``rejected/<source>``,
+    ``drift``, ``quality``.
+    """
     lost: Mapping[str, str] = field(default_factory=dict)
     """Where damage is put up with: by view, why it cannot be had."""
     files: Mapping[tuple[str, int], DataFiles] = field(default_factory=dict)
-    """By name and version, the files of those tables that every answer is made of: progress, coverage, provisional and final, where they are here."""
+    """By name and version, the files of those tables that every answer is made of: progress, coverage, provisional and
+    final, where they are here.
+    """
 
     @property
     def recomputed(self) -> list[MetricTables]:
@@ -89,13 +110,17 @@ class Snapshot:
 
     @property
     def versions(self) -> dict[str, list[int]]:
-        """By name, the versions of all tables that are read; each is one that ``open_table`` has found whole, but for its data files."""
+        """By name, the versions of all tables that are read; each is one that ``open_table`` has found whole, but for
+        its data files.
+        """
         found = {f"progress/{name}": [known.version] for name, known in self.progress.items()}
         for tables in self.metrics:
             of = f"{tables.metric.name}/{tables.declaration}"
             found[f"final/{of}"] = [] if tables.final is None else [tables.final]
             found[f"provisional/{of}"] = [tables.provisional]
-            found[f"staged/{of}"] = [] if f"{tables.metric.name}_staged" in self.lost else tables.staged_versions(self.coverage)
+            found[f"staged/{of}"] = (
+                [] if f"{tables.metric.name}_staged" in self.lost else tables.staged_versions(self.coverage)
+            )
         found["coverage"] = [self.publication] if self.publication >= 0 else []
         return found | {name: [version] for name, version in self.beside.items()}
 
@@ -112,7 +137,9 @@ def take_snapshot(project: Project) -> Snapshot:
         beyond = _cutoffs_beyond(snapshot)
         if not overtaken and not beyond:
             return snapshot
-    raise TableError(f"coverage has cutoffs beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore")
+    raise TableError(
+        f"coverage has cutoffs beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore"
+    )
 
 
 def _cutoffs_beyond(snapshot: Snapshot) -> str:
@@ -120,13 +147,17 @@ def _cutoffs_beyond(snapshot: Snapshot) -> str:
     cutoffs = _highest(snapshot.coverage, ["source"], "cutoff")
     return ", ".join(
         sorted(
-            source for (source,), cutoff in cutoffs.items() if source not in snapshot.progress or (cutoff or 0) > snapshot.progress[source].sequence
+            source
+            for (source,), cutoff in cutoffs.items()
+            if source not in snapshot.progress or (cutoff or 0) > snapshot.progress[source].sequence
         )
     )
 
 
 def read_coverage(project: Project, version: int | None = None) -> tuple[int, pa.Table]:
-    """Coverage's version, the newest or a given one, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was ever published."""
+    """Coverage's version, the newest or a given one, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was
+    ever published.
+    """
     with OpenTables(project.settings.storage_options) as opened:
         return _covered(None if version == -1 else open_coverage(project, opened, version))
 
@@ -139,12 +170,18 @@ def open_coverage(project: Project, opened: OpenTables, version: int | None = No
 def _covered(table: Table | None) -> tuple[int, pa.Table]:
     if table is None:
         return -1, COVERAGE_SCHEMA.empty_table()
-    rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), table.all_rows()], promote_options="default")  # an older one has fewer columns
+    rows = pa.concat_tables(
+        [COVERAGE_SCHEMA.empty_table(), table.all_rows()], promote_options="default"
+    )  # an older one has fewer columns
     return table.version(), rows.cast(COVERAGE_SCHEMA)
 
 
-def pinned_version(coverage: pa.Table, metric: Metric, declaration: str, of: Literal["version", "staged"] = "version") -> int | None:
-    """The version of the declaration's final table that counts: the highest one that a row of coverage names; or that of its staged table."""
+def pinned_version(
+    coverage: pa.Table, metric: Metric, declaration: str, of: Literal["version", "staged"] = "version"
+) -> int | None:
+    """The version of the declaration's final table that counts: the highest one that a row of coverage names; or that
+    of its staged table.
+    """
     return _highest(coverage, ["metric", "declaration"], of).get((metric.name, declaration))
 
 
@@ -158,14 +195,18 @@ def pinned_versions(coverage: pa.Table) -> dict[tuple[str, str], int]:
 
 
 def is_promoted(coverage: pa.Table, metric: Metric, declaration: str, complete_from: int) -> bool:
-    """Whether coverage says that this declaration, whose provisional rows are whole from sequence ``complete_from`` on, was covered for all before that."""
+    """Whether coverage says that this declaration, whose provisional rows are whole from sequence ``complete_from`` on,
+    was covered for all before that.
+    """
     own = pc.and_(pc.equal(coverage["metric"], metric.name), pc.equal(coverage["declaration"], declaration))
     cutoff = pc.max(coverage.filter(pc.and_(own, pc.is_null(coverage["hour"])))["cutoff"]).as_py()
     return cutoff is not None and cutoff >= complete_from - 1
 
 
 def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[MetricTables]:
-    """The declarations of each metric, the older before the newer: at the version of final that coverage pins, and which of them is served."""
+    """The declarations of each metric, the older before the newer: at the version of final that coverage pins, and
+    which of them is served.
+    """
     metrics: list[MetricTables] = []
     for declarations in found:
         served = ""
@@ -173,7 +214,11 @@ def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[
             whole = is_promoted(coverage, tables.metric, tables.declaration, tables.complete_from)
             served = tables.declaration if whole else served or tables.declaration
         metrics += [
-            replace(tables, final=pinned_version(coverage, tables.metric, tables.declaration), served=tables.declaration == served)
+            replace(
+                tables,
+                final=pinned_version(coverage, tables.metric, tables.declaration),
+                served=tables.declaration == served,
+            )
             for tables in declarations
         ]
     return metrics
@@ -187,9 +232,11 @@ def last_row(progress: DeltaTable) -> Mapping[str, Any]:
 
 
 def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: dict[str, str]) -> Snapshot:
-    """A snapshot in which damaged tables are left out, and noted in ``lost`` by the views that need them; at an earlier ``publication``, if given.
+    """A snapshot in which damaged tables are left out, and noted in ``lost`` by the views that need them; at an earlier
+    ``publication``, if given.
 
-    Raises TableError when it cannot be had, as when coverage has cutoffs beyond progress, or provisional no longer has what is above its cutoffs.
+    Raises TableError when it cannot be had, as when coverage has cutoffs beyond progress, or provisional no longer has
+    what is above its cutoffs.
     """
     snapshot, overtaken = _take(project, publication, lost)
     if overtaken:
@@ -199,36 +246,57 @@ def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: di
     return snapshot
 
 
-def _take(project: Project, publication: int | None = None, lost: dict[str, str] | None = None) -> tuple[Snapshot, bool]:
+def _take(
+    project: Project, publication: int | None = None, lost: dict[str, str] | None = None
+) -> tuple[Snapshot, bool]:
     """The newest versions, and whether a metric was reset while they were looked up."""
     with OpenTables(project.settings.storage_options) as opened:
         return _looked_up(project, opened, publication, lost)
 
 
-def _looked_up(project: Project, opened: OpenTables, publication: int | None, lost: dict[str, str] | None) -> tuple[Snapshot, bool]:
-    progresses = {source.name: table for source in project.sources.values() if (table := _open_progress(project, source, opened, lost))}
-    progress = {name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0) for name, table in progresses.items()}
+def _looked_up(
+    project: Project, opened: OpenTables, publication: int | None, lost: dict[str, str] | None
+) -> tuple[Snapshot, bool]:
+    progresses = {
+        source.name: table
+        for source in project.sources.values()
+        if (table := _open_progress(project, source, opened, lost))
+    }
+    progress = {
+        name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0)
+        for name, table in progresses.items()
+    }
     resets = {name: table.transaction_version(METRIC_RESET) for name, table in progresses.items()}
     written = {name: last_row(table).get("metrics") or [] for name, table in progresses.items()}
     found: list[list[MetricTables]] = []
     provisional: list[tuple[Metric, DeltaTable]] = []
     for metric in project.metrics.values():
         if metric.source in progresses:
-            complete_from = {known["declaration"]: known["complete_from"] for known in written[metric.source] if known["metric"] == metric.name}
+            complete_from = {
+                known["declaration"]: known["complete_from"]
+                for known in written[metric.source]
+                if known["metric"] == metric.name
+            }
             with _losing(lost, *views_of(metric)):
-                tables = _with_tables(project, metric, complete_from, progress[metric.source].sequence, progresses[metric.source], opened)
+                tables = _with_tables(
+                    project, metric, complete_from, progress[metric.source].sequence, progresses[metric.source], opened
+                )
                 found.append([of for of, _ in tables])
                 provisional += [(metric, table) for _, table in tables]
     covering = open_coverage(project, opened, publication)
     number, coverage = _covered(covering)
     for metric, table in provisional:
         with _losing(lost, *views_of(metric)):
-            refuse_older(Layout.of(project).coverage, number, table, "coverage")  # it may have lost rows to what was published then
+            refuse_older(
+                Layout.of(project).coverage, number, table, "coverage"
+            )  # it may have lost rows to what was published then
             if publication is not None:
                 refuse_unmarked(table)
     metrics = as_covered(found, coverage)
     final = verify_published(project, metrics, coverage, opened, lost)
-    files = files_of([*progresses.values(), *(table for _, table in provisional), *([covering] if covering else []), *final])
+    files = files_of(
+        [*progresses.values(), *(table for _, table in provisional), *([covering] if covering else []), *final]
+    )
     metrics = [tables for tables in metrics if tables.metric.name not in (lost or {})]
     beside = other_table_versions(project, progresses, covering, opened, lost)
     for name, table in progresses.items():
@@ -238,8 +306,12 @@ def _looked_up(project: Project, opened: OpenTables, publication: int | None, lo
     return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken
 
 
-def _open_progress(project: Project, source: Source, opened: OpenTables, lost: dict[str, str] | None) -> DeltaTable | None:
-    """None: no speed layer has started with this source. Where damage is put up with, the newest version that can be read."""
+def _open_progress(
+    project: Project, source: Source, opened: OpenTables, lost: dict[str, str] | None
+) -> DeltaTable | None:
+    """None: no speed layer has started with this source. Where damage is put up with, the newest version that can be
+    read.
+    """
     layout = Layout.of(project)
     uri = layout.progress(source)
     with _losing(lost, f"progress/{source.name}"):
@@ -259,10 +331,15 @@ def refuse_without_progress(layout: Layout, source: Source) -> None:
 
 
 def other_table_versions(
-    project: Project, progress: Mapping[str, DeltaTable], coverage: DeltaTable | None, opened: OpenTables, lost: dict[str, str] | None = None
+    project: Project,
+    progress: Mapping[str, DeltaTable],
+    coverage: DeltaTable | None,
+    opened: OpenTables,
+    lost: dict[str, str] | None = None,
 ) -> dict[str, int]:
-    """By name, the newest versions of events, rejected, drift and quality. Raises TableError when one is damaged, or lacks a commit that
-    ``progress`` (by source) or ``coverage`` went by; or leaves it out, and notes in ``lost`` which views do without it.
+    """By name, the newest versions of events, rejected, drift and quality. Raises TableError when one is damaged, or
+    lacks a commit that ``progress`` (by source) or ``coverage`` went by; or leaves it out, and notes in ``lost`` which
+    views do without it.
     """
     layout = Layout.of(project)
     sources = {name: project.sources[name] for name in progress}
@@ -290,10 +367,14 @@ def files_of(tables: Iterable[DeltaTable]) -> dict[tuple[str, int], DataFiles]:
 
 
 def verify_published(
-    project: Project, metrics: Iterable[MetricTables], coverage: pa.Table, opened: OpenTables, lost: dict[str, str] | None = None
+    project: Project,
+    metrics: Iterable[MetricTables],
+    coverage: pa.Table,
+    opened: OpenTables,
+    lost: dict[str, str] | None = None,
 ) -> list[DeltaTable]:
-    """The tables final at the versions that ``coverage`` names. Raises TableError when one of them, or of staged, is not there, or damaged; or notes
-    the views in ``lost``.
+    """The tables final at the versions that ``coverage`` names. Raises TableError when one of them, or of staged, is
+    not there, or damaged; or notes the views in ``lost``.
     """
     layout = Layout.of(project)
     found: list[DeltaTable] = []
@@ -325,11 +406,17 @@ def _losing(lost: dict[str, str] | None, *views: str) -> Iterator[None]:
 
 
 def _with_tables(
-    project: Project, metric: Metric, written: Mapping[str, int], sequence: int, progress: DeltaTable, opened: OpenTables
+    project: Project,
+    metric: Metric,
+    written: Mapping[str, int],
+    sequence: int,
+    progress: DeltaTable,
+    opened: OpenTables,
 ) -> list[tuple[MetricTables, DeltaTable]]:
     """The declarations of a metric that have tables, the older before the newer; with the provisional table of each.
 
-    ``written`` are those that the speed layer writes, by its last micro-batch (``sequence``), each with the sequence from which on it does.
+    ``written`` are those that the speed layer writes, by its last micro-batch (``sequence``), each with the sequence
+    from which on it does.
     """
     layout, source = Layout.of(project), project.sources[metric.source]
     found: list[tuple[MetricTables, DeltaTable]] = []
@@ -340,7 +427,11 @@ def _with_tables(
         if table is None:
             continue  # declared, but the speed layer has not started since
         require_seen(table, progress)
-        declared = (source, metric) if declaration == current else from_stored(table.metadata().configuration[DECLARATION], source)
+        declared = (
+            (source, metric)
+            if declaration == current
+            else from_stored(table.metadata().configuration[DECLARATION], source)
+        )
         found.append((MetricTables(*declared, table.version(), written.get(declaration, sequence + 1)), table))
     return found
 

@@ -1,9 +1,10 @@
 """What a read saw at an earlier time, from the tables as they are now.
 
-Progress, events and rejected are read at their newest versions, up to the sequence of that time: their rows stay, but for rejected ones that a reset
-has had validated anew. Coverage is read at its version of that time, which pins final. Provisional has been pruned since of what later publications
-have taken over, so it is read at the version that the micro-batch of that sequence made. Where that is not kept any more (it is for as long as a
-query may take), the hours that had events above their cutoff are `missing`; all others are final, as they were.
+Progress, events and rejected are read at their newest versions, up to the sequence of that time: their rows stay, but
+for rejected ones that a reset has had validated anew. Coverage is read at its version of that time, which pins final.
+Provisional has been pruned since of what later publications have taken over, so it is read at the version that the
+micro-batch of that sequence made. Where that is not kept any more (it is for as long as a query may take), the hours
+that had events above their cutoff are `missing`; all others are final, as they were.
 """
 
 from bisect import bisect_left, bisect_right
@@ -57,7 +58,9 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         written = _written(table, name, sequence)
         progress[name] = SourceProgress(table.version(), sequence)
         for metric in project.metrics_of(name):
-            declarations = [_tables_at(project, source, known, sequence) for known in written if known["metric"] == metric.name]
+            declarations = [
+                _tables_at(project, source, known, sequence) for known in written if known["metric"] == metric.name
+            ]
             found.append([of for of, _ in declarations])
             read += [table for _, table in declarations]
     for row in coverage.group_by("source").aggregate([("cutoff", "max")]).to_pylist():
@@ -80,29 +83,41 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
 
 
 def forgotten(snapshot: Snapshot) -> set[str]:
-    """The metrics of which provisional rows that counted then are not kept any more: their hours with events above the cutoff are `missing`."""
-    return {tables.metric.name for tables in snapshot.served if tables.complete_from > snapshot.progress[tables.source.name].sequence}
+    """The metrics of which provisional rows that counted then are not kept any more: their hours with events above the
+    cutoff are `missing`.
+    """
+    return {
+        tables.metric.name
+        for tables in snapshot.served
+        if tables.complete_from > snapshot.progress[tables.source.name].sequence
+    }
 
 
 def token_of(project: Project, text: str, now: datetime) -> AnswerToken:
-    """A token, or the one of a moment: ISO text, in UTC unless it says otherwise. Raises UsageError when it is neither, or a moment after ``now``
-    (its answer could not be repeated); TableError.
+    """A token, or the one of a moment: ISO text, in UTC unless it says otherwise. Raises UsageError when it is neither,
+    or a moment after ``now`` (its answer could not be repeated); TableError.
     """
     moment = parse_moment(text)
     if moment is None:
         return AnswerToken.parse(text)
     if moment > now:
-        raise UsageError(f"'{text}' lies in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}, and what will be answered then is not known")
+        raise UsageError(
+            f"'{text}' lies in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}, and what will be answered then is not known"
+        )
     return token_at(project, moment)
 
 
 def token_at(project: Project, moment: datetime) -> AnswerToken:
-    """The token of an answer that was given at ``moment`` (UTC). Raises UsageError when nothing had been processed by then; TableError."""
+    """The token of an answer that was given at ``moment`` (UTC). Raises UsageError when nothing had been processed by
+    then; TableError.
+    """
     layout, options = Layout.of(project), project.settings.storage_options
     sequences: dict[str, int] = {}
     for source in project.sources.values():
         if exists(layout.progress(source), options):
-            finished = open_table(layout.progress(source), options).to_pyarrow_table(columns=["sequence"], filters=[("finished", "<=", moment)])
+            finished = open_table(layout.progress(source), options).to_pyarrow_table(
+                columns=["sequence"], filters=[("finished", "<=", moment)]
+            )
             if finished.num_rows:
                 sequences[source.name] = pc.max(finished["sequence"]).as_py()
     if not sequences:
@@ -111,12 +126,19 @@ def token_at(project: Project, moment: datetime) -> AnswerToken:
     if exists(layout.coverage, options):
         commits = open_table(layout.coverage, options).history()
         # Version 0 is the empty table, as it was created.
-        publication = max((commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000), default=0) or -1
+        publication = (
+            max(
+                (commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000), default=0
+            )
+            or -1
+        )
         coverage = _coverage_at(project, publication)
         # Two machines' clocks need not agree: what was published had been processed.
         cutoffs = coverage.group_by("source").aggregate([("cutoff", "max")]).to_pylist()
         sequences |= {
-            row["source"]: max(row["cutoff_max"] or 0, sequences.get(row["source"], 0)) for row in cutoffs if row["source"] in project.sources
+            row["source"]: max(row["cutoff_max"] or 0, sequences.get(row["source"], 0))
+            for row in cutoffs
+            if row["source"] in project.sources
         }
     return AnswerToken(publication, sequences)
 
@@ -139,13 +161,17 @@ def _written(progress: DeltaTable, source: str, sequence: int) -> list[dict[str,
     rows = progress.to_pyarrow_table(columns=["metrics"], filters=[("sequence", "=", sequence)])
     newest = progress.transaction_version(SPEED_WRITER) or 0
     if not rows.num_rows and sequence < newest:
-        raise UsageError(f"what had been read of source '{source}' at sequence {sequence} is no longer kept by itself, or never was")
+        raise UsageError(
+            f"what had been read of source '{source}' at sequence {sequence} is no longer kept by itself, or never was"
+        )
     if not rows.num_rows:
         raise UsageError(f"source '{source}' has no micro-batch {sequence}; the newest is {newest}")
     return rows["metrics"][0].as_py() or []
 
 
-def _tables_at(project: Project, source: Source, known: Mapping[str, Any], sequence: int) -> tuple[MetricTables, DeltaTable]:
+def _tables_at(
+    project: Project, source: Source, known: Mapping[str, Any], sequence: int
+) -> tuple[MetricTables, DeltaTable]:
     """And its provisional table at the version of then."""
     metric, declaration = project.metrics[known["metric"]], known["declaration"]
     table = open_table(Layout.of(project).provisional_of(metric.name, declaration), project.settings.storage_options)

@@ -2,7 +2,8 @@
 
     p12-flights.345-weather.80
 
-Publication 12 (``p0``: nothing had been published yet), and of each source the last sequence that counts. The same state has the same token.
+Publication 12 (``p0``: nothing had been published yet), and of each source the last sequence that counts. The same
+state has the same token.
 """
 
 import re
@@ -28,7 +29,9 @@ class AnswerToken:
     def of(cls, snapshot: Snapshot) -> "AnswerToken":
         """The token of what is read at ``snapshot``."""
         # Version 0 of coverage is the empty table, as it was created.
-        return cls(snapshot.publication or -1, {name: known.sequence for name, known in sorted(snapshot.progress.items())})
+        return cls(
+            snapshot.publication or -1, {name: known.sequence for name, known in sorted(snapshot.progress.items())}
+        )
 
     @classmethod
     def parse(cls, text: str) -> "AnswerToken":
@@ -36,11 +39,15 @@ class AnswerToken:
         found = _TOKEN.fullmatch(text.strip())
         if found is None:
             advice = "`hourline query` says it on a terminal, and each answer over HTTP has one"
-            raise UsageError(f"'{text}' is no token of an answer, nor a time; a token looks like p12-flights.345: {advice}")
+            raise UsageError(
+                f"'{text}' is no token of an answer, nor a time; a token looks like p12-flights.345: {advice}"
+            )
         pairs = [part.split(".") for part in found["sequences"].split("-")[1:]]
         if len({name for name, _ in pairs}) < len(pairs):
             raise UsageError(f"'{text}' is no token of an answer: it names a source twice")
         return cls(int(found["publication"]) or -1, {name: int(sequence) for name, sequence in pairs})
 
     def __str__(self) -> str:
-        return "-".join([f"p{max(self.publication, 0)}", *(f"{name}.{sequence}" for name, sequence in self.sequences.items())])
+        return "-".join(
+            [f"p{max(self.publication, 0)}", *(f"{name}.{sequence}" for name, sequence in self.sequences.items())]
+        )

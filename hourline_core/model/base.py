@@ -13,7 +13,8 @@ REFUSAL = "declaration"
 
 
 class Declaration(BaseModel):
-    """A frozen pydantic model. Built in Python, a mistake raises ``pydantic.ValidationError``; built by ``load_project``, DeclarationError.
+    """A frozen pydantic model. Built in Python, a mistake raises ``pydantic.ValidationError``; built by
+    ``load_project``, DeclarationError.
 
     The docstrings under the attributes become the descriptions that ``hourline schema`` gives to editors.
     """
@@ -31,7 +32,9 @@ class Declaration(BaseModel):
 
 
 def refuse(sentence: str, *path: str) -> PydanticCustomError:
-    """The error to raise in a validator; ``path`` leads from the validated value to the offending item, if that lies deeper."""
+    """The error to raise in a validator; ``path`` leads from the validated value to the offending item, if that lies
+    deeper.
+    """
     return PydanticCustomError(REFUSAL, "{sentence}", {"sentence": sentence, "path": path})
 
 

@@ -11,7 +11,9 @@ Where = Callable[[str, str, KeyPath], str]
 """Gives the place of (``"source"`` or ``"metric"``, name, path), as ``file:line``."""
 
 
-def mistakes_between(sources: Mapping[str, Source], metrics: Mapping[str, Metric], where: Where, unread: Collection[str] = ()) -> list[str]:
+def mistakes_between(
+    sources: Mapping[str, Source], metrics: Mapping[str, Metric], where: Where, unread: Collection[str] = ()
+) -> list[str]:
     """One line for each mistake. ``unread`` are sources whose own declaration is mistaken: they exist."""
     mistakes = []
     claimed: dict[str, str] = {}
@@ -24,5 +26,7 @@ def mistakes_between(sources: Mapping[str, Source], metrics: Mapping[str, Metric
     for name, metric in metrics.items():
         if metric.source not in known and known:
             place = where("metric", name, ("source",))
-            mistakes.append(f"{place}: source: got '{metric.source}', which is no source of this project{did_you_mean(metric.source, known)}")
+            mistakes.append(
+                f"{place}: source: got '{metric.source}', which is no source of this project{did_you_mean(metric.source, known)}"
+            )
     return mistakes

@@ -11,9 +11,11 @@ class SubstitutionError(ValueError):
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> str:
-    """Replace ``${NAME}`` and ``${NAME:default}``; ``$${`` stands for a plain ``${``. What is put in is not searched again.
+    """Replace ``${NAME}`` and ``${NAME:default}``; ``$${`` stands for a plain ``${``. What is put in is not searched
+    again.
 
-    Raises SubstitutionError when a variable is missing and has no default, or a ``${`` is not followed by a name and ``}``.
+    Raises SubstitutionError when a variable is missing and has no default, or a ``${`` is not followed by a name and
+    ``}``.
     """
 
     def value(reference: re.Match[str]) -> str:
@@ -22,11 +24,15 @@ def substitute(text: str, environ: Mapping[str, str]) -> str:
         name, default = reference[1], reference[2]
         if name is None:
             got = text[reference.start() : reference.start() + 20]
-            raise SubstitutionError(f"got '{got}', allowed are ${{NAME}} and ${{NAME:default}}; write $${{ for a plain ${{")
+            raise SubstitutionError(
+                f"got '{got}', allowed are ${{NAME}} and ${{NAME:default}}; write $${{ for a plain ${{"
+            )
         if name in environ:
             return environ[name]
         if default is None:
-            raise SubstitutionError(f"the environment has no variable {name}: set it, or give a default, ${{{name}:default}}")
+            raise SubstitutionError(
+                f"the environment has no variable {name}: set it, or give a default, ${{{name}:default}}"
+            )
         return default
 
     return _REFERENCE.sub(value, text)

@@ -23,8 +23,9 @@ class EventTime(Declaration):
     """A field, or a Spark SQL expression over the fields."""
 
     encoding: Literal["iso", "epoch_seconds", "epoch_milliseconds", "local"] = "iso"
-    """iso: ISO 8601 text with an offset or Z, or a timestamp; epoch_seconds, epoch_milliseconds: numbers, since 1970 in UTC;
-    local: ISO 8601 text without an offset, in `zone`."""
+    """iso: ISO 8601 text with an offset or Z, or a timestamp; epoch_seconds, epoch_milliseconds: numbers, since 1970 in
+    UTC; local: ISO 8601 text without an offset, in `zone`.
+    """
 
     zone: Annotated[str, AfterValidator(_zone)] | None = None
     """The IANA time zone of local times, such as America/New_York; with the encoding local only."""
@@ -32,9 +33,14 @@ class EventTime(Declaration):
     @model_validator(mode="after")
     def _zone_with_local_only(self) -> Self:
         if self.encoding == "local" and self.zone is None:
-            raise refuse("got the encoding 'local' without a zone, allowed is local with one, such as zone: America/New_York", "encoding")
+            raise refuse(
+                "got the encoding 'local' without a zone, allowed is local with one, such as zone: America/New_York",
+                "encoding",
+            )
         if self.encoding != "local" and self.zone is not None:
-            raise refuse(f"got a zone with the encoding '{self.encoding}', allowed is a zone with encoding: local only", "zone")
+            raise refuse(
+                f"got a zone with the encoding '{self.encoding}', allowed is a zone with encoding: local only", "zone"
+            )
         return self
 
     @classmethod

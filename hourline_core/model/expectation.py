@@ -1,4 +1,6 @@
-"""What must hold of a source's events, or of a metric's results, before an hour is published: in Great Expectations' names and parameters."""
+"""What must hold of a source's events, or of a metric's results, before an hour is published: in Great Expectations'
+names and parameters.
+"""
 
 import hashlib
 import json
@@ -28,30 +30,38 @@ class Expectation(Declaration):
 
     @classmethod
     def from_yaml_form(cls, value: Any) -> Any:
-        """``{expect_…: {parameter: value}, severity: warn}`` is the form in YAML; an Expectation built in Python is passed on."""
+        """``{expect_…: {parameter: value}, severity: warn}`` is the form in YAML; an Expectation built in Python is
+        passed on.
+        """
         if isinstance(value, cls):
             return value
         if not isinstance(value, dict):
             raise refuse(f"got {shown(value)}, allowed is a mapping, {_FORM}")
         types = [key for key in value if key != "severity"]
         if len(types) != 1:
-            raise refuse(f"got {len(types)} expectations in one item of the list ({', '.join(types) or 'none'}), allowed is one, {_FORM}")
+            raise refuse(
+                f"got {len(types)} expectations in one item of the list ({', '.join(types) or 'none'}), allowed is one, {_FORM}"
+            )
         parameters = value[types[0]]
         if parameters is not None and not isinstance(parameters, dict):
-            raise refuse(f"got {shown(parameters)}, allowed is a mapping with its parameters, such as {{column: …}}", types[0])
+            raise refuse(
+                f"got {shown(parameters)}, allowed is a mapping with its parameters, such as {{column: …}}", types[0]
+            )
         severity = {} if value.get("severity") is None else {"severity": value["severity"]}
         return {"type": types[0], "parameters": parameters or {}, **severity}
 
 
-ExpectationForm = Annotated[Expectation, BeforeValidator(Expectation.from_yaml_form, json_schema_input_type=dict[str, Any])]
+ExpectationForm = Annotated[
+    Expectation, BeforeValidator(Expectation.from_yaml_form, json_schema_input_type=dict[str, Any])
+]
 """An expectation in its YAML form."""
 
 
 class History(Declaration):
     """How an hour's results are compared with the same hour (UTC) of past days.
 
-    The bounds are the median of those days ± ``width`` times their spread: the median absolute deviation, scaled to a standard deviation (Leys et
-    al., "Detecting outliers", 2013), and at least a tenth of the median.
+    The bounds are the median of those days ± ``width`` times their spread: the median absolute deviation, scaled to a
+    standard deviation (Leys et al., "Detecting outliers", 2013), and at least a tenth of the median.
     """
 
     severity: Literal["fail", "warn", "off"] = "warn"
@@ -72,7 +82,9 @@ class History(Declaration):
         return {"severity": value} if isinstance(value, str) else value
 
 
-HistoryForm = Annotated[History, BeforeValidator(History.from_short_form, json_schema_input_type=Literal["fail", "warn", "off"] | History)]
+HistoryForm = Annotated[
+    History, BeforeValidator(History.from_short_form, json_schema_input_type=Literal["fail", "warn", "off"] | History)
+]
 """A comparison with history in its long or short form."""
 
 

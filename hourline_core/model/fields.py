@@ -94,7 +94,9 @@ class Field(Declaration):
     """Whether an event without it (or with null) is rejected."""
 
     key: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^`'\\]+$")] | None = None
-    """The field's own name in the event, where the two differ: a name may hold letters, digits and _ only, and some are Hourline's own."""
+    """The field's own name in the event, where the two differ: a name may hold letters, digits and _ only, and some are
+    Hourline's own.
+    """
 
     @property
     def spark_type(self) -> str:

@@ -44,7 +44,8 @@ def hour_text(hour: datetime) -> str:
 
 
 def parse_hour(text: str) -> datetime:
-    """An hour from ISO text: ``2013-01-05T14``, ``2013-01-05T14:00Z``, ``2013-01-05`` (midnight); without an offset it is UTC.
+    """An hour from ISO text: ``2013-01-05T14``, ``2013-01-05T14:00Z``, ``2013-01-05`` (midnight); without an offset it
+    is UTC.
 
     Raises UsageError when the text is no time, or not on the hour.
     """
@@ -61,7 +62,9 @@ def parse_hour(text: str) -> datetime:
 
 
 def parse_moment(text: str) -> datetime | None:
-    """A moment from ISO text, in UTC unless it says otherwise; None: it is none, or lies beyond the years 1 to 9999 in UTC."""
+    """A moment from ISO text, in UTC unless it says otherwise; None: it is none, or lies beyond the years 1 to 9999 in
+    UTC.
+    """
     try:
         moment = datetime.fromisoformat(text.strip())
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -73,7 +76,9 @@ def parse_range(start: str, end: str) -> HourRange:
     """A range from two hours' texts. Raises UsageError when either is no hour, or the range is reversed or empty."""
     hours = HourRange(parse_hour(start), parse_hour(end))
     if hours.end == hours.start:
-        raise UsageError(f"the range {hours} holds no hour; the end is exclusive: for that one hour, give --to {hour_text(hours.end + HOUR)}")
+        raise UsageError(
+            f"the range {hours} holds no hour; the end is exclusive: for that one hour, give --to {hour_text(hours.end + HOUR)}"
+        )
     if hours.end < hours.start:
         raise UsageError(f"the range {hours} is reversed; give the earlier hour as --from")
     return hours

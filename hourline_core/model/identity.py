@@ -12,13 +12,16 @@ from hourline_core.model.source import Source
 
 
 def declaration_hash(source: Source, metric: Metric) -> str:
-    """12 hexadecimal digits. Equal for declarations that count the same, whatever their order, description, topic or closing.
+    """12 hexadecimal digits. Equal for declarations that count the same, whatever their order, description, topic or
+    closing.
 
-    Of the source's fields and derived fields only those count that the metric's expressions name, directly or through others: a further field
-    elsewhere must not make every metric of the source a new one.
+    Of the source's fields and derived fields only those count that the metric's expressions name, directly or through
+    others: a further field elsewhere must not make every metric of the source a new one.
     """
     measures = {name: str(measure) for name, measure in metric.measures.items()}
-    named = _words([*metric.dimensions.values(), *measures.values(), metric.where or "", source.where or "", source.id or ""])
+    named = _words(
+        [*metric.dimensions.values(), *measures.values(), metric.where or "", source.where or "", source.id or ""]
+    )
     derived = _derived(source, named)
     named |= _words(derived.values())
     counted = {
@@ -38,7 +41,9 @@ def declaration_hash(source: Source, metric: Metric) -> str:
 
 @dataclass(frozen=True)
 class DeclaredMetric:
-    """One declaration of a metric, with the source it is declared over; a metric that has changed has two until the newer one takes over."""
+    """One declaration of a metric, with the source it is declared over; a metric that has changed has two until the
+    newer one takes over.
+    """
 
     source: Source
     metric: Metric

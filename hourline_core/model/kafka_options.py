@@ -34,7 +34,9 @@ ALLOWED_OPTIONS = frozenset(
 
 def _option(name: str) -> str:
     if name not in ALLOWED_OPTIONS:
-        raise refuse(f"got the option {shown(name)}, which Hourline does not pass on{did_you_mean(name, ALLOWED_OPTIONS)}")
+        raise refuse(
+            f"got the option {shown(name)}, which Hourline does not pass on{did_you_mean(name, ALLOWED_OPTIONS)}"
+        )
     return name
 
 

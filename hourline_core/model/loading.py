@@ -31,14 +31,17 @@ Named = TypeVar("Named", Source, Metric)
 def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
     """Read ``hourline.yaml``, ``sources/*.yaml`` and ``metrics/*.yaml`` below ``root``.
 
-    ``workspace`` takes the place of the setting, relative to the working directory. Raises UsageError when ``root`` is no project, and
-    DeclarationError with all mistakes, one per line, as ``metrics/delays.yaml:7: measures.worst: what is wrong``.
+    ``workspace`` takes the place of the setting, relative to the working directory. Raises UsageError when ``root`` is
+    no project, and DeclarationError with all mistakes, one per line, as ``metrics/delays.yaml:7: measures.worst: what
+    is wrong``.
     """
     return _Loading(_project_folder(root), environ).project(workspace)
 
 
 def load_settings(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
-    """The project without its sources and metrics, which may have mistakes: to stop what runs, and to tell how it is. Raises as ``load_project``."""
+    """The project without its sources and metrics, which may have mistakes: to stop what runs, and to tell how it is.
+    Raises as ``load_project``.
+    """
     return _Loading(_project_folder(root), environ).project(workspace, folders=False)
 
 
@@ -67,7 +70,9 @@ class _Loading:
         sources = self._folder("source", Source) if folders else {}
         metrics = self._folder("metric", Metric) if folders else {}
         if folders and not any(kind == "source" for kind, _ in self.documents):
-            self.mistakes.append("sources: there is no source: write sources/NAME.yaml, or see what `hourline init` writes into a new folder")
+            self.mistakes.append(
+                "sources: there is no source: write sources/NAME.yaml, or see what `hourline init` writes into a new folder"
+            )
         unread = {name for kind, name in self.documents if kind == "source" and name not in sources}
         self.mistakes += mistakes_between(sources, metrics, partial(place_of, self.documents), unread)
         if self.mistakes or settings is None:
@@ -84,7 +89,11 @@ class _Loading:
 
     def _folder(self, kind: str, model: type[Named]) -> dict[str, Named]:
         declared: dict[str, Named] = {}
-        files = [file for file in (self.root / f"{kind}s").glob("*") if file.suffix in (".yaml", ".yml") and not file.name.startswith(".")]
+        files = [
+            file
+            for file in (self.root / f"{kind}s").glob("*")
+            if file.suffix in (".yaml", ".yml") and not file.name.startswith(".")
+        ]
         for file in sorted(files):
             document = read_yaml(self.root, file, self.environ)
             given = document.content.get("name")
@@ -114,7 +123,11 @@ class _Loading:
             except ValidationError as error:
                 told = {mistake.path for mistake in document.mistakes}
                 # What follows from a mistake in the file itself is not told again.
-                mistakes += [mistake for mistake in explained(error, model, document) if document.nearest(mistake.path) not in told]
+                mistakes += [
+                    mistake
+                    for mistake in explained(error, model, document)
+                    if document.nearest(mistake.path) not in told
+                ]
         for mistake in sorted(mistakes, key=lambda mistake: mistake.line):
             # A quoted key may hold line breaks; a mistake is one line.
             where = f"{' '.join('.'.join(mistake.path).split())}: " if mistake.path else ""

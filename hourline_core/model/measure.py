@@ -58,7 +58,9 @@ class Measure(Declaration):
                 "write sum(if(condition, 1, 0))"
             )
         if self.kind != "count" and self.argument is None:
-            raise refuse(f"got {shown(self.kind)} without an argument, allowed is {self.kind}(x) with a field or expression")
+            raise refuse(
+                f"got {shown(self.kind)} without an argument, allowed is {self.kind}(x) with a field or expression"
+            )
         if self.argument is not None and outer_commas(self.argument):
             raise refuse(f"got {shown(str(self))}, allowed is {self.kind}(x) with one argument")
         return self

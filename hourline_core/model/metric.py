@@ -58,10 +58,14 @@ class Metric(Declaration):
     """Which events count for this metric (a Spark SQL condition over fields and derived fields)."""
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
-    """What must hold of an hour's results before they are published: a list of `expect_…: {parameter: value}`, by Great Expectations."""
+    """What must hold of an hour's results before they are published: a list of `expect_…: {parameter: value}`, by Great
+    Expectations.
+    """
 
     history: HistoryForm = History()
-    """How results are compared with the same hour of past days: fail, warn or off; or a mapping of severity, days, learning, width."""
+    """How results are compared with the same hour of past days: fail, warn or off; or a mapping of severity, days,
+    learning, width.
+    """
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

@@ -14,7 +14,9 @@ ANY_CASE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 # Columns of the tables that Hourline writes itself.
 RESERVED_COLUMNS = frozenset({"hour", "state", "sequence", "layer"})
-RESERVED_FIELDS = frozenset({"event_time", "hour", "sequence", "topic_id", "topic", "partition", "offset", "reason", "arrived", "duplicate"})
+RESERVED_FIELDS = frozenset(
+    {"event_time", "hour", "sequence", "topic_id", "topic", "partition", "offset", "reason", "arrived", "duplicate"}
+)
 # The speed layer's own, while it validates a record; and the batch layer's, while it counts.
 RESERVED_FIELDS |= {"outcome", "id_hash", "_text", "_valid", "_parsed", "_time", "_corrupt", "_first", "_counts"}
 # Views that the serving layer offers beside one per metric.
@@ -29,7 +31,9 @@ def is_column_name(text: str) -> bool:
 
 def _source_name(name: str) -> str:
     if not re.match(LOWER, name):
-        raise refuse(f"got the name {shown(name)}, allowed are lower-case letters, digits and _, starting with a letter")
+        raise refuse(
+            f"got the name {shown(name)}, allowed are lower-case letters, digits and _, starting with a letter"
+        )
     if len(name) > LONGEST:
         raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
     return name
@@ -38,9 +42,13 @@ def _source_name(name: str) -> str:
 def _column_name(name: str) -> str:
     _source_name(name)
     if "__" in name:
-        raise refuse(f"got the name {shown(name)}, allowed is one _ at a time (two of them separate the state columns of a measure)")
+        raise refuse(
+            f"got the name {shown(name)}, allowed is one _ at a time (two of them separate the state columns of a measure)"
+        )
     if name in RESERVED_COLUMNS:
-        raise refuse(f"got the name {shown(name)}, which Hourline uses itself: choose another than {_listed(RESERVED_COLUMNS)}")
+        raise refuse(
+            f"got the name {shown(name)}, which Hourline uses itself: choose another than {_listed(RESERVED_COLUMNS)}"
+        )
     return name
 
 
@@ -51,7 +59,9 @@ def _field_name(name: str) -> str:
         raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
     # Spark tells columns apart without regard to case.
     if name.casefold() in RESERVED_FIELDS:
-        raise refuse(f"got the name {shown(name)}, which Hourline uses itself: choose another than {_listed(RESERVED_FIELDS)}")
+        raise refuse(
+            f"got the name {shown(name)}, which Hourline uses itself: choose another than {_listed(RESERVED_FIELDS)}"
+        )
     return name
 
 
@@ -82,4 +92,8 @@ def refuse_same_names(**groups: Iterable[str]) -> None:
         for name in names:
             earlier = seen.setdefault(name.casefold(), f"{group}.{name}")
             if earlier != f"{group}.{name}":
-                raise refuse(f"got the name {shown(name)}, allowed is each name once (upper and lower case are the same): see {earlier}", group, name)
+                raise refuse(
+                    f"got the name {shown(name)}, allowed is each name once (upper and lower case are the same): see {earlier}",
+                    group,
+                    name,
+                )

@@ -20,7 +20,9 @@ Kind = Literal["source", "metric"]
 
 @dataclass(frozen=True)
 class Project:
-    """All declarations of one project, checked against each other. Raises DeclarationError; Python code may build one directly."""
+    """All declarations of one project, checked against each other. Raises DeclarationError; Python code may build one
+    directly.
+    """
 
     root: Path
     settings: Settings
@@ -47,7 +49,9 @@ class Project:
 
     @property
     def identifier(self) -> str:
-        """The name, for where there may be letters, digits, dots, hyphens and underscores alone, as in Airflow's ids; other characters become _."""
+        """The name, for where there may be letters, digits, dots, hyphens and underscores alone, as in Airflow's ids;
+        other characters become _.
+        """
         return re.sub(r"[^A-Za-z0-9_.-]+", "_", self.name)[:_LONGEST_IDENTIFIER]
 
     @property
@@ -70,7 +74,9 @@ class Project:
         return [self.metrics[name] for name in sorted(self.metrics) if self.metrics[name].source == source]
 
     def where_declared(self, kind: str, name: str, path: KeyPath = ()) -> str:
-        """``metrics/x.yaml:7`` for the item at ``path`` (such as ``("measures", "worst")``); ``metric 'x'`` if it comes from Python."""
+        """``metrics/x.yaml:7`` for the item at ``path`` (such as ``("measures", "worst")``); ``metric 'x'`` if it comes
+        from Python.
+        """
         return place_of(self.documents, kind, name, path)
 
 

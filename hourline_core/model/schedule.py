@@ -1,4 +1,6 @@
-"""When Airflow recomputes, and where an Airflow of Hourline's own keeps what it knows: ``schedule:`` and ``airflow:`` of the settings."""
+"""When Airflow recomputes, and where an Airflow of Hourline's own keeps what it knows: ``schedule:`` and ``airflow:``
+of the settings.
+"""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -13,7 +15,9 @@ from pydantic import AfterValidator, BeforeValidator
 from hourline_core.model.base import Declaration, near, refuse, shown
 from hourline_core.model.times import Duration, Moment
 
-_CRON_FIELD = re.compile(r"(?:[0-9*/,-]|(?i:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))+", re.ASCII)
+_CRON_FIELD = re.compile(
+    r"(?:[0-9*/,-]|(?i:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))+", re.ASCII
+)
 _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 _ESCAPED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*", re.ASCII)
 
@@ -21,7 +25,9 @@ _ESCAPED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*", re.ASCII)
 def _cron(text: str) -> str:
     fields = text.split()
     if len(fields) != 5 or not all(_CRON_FIELD.fullmatch(field) for field in fields):
-        raise refuse(f"got {shown(text)}, allowed are the five fields of cron: minute, hour, day of month, month, day of week, such as '5 * * * *'")
+        raise refuse(
+            f"got {shown(text)}, allowed are the five fields of cron: minute, hour, day of month, month, day of week, such as '5 * * * *'"
+        )
     try:
         croniter(text, _SOME_DAY).get_next()
     except CroniterError:
@@ -35,13 +41,17 @@ def _words(value: object) -> object:
     if isinstance(value, str):
         raise refuse(f"got {shown(value)}, allowed is a list of words, such as [./page.sh, --urgent]")
     if isinstance(value, list | tuple) and (value[:1] in ([""], ("",)) or any("\0" in str(word) for word in value)):
-        raise refuse("got a list that begins with nothing, or holds a NUL, allowed is a program and its arguments, such as [./page.sh, --urgent]")
+        raise refuse(
+            "got a list that begins with nothing, or holds a NUL, allowed is a program and its arguments, such as [./page.sh, --urgent]"
+        )
     return value
 
 
 def _timezone(name: str) -> str:
     if name not in available_timezones() - {"Factory", "localtime"}:
-        raise refuse(f"got {shown(name)}, allowed are names such as UTC or Europe/Berlin{near(name, available_timezones())}")
+        raise refuse(
+            f"got {shown(name)}, allowed are names such as UTC or Europe/Berlin{near(name, available_timezones())}"
+        )
     return name
 
 
@@ -49,11 +59,15 @@ def _postgresql(url: str) -> str:
     # The URL is never shown: its password is a secret.
     try:
         parts = urlsplit(url)
-        whole = parts.scheme in ("postgresql", "postgres") and parts.hostname and parts.port != 0 and parts.path.strip("/")
+        whole = (
+            parts.scheme in ("postgresql", "postgres") and parts.hostname and parts.port != 0 and parts.path.strip("/")
+        )
     except ValueError:
         whole = None
     if not whole or parts.netloc.count("@") > 1 or not _ESCAPED.fullmatch(parts.netloc):
-        raise refuse("got something else, allowed is postgresql://user:password@host:port/database, in it @ as %40, : as %3A, / as %2F, % as %25")
+        raise refuse(
+            "got something else, allowed is postgresql://user:password@host:port/database, in it @ as %40, : as %3A, / as %2F, % as %25"
+        )
     return f"postgresql://{url.partition('://')[2]}"
 
 
@@ -64,7 +78,9 @@ class ScheduleSettings(Declaration):
     """When Airflow recomputes, and what it does when that fails."""
 
     cron: Cron = "5 * * * *"
-    """When the hourly recompute runs. Its hours should have closed by then; one that has not is taken up by the next run."""
+    """When the hourly recompute runs. Its hours should have closed by then; one that has not is taken up by the next
+    run.
+    """
 
     timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
     """The time zone of `cron` and `maintenance`. Hours are those of UTC in any case."""
@@ -73,7 +89,9 @@ class ScheduleSettings(Declaration):
     """From when on there are runs, with `catch_up`; UTC."""
 
     catch_up: bool = False
-    """Whether runs that were missed are made up for, each on its own. What they would have done, the next run does in any case."""
+    """Whether runs that were missed are made up for, each on its own. What they would have done, the next run does in
+    any case.
+    """
 
     retries: Annotated[int, pydantic.Field(ge=0, le=1000)] = 3
     """How often a task is tried again; never after a mistake that trying again does not mend."""
@@ -85,7 +103,9 @@ class ScheduleSettings(Declaration):
     """An alert is raised for an hourly run that is not done so long after it was due."""
 
     alert: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
-    """A command that is told of late and failed runs, with the sentence as its last argument; run in the project's folder."""
+    """A command that is told of late and failed runs, with the sentence as its last argument; run in the project's
+    folder.
+    """
 
     maintenance: Cron = "30 3 * * *"
     """When the tables are compacted and vacuumed."""
@@ -93,7 +113,10 @@ class ScheduleSettings(Declaration):
     @pydantic.model_validator(mode="after")
     def _from_when(self) -> "ScheduleSettings":
         if self.catch_up and self.start is None:
-            raise refuse("got no start, allowed with catch_up is the time of the first run, such as 2026-01-31T00:00:00Z", "start")
+            raise refuse(
+                "got no start, allowed with catch_up is the time of the first run, such as 2026-01-31T00:00:00Z",
+                "start",
+            )
         return self
 
 
@@ -101,7 +124,9 @@ class AirflowSettings(Declaration):
     """The Airflow that `hourline airflow up` starts."""
 
     database: Annotated[str, AfterValidator(_postgresql)] | None = pydantic.Field(default=None, repr=False)
-    """The URL of a PostgreSQL database for its metadata; one of its own in the workspace, if left out. Keep secrets in the environment: `${NAME}`."""
+    """The URL of a PostgreSQL database for its metadata; one of its own in the workspace, if left out. Keep secrets in
+    the environment: `${NAME}`.
+    """
 
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
     """The port of its UI and API; a free one, if left out."""

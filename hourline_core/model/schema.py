@@ -14,7 +14,9 @@ KINDS: dict[str, type[Declaration]] = {"settings": Settings, "source": Source, "
 
 
 def json_schema(kind: str | None = None) -> dict[str, Any]:
-    """The schema of one kind of file (``settings``, ``source`` or ``metric``); without a kind, all three under ``$defs``."""
+    """The schema of one kind of file (``settings``, ``source`` or ``metric``); without a kind, all three under
+    ``$defs``.
+    """
     models = list(KINDS.values()) if kind is None else [KINDS[kind]]
     references, schema = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = _as_files_write_it(schema["$defs"])
@@ -29,7 +31,9 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
 
 
 def _as_files_write_it(schema: Any) -> Any:
-    """Allow what reading a file allows: any scalar for text, ``${NAME}`` for a number or truth value, and nothing for a default."""
+    """Allow what reading a file allows: any scalar for text, ``${NAME}`` for a number or truth value, and nothing for a
+    default.
+    """
     if isinstance(schema, list):
         return [_as_files_write_it(item) for item in schema]
     if not isinstance(schema, dict):

@@ -24,8 +24,9 @@ class ServeSettings(Declaration):
     """The port; a free one, if left out."""
 
     tokens: Path | None = None
-    """A file with a `reader TOKEN` or `admin TOKEN` in each line; relative to the project. `HOURLINE_READER_TOKEN` and `HOURLINE_ADMIN_TOKEN` in the
-    environment add one each."""
+    """A file with a `reader TOKEN` or `admin TOKEN` in each line; relative to the project. `HOURLINE_READER_TOKEN` and
+    `HOURLINE_ADMIN_TOKEN` in the environment add one each.
+    """
 
     certificate: Path | None = None
     """The certificate (chain) for TLS, as PEM; relative to the project."""
@@ -49,10 +50,14 @@ class ServeSettings(Declaration):
     """So many queries are computed at once."""
 
     per_client: _Count = 1
-    """So many of them for one client: a token, or an address; its others wait, and leave the rest of the machine to others."""
+    """So many of them for one client: a token, or an address; its others wait, and leave the rest of the machine to
+    others.
+    """
 
     @pydantic.model_validator(mode="after")
     def _both_or_none(self) -> Self:
         if (self.certificate is None) != (self.key is None):
-            raise refuse("got one of certificate and key, allowed are both or none", "key" if self.key else "certificate")
+            raise refuse(
+                "got one of certificate and key, allowed are both or none", "key" if self.key else "certificate"
+            )
         return self

@@ -47,12 +47,17 @@ class KafkaSettings(Declaration):
     options: dict[KafkaOption, str] = pydantic.Field(
         default={}, repr=False, json_schema_extra={"propertyNames": {"enum": [*sorted(ALLOWED_OPTIONS)]}}
     )
-    """Client options by librdkafka's names, such as security.protocol and sasl.username. Keep secrets in the environment: `${NAME}`."""
+    """Client options by librdkafka's names, such as security.protocol and sasl.username. Keep secrets in the
+    environment: `${NAME}`.
+    """
 
     @model_validator(mode="after")
     def _one_kafka(self) -> Self:
         if self.bootstrap is not None and self.port is not None:
-            raise refuse("got both bootstrap and port, allowed is one: port is for Hourline's own Kafka, bootstrap for another", "port")
+            raise refuse(
+                "got both bootstrap and port, allowed is one: port is for Hourline's own Kafka, bootstrap for another",
+                "port",
+            )
         return self
 
 
@@ -86,10 +91,14 @@ class BatchSettings(Declaration):
     """At most so many hours are recomputed, audited and published at once."""
 
     answers_kept: Duration = timedelta(days=7)
-    """So long, at least, an answer that was final can be repeated; `hourline maintain` deletes what only older ones need."""
+    """So long, at least, an answer that was final can be repeated; `hourline maintain` deletes what only older ones
+    need.
+    """
 
     reports_kept: Duration = timedelta(days=90)
-    """So long, at least, what audits have found is kept, and the notes of interrupted backfills; `hourline maintain` deletes what is older."""
+    """So long, at least, what audits have found is kept, and the notes of interrupted backfills; `hourline maintain`
+    deletes what is older.
+    """
 
 
 class Settings(Declaration):
@@ -102,7 +111,9 @@ class Settings(Declaration):
     """The folder for tables, checkpoints, logs and the embedded Kafka; relative to the project."""
 
     tables: Annotated[str, pydantic.Field(min_length=1)] | None = None
-    """The root of the tables, a folder or the URI of an object store such as s3://bucket/prefix; `tables` in the workspace, if left out."""
+    """The root of the tables, a folder or the URI of an object store such as s3://bucket/prefix; `tables` in the
+    workspace, if left out.
+    """
 
     storage_options: dict[str, str] = pydantic.Field(default={}, repr=False)
     """Options and credentials of the object store. Keep secrets in the environment: `${NAME}`."""

@@ -17,7 +17,9 @@ from hourline_core.model.times import Duration, Moment
 
 def _topic(name: str) -> str:
     allowed = name not in (".", "..") and 0 < len(name) <= 249
-    if not allowed or not all(character.isascii() and (character.isalnum() or character in "._-") for character in name):
+    if not allowed or not all(
+        character.isascii() and (character.isalnum() or character in "._-") for character in name
+    ):
         raise refuse(f"got {shown(name)}, allowed are up to 249 letters, digits, '.', '_' and '-'")
     return name
 
@@ -41,19 +43,26 @@ class Source(Declaration):
     """When an event happened: a field or expression, or `{expression: …, encoding: …, zone: …}`."""
 
     id: Expression | None = None
-    """What identifies an event (a Spark SQL expression); of events with the same id in the same hour the first counts."""
+    """What identifies an event (a Spark SQL expression); of events with the same id in the same hour the first counts.
+    """
 
     id_horizon: Duration = timedelta(days=1)
-    """How far back in event time an id is recognised at once; a duplicate beyond it counts until its hour is recomputed."""
+    """How far back in event time an id is recognised at once; a duplicate beyond it counts until its hour is
+    recomputed.
+    """
 
     derived: dict[FieldName, Expression] = pydantic.Field(default={})
     """Further fields, computed: `name: Spark SQL expression over the fields`."""
 
     where: Expression | None = None
-    """Which events count (a Spark SQL condition over fields and derived fields); the others are archived, and count nowhere."""
+    """Which events count (a Spark SQL condition over fields and derived fields); the others are archived, and count
+    nowhere.
+    """
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
-    """What must hold of an hour's events before any metric over them is published: a list of `expect_…: {parameter: value}`."""
+    """What must hold of an hour's events before any metric over them is published: a list of `expect_…: {parameter:
+    value}`.
+    """
 
     clock: Literal["event_time", "wall"] = "event_time"
     """What closes an hour: the highest event time seen, or the time of day."""
@@ -77,5 +86,8 @@ class Source(Declaration):
     def _consistent(self) -> Self:
         refuse_same_names(fields=self.fields, derived=self.derived)
         if self.latest is not None and self.latest <= self.earliest:
-            raise refuse(f"got {self.latest.isoformat()}, allowed is a time after earliest, {self.earliest.isoformat()}", "latest")
+            raise refuse(
+                f"got {self.latest.isoformat()}, allowed is a time after earliest, {self.earliest.isoformat()}",
+                "latest",
+            )
         return self

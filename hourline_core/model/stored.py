@@ -30,7 +30,9 @@ def to_stored(source: Source, metric: Metric) -> str:
 
 
 def from_stored(text: str, source: Source) -> tuple[Source, Metric]:
-    """The source and metric that ``text`` says; what it does not say of the source (topic, closing…) is as ``source`` is declared now."""
+    """The source and metric that ``text`` says; what it does not say of the source (topic, closing…) is as ``source``
+    is declared now.
+    """
     stored = json.loads(text)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
     return source.model_copy(update={"fields": fields, **stored["source"]}), Metric(**stored["metric"])

@@ -18,7 +18,9 @@ _ALLOWED_MOMENT = "allowed are points in time with their offset from UTC, such a
 
 
 def parse_duration(value: object) -> timedelta:
-    """``2h``, ``90m``, ``1d``, ``30s``, ``500ms``, ``1h 30m`` or ISO 8601 (``PT2H``); a timedelta is passed on. Never negative."""
+    """``2h``, ``90m``, ``1d``, ``30s``, ``500ms``, ``1h 30m`` or ISO 8601 (``PT2H``); a timedelta is passed on. Never
+    negative.
+    """
     if isinstance(value, timedelta):
         if value < timedelta(0):
             raise refuse(f"got {shown(value)}, {_ALLOWED_DURATION}, none below zero")
@@ -51,7 +53,11 @@ def _moment(value: object) -> datetime:
         raise refuse(f"got {shown(value)}, which is beyond the years 1 to 9999 in UTC") from None
 
 
-Duration = Annotated[timedelta, PlainValidator(parse_duration), WithJsonSchema({"type": "string", "examples": ["30s", "90m", "2h", "1d", "PT2H"]})]
+Duration = Annotated[
+    timedelta,
+    PlainValidator(parse_duration),
+    WithJsonSchema({"type": "string", "examples": ["30s", "90m", "2h", "1d", "PT2H"]}),
+]
 Moment = Annotated[
     datetime,
     PlainValidator(_moment),

@@ -31,7 +31,9 @@ class Mistake:
 
 @dataclass
 class Document:
-    """A file as read. ``file`` is relative to the project; ``content`` is a mapping, empty where the file could not be read."""
+    """A file as read. ``file`` is relative to the project; ``content`` is a mapping, empty where the file could not be
+    read.
+    """
 
     file: str
     content: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +67,11 @@ def read_yaml(root: Path, file: Path, environ: Mapping[str, str]) -> Document:
         return _unreadable(document, *_explained(error))
     except YAMLError:
         bad = next((i for i, c in enumerate(text) if not (c.isprintable() or c in "\n\r\t")), 0)
-        return _unreadable(document, text.count("\n", 0, bad) + 1, f"got the control character {text[bad]!r}, allowed is printable text")
+        return _unreadable(
+            document,
+            text.count("\n", 0, bad) + 1,
+            f"got the control character {text[bad]!r}, allowed is printable text",
+        )
     if node is not None and not isinstance(node, MappingNode):
         got = "a list" if isinstance(node, SequenceNode) else "text"
         return _unreadable(document, node.start_mark.line + 1, f"got {got}, allowed is a mapping, `key: value`")
@@ -129,7 +135,9 @@ class _Reader:
                 self._mistaken(key, path, "got a list or mapping as a key, allowed is text")
             elif key.value in values:
                 earlier = self.document.lines[(*path, key.value)]
-                self._mistaken(key, (*path, key.value), f"got the key a second time, allowed is once: see line {earlier}")
+                self._mistaken(
+                    key, (*path, key.value), f"got the key a second time, allowed is once: see line {earlier}"
+                )
             else:
                 self.document.lines[(*path, key.value)] = key.start_mark.line + 1
                 values[key.value] = self.value(item, (*path, key.value))
@@ -139,8 +147,15 @@ class _Reader:
         values = []
         for index, item in enumerate(node.value):
             values.append(self.value(item, (*path, str(index))))
-            # An item is found by its own name as well: dimensions may be a list or a mapping, and are a mapping afterwards.
-            names = [item] if isinstance(item, ScalarNode) else [key for key, _ in item.value] if isinstance(item, MappingNode) else []
+            # An item is found by its own name as well: dimensions may be a list or a mapping, and are a mapping
+            # afterwards.
+            names = (
+                [item]
+                if isinstance(item, ScalarNode)
+                else [key for key, _ in item.value]
+                if isinstance(item, MappingNode)
+                else []
+            )
             for name in names:
                 if isinstance(name, ScalarNode):
                     self.document.lines.setdefault((*path, name.value), name.start_mark.line + 1)

@@ -1,7 +1,7 @@
 """What runs in the background: Kafka and the speed layer, started by `up`, and Airflow, started by `airflow up`.
 
-Each is the command that would run in the foreground, as a process of its own that holds a lease for its life; it is found again by that, and stopped
-by `down` and `airflow down`.
+Each is the command that would run in the foreground, as a process of its own that holds a lease for its life; it is
+found again by that, and stopped by `down` and `airflow down`.
 """
 
 import json
@@ -50,11 +50,24 @@ def start(project: Project, service: Service) -> str:
     log.parent.mkdir(parents=True, exist_ok=True)
     ready = _ready_file(project, service)
     ready.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "hourline", *service.command, "--project", str(project.root), "--workspace", str(project.workspace)]
+    command = [
+        sys.executable,
+        "-m",
+        "hourline",
+        *service.command,
+        "--project",
+        str(project.root),
+        "--workspace",
+        str(project.workspace),
+    ]
     with log.open("ab") as output:
         beginning = output.tell()
         process = subprocess.Popen(
-            [*command, "--ready-file", str(ready)], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            [*command, "--ready-file", str(ready)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     deadline = time.monotonic() + service.start_seconds
     try:
@@ -99,7 +112,8 @@ def _ready_file(project: Project, service: Service) -> Path:
 
 
 def stop(project: Project, service: Service) -> bool:
-    """Stop a service, wherever it was started, and what stands by for it, and wait until they are gone; False if none was running.
+    """Stop a service, wherever it was started, and what stands by for it, and wait until they are gone; False if none
+    was running.
 
     Raises ConflictError when one does not end.
     """
@@ -115,7 +129,9 @@ def _stop(project: Project, name: LeaseName) -> bool:
     deadline = time.monotonic() + STOP_SECONDS
     while _alive(pid):
         if time.monotonic() > deadline:
-            raise ConflictError(f"process {pid} has not stopped within {STOP_SECONDS} s; `kill -9 {pid}` is safe: nothing is lost or counted twice")
+            raise ConflictError(
+                f"process {pid} has not stopped within {STOP_SECONDS} s; `kill -9 {pid}` is safe: nothing is lost or counted twice"
+            )
         time.sleep(0.05)
     return True
 
@@ -127,6 +143,8 @@ def _alive(pid: int) -> bool:
 
 
 def _last_line(log: Path, beginning: int) -> str:
-    lines = [line.strip() for line in log.read_bytes()[beginning:].decode(errors="replace").splitlines() if line.strip()]
+    lines = [
+        line.strip() for line in log.read_bytes()[beginning:].decode(errors="replace").splitlines() if line.strip()
+    ]
     said = [line for line in lines if line.startswith("hourline: ")]
     return (said or lines or ["it said nothing"])[-1].removeprefix("hourline: ")

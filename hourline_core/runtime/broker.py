@@ -37,14 +37,16 @@ _LOG_CONFIGURATION = Path(__file__).with_name("broker_log4j2.properties")
 class Broker:
     """A context manager: the broker answers at ``bootstrap`` from entering to leaving, or until this process is gone.
 
-    ``port`` is the port to listen on; without it a free one is chosen. ``java_options`` are for Kafka's Java. Who has other
-    things to start enters without ``waiting``, and calls ``wait`` later. Entering raises SetupError (no Java, no jars, no port; Kafka does not start)
-    and ConflictError (a broker runs on this workspace).
+    ``port`` is the port to listen on; without it a free one is chosen. ``java_options`` are for Kafka's Java. Who has
+    other things to start enters without ``waiting``, and calls ``wait`` later. Entering raises SetupError (no Java, no
+    jars, no port; Kafka does not start) and ConflictError (a broker runs on this workspace).
     """
 
     bootstrap: str
 
-    def __init__(self, workspace: Path, port: int | None = None, java_options: Sequence[str] = (), *, waiting: bool = True) -> None:
+    def __init__(
+        self, workspace: Path, port: int | None = None, java_options: Sequence[str] = (), *, waiting: bool = True
+    ) -> None:
         self._workspace = workspace.absolute()
         self._waiting = waiting
         self._java_options = java_options
@@ -54,7 +56,14 @@ class Broker:
     def __enter__(self) -> Self:
         java, jars = find_java(), fetch_jars("broker")
         logging = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"
-        self._java = [str(java), "-XX:+UseSerialGC", logging, *sharing_options("broker"), "-cp", os.pathsep.join(map(str, jars))]
+        self._java = [
+            str(java),
+            "-XX:+UseSerialGC",
+            logging,
+            *sharing_options("broker"),
+            "-cp",
+            os.pathsep.join(map(str, jars)),
+        ]
         with ExitStack() as stack:
             doing = f"already runs a broker on {self._workspace}; wait if it is a replay, stop it with 'hourline down', or use another --workspace"
             self._lock = stack.enter_context(locked(_lock_file(self._workspace), doing))
@@ -64,7 +73,9 @@ class Broker:
             port = self._port if self._port is not None else free
             self._configure(port, controller)
             self._log_start = self._log_size()
-            self._process = stack.enter_context(self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options))
+            self._process = stack.enter_context(
+                self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options)
+            )
             self.bootstrap = f"{LOOPBACK}:{port}"
             _facts_file(self._workspace).unlink(missing_ok=True)  # of one that was killed
             stack.callback(_facts_file(self._workspace).unlink, missing_ok=True)
@@ -73,7 +84,9 @@ class Broker:
             self._started = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._started.close()
 
     def wait(self) -> None:
@@ -107,7 +120,9 @@ class Broker:
         env = {**os.environ, "LC_ALL": "C.UTF-8"}
         command = [*self._java, *options, f"-Xmx{heap}", main_class, *arguments]
         # With the lock kept open, a broker that outlives a killed parent by a moment still counts as running.
-        return Supervised(command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock], grace=20.0)
+        return Supervised(
+            command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock], grace=20.0
+        )
 
     def _announce(self) -> None:
         facts = _facts_file(self._workspace)
@@ -150,7 +165,9 @@ def _facts_file(workspace: Path) -> Path:
 def _answers(bootstrap: str) -> bool:
     host, port = bootstrap.split(":")
     with suppress(OSError):
-        socket.create_connection((host, int(port)), timeout=1).close()  # at once; the client would wait between its attempts
+        socket.create_connection(
+            (host, int(port)), timeout=1
+        ).close()  # at once; the client would wait between its attempts
         with suppress(BrokerError), admin(bootstrap, {}, "list its nodes") as client:
             return bool(client.list_topics(timeout=2).brokers)
     return False

@@ -1,8 +1,10 @@
-"""Class-data sharing (JEP 350): the classes of Spark and of Kafka, loaded and verified once by set-up, and mapped into memory by every Java after it.
+"""Class-data sharing (JEP 350): the classes of Spark and of Kafka, loaded and verified once by set-up, and mapped into
+memory by every Java after it.
 
-Without it, a quarter of the time in which Spark starts and answers is spent on reading 20,000 classes. `class_training.py` makes the archives, which
-belong to this environment and its Java, as the jars' paths and dates, their order and Java's build are part of them. Java checks that itself: with
-other jars, or another class path, it leaves the archive aside, and starts take as long as without one.
+Without it, a quarter of the time in which Spark starts and answers is spent on reading 20,000 classes.
+`class_training.py` makes the archives, which belong to this environment and its Java, as the jars' paths and dates,
+their order and Java's build are part of them. Java checks that itself: with other jars, or another class path, it
+leaves the archive aside, and starts take as long as without one.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
-"""``python -m hourline_core.runtime.class_training`` makes the class archives (see `class_archives.py`), which is the last thing that set-up does.
+"""``python -m hourline_core.runtime.class_training`` makes the class archives (see `class_archives.py`), which is the
+last thing that set-up does.
 
-What Java has loaded when it ends goes into its archive: so Kafka takes and gives some records, and Spark does with them, in small, what both layers
-do.
+What Java has loaded when it ends goes into its archive: so Kafka takes and gives some records, and Spark does with
+them, in small, what both layers do.
 """
 
 import os
@@ -32,21 +33,41 @@ from hourline_core.runtime.topics import ensure_topic
 
 RECORDS = 100
 _ENDED_WITHIN_SECONDS = 120
-SOURCE = Source(name="training", topic="training", fields={"a": Field(type="int")}, event_time=EventTime(expression="a", encoding="epoch_seconds"))
+SOURCE = Source(
+    name="training",
+    topic="training",
+    fields={"a": Field(type="int")},
+    event_time=EventTime(expression="a", encoding="epoch_seconds"),
+)
 
 
 def main() -> int:
     console = Console(stderr=True)
     folder = class_archive("spark").parent
     try:
-        with locked(folder / "lock", "prepares these classes"), console.status("preparing the classes of Kafka and Spark, for faster starts"):
+        with (
+            locked(folder / "lock", "prepares these classes"),
+            console.status("preparing the classes of Kafka and Spark, for faster starts"),
+        ):
             for old in (*folder.glob("*.jsa"), *folder.glob("*.part")):
                 old.unlink()
             shutil.rmtree(folder / "training", ignore_errors=True)
-            train(Project(folder / "training", Settings.model_validate({"spark": {"master": "local[2]"}}), {SOURCE.name: SOURCE}, {}))
+            train(
+                Project(
+                    folder / "training",
+                    Settings.model_validate({"spark": {"master": "local[2]"}}),
+                    {SOURCE.name: SOURCE},
+                    {},
+                )
+            )
             shutil.rmtree(folder / "training")  # what went wrong can be read in its logs
     except (HourlineError, OSError, subprocess.SubprocessError, PySparkException, Py4JError) as error:
-        console.print(f"the classes could not be prepared, so starts take longer: {error}", style="yellow", markup=False, soft_wrap=True)
+        console.print(
+            f"the classes could not be prepared, so starts take longer: {error}",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
     return 0
 
 
@@ -68,16 +89,25 @@ def train(project: Project) -> None:
 
 
 def kept_at_exit(which: JarSet) -> list[str]:
-    """The options of a Java that is to write what it has loaded when it ends; in the minute that it lives, its second compiler gives nothing."""
+    """The options of a Java that is to write what it has loaded when it ends; in the minute that it lives, its second
+    compiler gives nothing.
+    """
     return [f"-XX:ArchiveClassesAtExit={_written(which)}", "-XX:TieredStopAtLevel=1"]
 
 
 def keep(which: JarSet, class_path: str) -> None:
     """Have what a Java wrote used from now on, if it is whole: on a half one, Java would crash. Raises SetupError."""
     written = _written(which)
-    options = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:ErrorFile={os.devnull}", f"-XX:SharedArchiveFile={written}"]
+    options = [
+        "-Xshare:on",
+        "-XX:+VerifySharedSpaces",
+        f"-XX:ErrorFile={os.devnull}",
+        f"-XX:SharedArchiveFile={written}",
+    ]
     command = [str(find_java()), *options, "-cp", class_path, "-version"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_ENDED_WITHIN_SECONDS, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=_ENDED_WITHIN_SECONDS, check=False
+    )
     if done.returncode != 0:
         written.unlink(missing_ok=True)
         raise SetupError(f"Java wrote no sound archive for {which}: {(done.stdout + done.stderr).strip()}")
@@ -101,22 +131,32 @@ def send(bootstrap: str) -> None:
 
 
 def compute(spark: SparkSession, bootstrap: str, folder: Path) -> None:
-    """What the layers have Spark do: parse a stream of records, keep and aggregate each micro-batch, and read a Delta table."""
+    """What the layers have Spark do: parse a stream of records, keep and aggregate each micro-batch, and read a Delta
+    table.
+    """
     events = str(folder / "events")
 
     def micro_batch(records: DataFrame, _: int) -> None:
         records = records.persist()
         write_deltalake(events, records.toArrow(), mode="append")
-        records.groupBy(F.window("at", "1 hour").start, "body.b").agg(F.count("*"), F.sum("body.a"), F.max("offset")).toArrow()
+        records.groupBy(F.window("at", "1 hour").start, "body.b").agg(
+            F.count("*"), F.sum("body.a"), F.max("offset")
+        ).toArrow()
         records.unpersist()
 
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": SOURCE.topic, "startingOffsets": "earliest"}
     body = F.from_json(F.col("value").cast("string"), "a bigint, b string, _corrupt string")
-    records = spark.readStream.format("kafka").options(**options).load().select("partition", "offset", body.alias("body"))
+    records = (
+        spark.readStream.format("kafka").options(**options).load().select("partition", "offset", body.alias("body"))
+    )
     stream = records.withColumn("at", F.timestamp_seconds("body.a")).writeStream.foreachBatch(micro_batch)
-    stream.option("checkpointLocation", str(folder / "checkpoints")).trigger(availableNow=True).start().awaitTermination()
+    stream.option("checkpointLocation", str(folder / "checkpoints")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
     archived = spark.read.format("delta").load(events).where("offset >= 0")
-    numbered = archived.withColumn("first", F.row_number().over(Window.partitionBy("at", "body.a").orderBy("offset")) == 1)
+    numbered = archived.withColumn(
+        "first", F.row_number().over(Window.partitionBy("at", "body.a").orderBy("offset")) == 1
+    )
     numbered.where("first").groupBy("body.b").agg(F.count("*"), F.sum("body.a")).toArrow()
 
 

@@ -18,8 +18,8 @@ _CHUNK = 1 << 18
 def download(url: str, target: Path, stop: Event) -> str:
     """Write what ``url`` holds to ``target`` and return its SHA-256 in hex.
 
-    A busy server or a broken connection is tried again, with growing pauses; ``stop`` ends it early, from another thread.
-    Raises SetupError when the URL holds nothing or cannot be reached.
+    A busy server or a broken connection is tried again, with growing pauses; ``stop`` ends it early, from another
+    thread. Raises SetupError when the URL holds nothing or cannot be reached.
     """
     for pause in _PAUSES_SECONDS:
         try:
@@ -27,18 +27,24 @@ def download(url: str, target: Path, stop: Event) -> str:
         except HTTPError as error:
             reason: object = f"HTTP status {error.code}"
             if error.code in (404, 410):
-                raise SetupError(f"{url} does not exist; set HOURLINE_MAVEN to a Maven repository that has it") from None
+                raise SetupError(
+                    f"{url} does not exist; set HOURLINE_MAVEN to a Maven repository that has it"
+                ) from None
             if error.code < 500 and error.code != 429:
                 break
         except URLError as error:
             reason = getattr(error.reason, "strerror", None) or error.reason
             if isinstance(error.reason, FileNotFoundError):  # of a file:// URL
-                raise SetupError(f"{url} does not exist; set HOURLINE_MAVEN to a Maven repository that has it") from None
+                raise SetupError(
+                    f"{url} does not exist; set HOURLINE_MAVEN to a Maven repository that has it"
+                ) from None
         except (ConnectionError, TimeoutError, ssl.SSLError, http.client.HTTPException) as error:
             reason = str(error) or type(error).__name__
         if stop.wait(pause):
             break
-    raise SetupError(f"{url} cannot be fetched: {reason}; check the network and the proxy, or set HOURLINE_MAVEN to a Maven repository within reach")
+    raise SetupError(
+        f"{url} cannot be fetched: {reason}; check the network and the proxy, or set HOURLINE_MAVEN to a Maven repository within reach"
+    )
 
 
 def _download_once(url: str, target: Path, stop: Event) -> str:

@@ -1,8 +1,9 @@
 """Named places where a test can end or freeze the process: before and after every durable step.
 
-``HOURLINE_FAILPOINT="kill before append progress"`` ends the process by SIGKILL the first time it gets there; ``stop`` freezes it by SIGSTOP, as a
-machine does that swaps or sleeps, until somebody sends SIGCONT; ``"kill after overwrite final 3"`` waits for the third time. A step is named by
-what is done (create, append, overwrite, delete, restore, compact, vacuum) and the kind of table it is done to.
+``HOURLINE_FAILPOINT="kill before append progress"`` ends the process by SIGKILL the first time it gets there; ``stop``
+freezes it by SIGSTOP, as a machine does that swaps or sleeps, until somebody sends SIGCONT; ``"kill after overwrite
+final 3"`` waits for the third time. A step is named by what is done (create, append, overwrite, delete, restore,
+compact, vacuum) and the kind of table it is done to.
 """
 
 import os

@@ -15,11 +15,12 @@ _LOOK_EVERY_SECONDS = 0.05
 
 @contextmanager
 def locked(path: Path, doing: str, waiting: Callable[[], None] | None = None) -> Iterator[int]:
-    """Hold the lock on ``path`` and yield its file descriptor; a child that inherits it holds the lock too, until it is gone.
+    """Hold the lock on ``path`` and yield its file descriptor; a child that inherits it holds the lock too, until it is
+    gone.
 
-    When the process that took it has died and only such a child still holds it, waits for the child's end.
-    Raises ConflictError, "process 123 " and ``doing``, when a living process holds it; or, with ``waiting``, waits until it is free, and calls that
-    20 times a second meanwhile, which may raise to give up.
+    When the process that took it has died and only such a child still holds it, waits for the child's end. Raises
+    ConflictError, "process 123 " and ``doing``, when a living process holds it; or, with ``waiting``, waits until it is
+    free, and calls that 20 times a second meanwhile, which may raise to give up.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -53,7 +54,9 @@ def holder(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this id runs. One that has ended and that its parent has not noticed yet (on Linux, where that can be told) does not."""
+    """Whether a process of this id runs. One that has ended and that its parent has not noticed yet (on Linux, where
+    that can be told) does not.
+    """
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -1,6 +1,8 @@
-"""The jars of Spark and of the broker: a locked list (`jars.lock`), fetched in parallel into a cache and verified by SHA-256.
+"""The jars of Spark and of the broker: a locked list (`jars.lock`), fetched in parallel into a cache and verified by
+SHA-256.
 
-``python -m hourline_core.runtime.jars`` fetches all of them, which is what set-up does. Settings, both from the environment:
+``python -m hourline_core.runtime.jars`` fetches all of them, which is what set-up does. Settings, both from the
+environment:
 
     HOURLINE_CACHE    the folder of the cache (default: ``$XDG_CACHE_HOME/hourline``, else ``~/.cache/hourline``)
     HOURLINE_MAVEN    the URL of a Maven repository, https, http or file (default: Maven Central)
@@ -48,7 +50,11 @@ class Jar:
 
 def locked_jars(which: str, lock: Path = LOCK) -> list[Jar]:
     """The jars of one set (of this project's own lock, a JarSet), in the order of the lock."""
-    lines = (line.split() for line in lock.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#"))
+    lines = (
+        line.split()
+        for line in lock.read_text(encoding="utf-8").splitlines()
+        if line.strip() and not line.startswith("#")
+    )
     chosen = ((*coordinates.split(":"), sha256) for jar_set, coordinates, sha256 in lines if jar_set == which)
     return [Jar(group, artifact, version, sha256) for group, artifact, version, sha256 in chosen]
 
@@ -92,7 +98,9 @@ def cache_folder() -> Path:
 def _repository() -> str:
     repository = os.environ.get("HOURLINE_MAVEN") or MAVEN_CENTRAL
     if not repository.startswith(("https://", "http://", "file://")):
-        raise SetupError(f"HOURLINE_MAVEN is '{repository}'; it must be a URL that begins with https://, http:// or file://")
+        raise SetupError(
+            f"HOURLINE_MAVEN is '{repository}'; it must be a URL that begins with https://, http:// or file://"
+        )
     return repository.rstrip("/")
 
 
@@ -108,9 +116,17 @@ def _fetch(jars: list[Jar], folder: Path, title: str) -> None:
     console = Console(stderr=True)
     for jar in jars:
         if (folder / jar.file_name).exists():
-            console.print(f"{folder / jar.file_name} is damaged (another SHA-256 than in jars.lock); fetching it again", soft_wrap=True)
+            console.print(
+                f"{folder / jar.file_name} is damaged (another SHA-256 than in jars.lock); fetching it again",
+                soft_wrap=True,
+            )
     repository = _repository()
-    columns = (TextColumn("fetching {task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[size]:.0f} MB"))
+    columns = (
+        TextColumn("fetching {task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[size]:.0f} MB"),
+    )
     stop = Event()
     with Progress(*columns, console=console) as progress, ThreadPoolExecutor(_PARALLEL) as pool:
         task = progress.add_task(title, total=len(jars), size=0.0)

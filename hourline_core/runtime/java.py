@@ -1,4 +1,6 @@
-"""Which Java runs Spark and the broker; ``python -m hourline_core.runtime.java`` says whether there is one that will do, for set-up."""
+"""Which Java runs Spark and the broker; ``python -m hourline_core.runtime.java`` says whether there is one that will
+do, for set-up.
+"""
 
 import os
 import re
@@ -18,7 +20,8 @@ _WHAT_TO_DO = f"install Java {OLDEST} or newer (for example Eclipse Temurin) and
 def find_java() -> Path:
     """The ``java`` to run: that of JAVA_HOME if it is set, else the one on PATH; the same order that Spark follows.
 
-    Found and asked for its version once per process. Raises SetupError when there is none, it does not run, or it is older than Java 17.
+    Found and asked for its version once per process. Raises SetupError when there is none, it does not run, or it is
+    older than Java 17.
     """
     java = _locate()
     version = _feature(java, _version(java))
@@ -28,15 +31,21 @@ def find_java() -> Path:
 
 
 def java_build() -> str:
-    """What that Java says it is: version, build and maker, but not the mode that its options put it into. Raises SetupError as ``find_java`` does."""
-    return "\n".join(line for line in _version(find_java()).splitlines() if " version " in line or "Runtime Environment" in line)
+    """What that Java says it is: version, build and maker, but not the mode that its options put it into. Raises
+    SetupError as ``find_java`` does.
+    """
+    return "\n".join(
+        line for line in _version(find_java()).splitlines() if " version " in line or "Runtime Environment" in line
+    )
 
 
 def _locate() -> Path:
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"
         if not java.is_file():
-            raise SetupError(f"JAVA_HOME is '{home}', but there is no {java}; set it to the folder of a Java {OLDEST} or newer")
+            raise SetupError(
+                f"JAVA_HOME is '{home}', but there is no {java}; set it to the folder of a Java {OLDEST} or newer"
+            )
         return java
     on_path = shutil.which("java")
     if on_path is None:
@@ -48,7 +57,9 @@ def _locate() -> Path:
 def _version(java: Path) -> str:
     """What ``java -version`` prints."""
     try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False)
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"{java} does not run: {error}; {_WHAT_TO_DO}") from error
     output = answer.stderr + answer.stdout

@@ -24,10 +24,11 @@ class Kafka:
 
 @contextmanager
 def kafka_of(project: Project, join: bool = True) -> Iterator[Kafka]:
-    """The project's Kafka. The embedded broker is joined where it runs (if ``join``), else started for the length of the block.
+    """The project's Kafka. The embedded broker is joined where it runs (if ``join``), else started for the length of
+    the block.
 
-    Who runs for long does not join: the broker is gone when the process that started it is. What it has to start itself can start meanwhile: then
-    an embedded broker may not answer yet, see ``Kafka.wait``.
+    Who runs for long does not join: the broker is gone when the process that started it is. What it has to start itself
+    can start meanwhile: then an embedded broker may not answer yet, see ``Kafka.wait``.
 
     Raises BrokerError when a Kafka that is named does not answer, SetupError when the embedded broker cannot start.
     """

@@ -23,9 +23,12 @@ _NOT_REACHED = {
 def admin(bootstrap: str, client_options: Mapping[str, str], doing: str) -> Iterator[AdminClient]:
     """An admin client for the Kafka at ``bootstrap``; ``client_options`` are librdkafka's own.
 
-    Raises BrokerError, with the words of ``doing`` (as "create topic 'x'"), for whatever Kafka or the client refuses within.
+    Raises BrokerError, with the words of ``doing`` (as "create topic 'x'"), for whatever Kafka or the client refuses
+    within.
     """
-    said: list[KafkaError] = []  # why it cannot connect (a wrong password, say) is told here only; a call then just times out
+    said: list[
+        KafkaError
+    ] = []  # why it cannot connect (a wrong password, say) is told here only; a call then just times out
     try:
         client = AdminClient({**client_options, "bootstrap.servers": bootstrap, "log_level": 0}, error_cb=said.append)
     except KafkaException as error:

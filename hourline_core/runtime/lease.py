@@ -1,7 +1,8 @@
 """Leases: at most one process writes a set of tables at a time.
 
-A lease is a lock on a file in the workspace, gone the moment its process is, however that died. It keeps honest processes on one machine apart with a
-clear message; what protects the tables from all others is that every commit is made on the expected version or not at all.
+A lease is a lock on a file in the workspace, gone the moment its process is, however that died. It keeps honest
+processes on one machine apart with a clear message; what protects the tables from all others is that every commit is
+made on the expected version or not at all.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,8 +26,8 @@ _DOING: dict[LeaseName, str] = {
 def lease(workspace: Path, name: LeaseName, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold a lease within the block.
 
-    When another process holds it, raises ConflictError, which says who; or, with ``waiting``, waits for it, and calls that meanwhile, time and
-    again, which may raise to give up.
+    When another process holds it, raises ConflictError, which says who; or, with ``waiting``, waits for it, and calls
+    that meanwhile, time and again, which may raise to give up.
     """
     with locked(_file(workspace, name), _DOING[name].format(workspace=workspace), waiting):
         yield
@@ -34,10 +35,11 @@ def lease(workspace: Path, name: LeaseName, waiting: Callable[[], None] | None =
 
 @contextmanager
 def turn(workspace: Path, name: LeaseName, on_wait: Callable[[int], None]) -> Iterator[None]:
-    """Hold a lease within the block; while another process holds it, waits, and tells ``on_wait`` once which process that is.
+    """Hold a lease within the block; while another process holds it, waits, and tells ``on_wait`` once which process
+    that is.
 
-    Who wants the lease is next in line first, and gives that place up once it has the lease. So one who gives the lease up and wants it again
-    stands behind whoever has been waiting.
+    Who wants the lease is next in line first, and gives that place up once it has the lease. So one who gives the lease
+    up and wants it again stands behind whoever has been waiting.
     """
     told = False
 

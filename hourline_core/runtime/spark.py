@@ -24,7 +24,8 @@ from hourline_core.runtime.java import find_java
 # Both layers evaluate the declared expressions under exactly these rules, or their numbers would differ.
 _SEMANTICS = {
     "spark.sql.session.timeZone": "UTC",
-    # A bad cast or a division by zero in a declared expression gives null; in ANSI mode one such record would stop the stream.
+    # A bad cast or a division by zero in a declared expression gives null; in ANSI mode one such record would stop the
+    # stream.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "false",
 }
@@ -34,15 +35,19 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # The state of a Delta table's log is rebuilt in 50 tasks by default: seconds on one machine, for logs of a few hundred lines.
+    # The state of a Delta table's log is rebuilt in 50 tasks by default: seconds on one machine, for logs of a few
+    # hundred lines.
     "spark.databricks.delta.snapshotPartitions": "1",
     # What is held in memory is held for seconds: compressing it takes longer than all that is done with it.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 
-# Java's second compiler is for what runs for each record, which comes to ten times its usual thresholds within a micro-batch. At the
-# usual ones it would also compile what runs a few times in each, such as Spark's planning, which takes more CPU time than it gives.
-_COMPILED_LATER = "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+# Java's second compiler is for what runs for each record, which comes to ten times its usual thresholds within a
+# micro-batch. At the usual ones it would also compile what runs a few times in each, such as Spark's planning, which
+# takes more CPU time than it gives.
+_COMPILED_LATER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+)
 
 _ON_THIS_MACHINE = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
@@ -52,8 +57,11 @@ _ON_THIS_MACHINE = {
 }
 
 
-def spark_session(project: Project, name: str, extra: dict[str, str] | None = None, *, brief: bool = False) -> SparkSession:
-    """The Spark session of this process, made on the project's settings; ``spark.config`` there overrides the defaults, not the semantics.
+def spark_session(
+    project: Project, name: str, extra: dict[str, str] | None = None, *, brief: bool = False
+) -> SparkSession:
+    """The Spark session of this process, made on the project's settings; ``spark.config`` there overrides the defaults,
+    not the semantics.
 
     A ``brief`` one does without Java's second compiler, which in a minute of work takes more than it gives.
 
@@ -76,11 +84,14 @@ def spark_session(project: Project, name: str, extra: dict[str, str] | None = No
     builder = SparkSession.builder.appName(f"hourline-{name}").master(settings.master)
     config = {
         **_DEFAULTS,
-        # On the class path from the start, as only classes from there are shared (see class_archives.py); behind what the settings put there.
+        # On the class path from the start, as only classes from there are shared (see class_archives.py); behind what
+        # the settings put there.
         "spark.driver.defaultExtraClassPath": os.pathsep.join(map(str, jars)),
         **(_ON_THIS_MACHINE if local else {"spark.jars": ",".join(map(str, jars))}),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.defaultJavaOptions": shlex.join([f"-Dlog4j2.configurationFile={log4j.as_uri()}", *sharing_options("spark")]),
+        "spark.driver.defaultJavaOptions": shlex.join(
+            [f"-Dlog4j2.configurationFile={log4j.as_uri()}", *sharing_options("spark")]
+        ),
         "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {'-XX:TieredStopAtLevel=1' if brief else _COMPILED_LATER}",
         "spark.local.dir": str(project.workspace / "spark"),
         "spark.sql.warehouse.dir": str(project.workspace / "spark" / "warehouse"),
@@ -95,7 +106,9 @@ def spark_session(project: Project, name: str, extra: dict[str, str] | None = No
         with _output_to(log), _undisturbed():
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        raise SetupError(f"Spark did not start on {settings.master}: {str(error).strip().partition(chr(10))[0]} (its log is {log})") from error
+        raise SetupError(
+            f"Spark did not start on {settings.master}: {str(error).strip().partition(chr(10))[0]} (its log is {log})"
+        ) from error
 
 
 def _no_trace_of_py4j(record: logging.LogRecord) -> bool:
@@ -105,10 +118,12 @@ def _no_trace_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block: in the middle of its start, it would leave Java running, with nobody to end it.
+    """Ctrl-C waits for the end of the block: in the middle of its start, it would leave Java running, with nobody to
+    end it.
 
-    Afterwards it means what it meant before. Spark would have it cancel all jobs, and asks Java for that in the middle of whatever it is asking for.
-    (Blocking the signal would not do: another thread of this process takes it, and Python then raises it in this one.)
+    Afterwards it means what it meant before. Spark would have it cancel all jobs, and asks Java for that in the middle
+    of whatever it is asking for. (Blocking the signal would not do: another thread of this process takes it, and Python
+    then raises it in this one.)
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -125,7 +140,9 @@ def _undisturbed() -> Iterator[None]:
 
 @contextmanager
 def _output_to(log: Path) -> Iterator[None]:
-    """Processes started in the block write to ``log``: what the JVM has to say is for its log, not for the terminal of who asked for a number."""
+    """Processes started in the block write to ``log``: what the JVM has to say is for its log, not for the terminal of
+    who asked for a number.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)

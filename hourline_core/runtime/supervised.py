@@ -20,11 +20,11 @@ _WATCHDOG = Path(__file__).with_name("watchdog.py")
 class Supervised:
     """A command that runs from construction until ``stop()``, its own end, or the end of this process.
 
-    It has a session of its own, so that Ctrl-C in a terminal reaches this process alone, which then decides in which order things stop.
-    Its output is appended to ``log``, a file, or a file descriptor that is open for writing. ``env`` is its whole environment (None: this
-    process's). ``keep_open`` are file descriptors that it inherits, for a lock that must be held until it is really gone. ``grace`` is how many
-    seconds it has between SIGTERM and SIGKILL.
-    Raises SetupError when the command cannot be started.
+    It has a session of its own, so that Ctrl-C in a terminal reaches this process alone, which then decides in which
+    order things stop. Its output is appended to ``log``, a file, or a file descriptor that is open for writing. ``env``
+    is its whole environment (None: this process's). ``keep_open`` are file descriptors that it inherits, for a lock
+    that must be held until it is really gone. ``grace`` is how many seconds it has between SIGTERM and SIGKILL. Raises
+    SetupError when the command cannot be started.
     """
 
     def __init__(
@@ -42,7 +42,8 @@ class Supervised:
             log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") if isinstance(log, Path) else os.fdopen(os.dup(log), "wb") as output:
             self._watchdog = subprocess.Popen(
-                # Isolated and without site-packages: it starts in 20 ms, and nothing in the folder it starts in can get in its way.
+                # Isolated and without site-packages: it starts in 20 ms, and nothing in the folder it starts in can get
+                # in its way.
                 [sys.executable, "-I", "-S", _WATCHDOG, str(grace), ",".join(map(str, keep_open)), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -72,7 +73,9 @@ class Supervised:
         return _status(self._watchdog.wait(timeout))
 
     def stop(self) -> int:
-        """End the command and what it started: SIGTERM, ``grace`` seconds, SIGKILL. Returns its exit status, as ``wait`` does."""
+        """End the command and what it started: SIGTERM, ``grace`` seconds, SIGKILL. Returns its exit status, as
+        ``wait`` does.
+        """
         self.ask_to_stop()
         return self.wait()
 
@@ -84,7 +87,9 @@ class Supervised:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
 

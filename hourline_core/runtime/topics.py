@@ -23,15 +23,20 @@ _PASSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, K
 
 
 def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Mapping[str, str]) -> str:
-    """Make ``topic`` if it is missing, and return its id as Kafka's own tools print it; a topic made anew has another id.
+    """Make ``topic`` if it is missing, and return its id as Kafka's own tools print it; a topic made anew has another
+    id.
 
     A topic that exists is left as it is, whatever its number of partitions. Raises BrokerError.
     """
     with admin(bootstrap, client_options, f"create topic '{topic}'") as client:
         # Replayed old events must not be deleted as too old: see the retention of the broker's own configuration.
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config={"retention.ms": "-1"})
+        new = NewTopic(
+            topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config={"retention.ms": "-1"}
+        )
         try:
-            client.create_topics([new], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)[topic].result()
+            client.create_topics([new], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)[
+                topic
+            ].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -39,7 +44,9 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Ma
 
 
 def topic_offsets(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> dict[int, tuple[int, int]]:
-    """For each partition its earliest offset and the end of what is committed. Raises BrokerError, also for a missing topic."""
+    """For each partition its earliest offset and the end of what is committed. Raises BrokerError, also for a missing
+    topic.
+    """
     with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'") as client:
         partitions = sorted(partition.id for partition in _existing(client, topic).partitions)
         earliest = _patiently(lambda: _offsets(client, topic, partitions, OffsetSpec.earliest()))  # type: ignore[no-untyped-call]
@@ -54,8 +61,8 @@ def topic_id_of(bootstrap: str, topic: str, client_options: Mapping[str, str]) -
 
 
 def offsets_at(bootstrap: str, topic: str, moment: datetime, client_options: Mapping[str, str]) -> dict[int, int]:
-    """For each partition the offset of the first record whose own time (Kafka's record timestamp) is at or after ``moment``, else the end of what is
-    committed. Raises BrokerError, also for a missing topic.
+    """For each partition the offset of the first record whose own time (Kafka's record timestamp) is at or after
+    ``moment``, else the end of what is committed. Raises BrokerError, also for a missing topic.
     """
     latest = {partition: end for partition, (_, end) in topic_offsets(bootstrap, topic, client_options).items()}
     milliseconds = -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))  # rounded up
@@ -71,7 +78,9 @@ def _existing(client: AdminClient, topic: str) -> TopicDescription:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
-        raise BrokerError(f"there is no topic '{topic}'; replaying events to its source or starting the speed layer makes it") from error
+        raise BrokerError(
+            f"there is no topic '{topic}'; replaying events to its source or starting the speed layer makes it"
+        ) from error
 
 
 def _id(described: TopicDescription) -> str:
@@ -80,7 +89,9 @@ def _id(described: TopicDescription) -> str:
 
 
 def _describe(client: AdminClient, topic: str) -> TopicDescription:
-    described: TopicDescription = client.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_SECONDS)[topic].result()
+    described: TopicDescription = client.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_SECONDS)[
+        topic
+    ].result()
     return described
 
 

@@ -1,9 +1,10 @@
-"""Runs one command and ends it when asked to, or when the process that started this one is gone. Started by `supervised.py` alone.
+"""Runs one command and ends it when asked to, or when the process that started this one is gone. Started by
+`supervised.py` alone.
 
     watchdog.py GRACE KEEP_OPEN COMMAND...
 
-Answers on its standard output with one line, the command's process id or why it could not be started; its standard error is the command's
-output. Imports nothing but the standard library, since it runs by its path.
+Answers on its standard output with one line, the command's process id or why it could not be started; its standard
+error is the command's output. Imports nothing but the standard library, since it runs by its path.
 """
 
 import ctypes
@@ -22,8 +23,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> int:
     grace, keep_open, *command = sys.argv[1:]
-    # Comparing the parent's id holds where a pipe from the parent does not: a forked child of the parent keeps a pipe open. It is taken
-    # before the answer, which the parent waits for.
+    # Comparing the parent's id holds where a pipe from the parent does not: a forked child of the parent keeps a pipe
+    # open. It is taken before the answer, which the parent waits for.
     parent = os.getppid()
     woken = _wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
@@ -52,7 +53,9 @@ _asked: list[int] = []
 
 
 def _wake_on(*signals: signal.Signals) -> int:
-    """A file descriptor that becomes readable when one of ``signals`` arrives; nothing is lost between looking and waiting."""
+    """A file descriptor that becomes readable when one of ``signals`` arrives; nothing is lost between looking and
+    waiting.
+    """
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.set_blocking(write, False)
@@ -68,7 +71,9 @@ def _note(number: int, _frame: FrameType | None) -> None:
 
 
 def _die_with_this_process() -> Callable[[], None] | None:
-    """On Linux: has the kernel kill the command when this watchdog itself is killed. Elsewhere there is no such service."""
+    """On Linux: has the kernel kill the command when this watchdog itself is killed. Elsewhere there is no such
+    service.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -1,4 +1,5 @@
-"""DuckDB over a snapshot of the project's tables: each table attached at its version, and the state of every hour as a view.
+"""DuckDB over a snapshot of the project's tables: each table attached at its version, and the state of every hour as a
+view.
 
 Reading needs neither Spark nor Java; the delta extension is loaded from the installed package, nothing is downloaded.
 """
@@ -33,7 +34,13 @@ _NO_HOURS = """
            NULL::BIGINT AS blocked_cutoff, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh
     WHERE false"""
 
-_TYPES = {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", TIMESTAMP: "TIMESTAMPTZ"}
+_TYPES = {
+    pa.string(): "VARCHAR",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    TIMESTAMP: "TIMESTAMPTZ",
+}
 
 
 @contextmanager
@@ -51,14 +58,16 @@ def open_database(project: Project, clock: Clock = wall_clock) -> Iterator[tuple
 
 @contextmanager
 def naming_damage(project: Project, snapshot: Snapshot) -> Iterator[None]:
-    """Within the block, an error of DuckDB's that a damaged file of the snapshot's tables may explain becomes a TableError that names it."""
+    """Within the block, an error of DuckDB's that a damaged file of the snapshot's tables may explain becomes a
+    TableError that names it.
+    """
     try:
         yield
     except duckdb.Error as error:
         # DuckDB names the file, or only says what it could not decode.
-        if (isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or "parquet" in str(error).lower()) and (
-            damage := _damage(project, snapshot)
-        ):
+        if (
+            isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or "parquet" in str(error).lower()
+        ) and (damage := _damage(project, snapshot)):
             raise TableError(damage) from None
         raise
 
@@ -83,24 +92,29 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, now: datetime) -> None:
-    """Attach the snapshot's tables, by the statements of ``tables_sql``; those that every answer is made of by their files, where these are known."""
+    """Attach the snapshot's tables, by the statements of ``tables_sql``; those that every answer is made of by their
+    files, where these are known.
+    """
     for statement in tables_sql(project, snapshot, now, snapshot.files):
         connection.execute(statement)
 
 
 def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files = NO_FILES) -> list[str]:
-    """The statements that attach the snapshot's tables and make the views below in schema ``hourline``, for any DuckDB that has the delta extension.
+    """The statements that attach the snapshot's tables and make the views below in schema ``hourline``, for any DuckDB
+    that has the delta extension.
 
-    ``now`` (UTC) closes hours that go by wall time. Tables of which ``files`` are given are read without that extension, which would read the log of
-    the table again at each question.
+    ``now`` (UTC) closes hours that go by wall time. Tables of which ``files`` are given are read without that
+    extension, which would read the log of the table again at each question.
 
-    - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned), ``coverage``: the tables
+    - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned),
+      ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``: all rows, also beyond the snapshot's progress
     - ``source_hours_<source>`` (a table): hour, events, late, clock, closed
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
     - ``hours_<metric>_<declaration>`` (a table): see ``metric_hours_sql``; ``metric_hours``: all of these together
-    - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cutoff`` (absent, if there are none)
+    - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cutoff``
+      (absent, if there are none)
     """
     layout = Layout.of(project)
     statements = ["CREATE SCHEMA hourline"]
@@ -123,15 +137,24 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         rows = _no_rows(schema)
         if kept in snapshot.beside:
-            # Its rows are only ever added to; those of a publication that did not come about have a number that none has reached.
+            # Its rows are only ever added to; those of a publication that did not come about have a number that none
+            # has reached.
             statements.append(_attach_sql(kept, uri, snapshot.beside[kept]))
             rows += f" UNION ALL BY NAME SELECT * FROM _{kept} WHERE publication <= {snapshot.publication}"
         statements.append(f"CREATE VIEW hourline.{kept} AS {rows}")
     parts = [_NO_HOURS]
     for tables in snapshot.metrics:
-        statements += _attached(f"provisional_{tables.name}", layout, layout.provisional(tables.source, tables.metric), tables.provisional, files)
+        statements += _attached(
+            f"provisional_{tables.name}",
+            layout,
+            layout.provisional(tables.source, tables.metric),
+            tables.provisional,
+            files,
+        )
         if tables.final is not None:
-            statements += _attached(f"final_{tables.name}", layout, layout.final(tables.source, tables.metric), tables.final, files)
+            statements += _attached(
+                f"final_{tables.name}", layout, layout.final(tables.source, tables.metric), tables.final, files
+            )
         statements += _staged_sql(layout, tables, snapshot)
         hours = metric_hours_sql(tables, snapshot.progress[tables.source.name].sequence)
         statements.append(f"CREATE TABLE hourline.hours_{tables.name} AS {hours}")
@@ -141,11 +164,15 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
 
 
 def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> list[str]:
-    """Each blocked hour at the version of the staged table that holds its rows: one that was staged later may not have come to its end."""
+    """Each blocked hour at the version of the staged table that holds its rows: one that was staged later may not have
+    come to its end.
+    """
     named = f"metric = '{tables.metric.name}' AND declaration = '{tables.declaration}'"
     statements: list[str] = []
     parts = []
-    for version in tables.staged_versions(snapshot.coverage) if f"{tables.metric.name}_staged" not in snapshot.lost else ():
+    for version in (
+        tables.staged_versions(snapshot.coverage) if f"{tables.metric.name}_staged" not in snapshot.lost else ()
+    ):
         name = f"staged_{tables.name}_{version}"
         statements += _attached(name, layout, layout.staged(tables.source, tables.metric), version)
         marks = f"SELECT hour, blocked_cutoff FROM hourline.coverage WHERE {named} AND staged = {version}"
@@ -161,9 +188,12 @@ def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = 
         paths = ", ".join(_text(path) for path in known.paths)
         # What is streamed lies in many small files, of which a question would open each.
         kind = "TABLE" if name.startswith("provisional") and known.size < _KEPT_BYTES else "VIEW"
-        # An older version of Hourline may have written less columns of progress and coverage; those of a metric are what its declaration says.
+        # An older version of Hourline may have written less columns of progress and coverage; those of a metric are
+        # what its declaration says.
         by_name = not name.startswith(("provisional", "final"))
-        return [f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"]
+        return [
+            f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"
+        ]
     return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS FROM _{name}"]
 
 
@@ -176,7 +206,9 @@ def _text(value: str) -> str:
 
 
 def _no_rows(schema: pa.Schema) -> str:
-    """A query for no rows, with the columns of ``schema``; an older table may have fewer, and before the first publication there is none."""
+    """A query for no rows, with the columns of ``schema``; an older table may have fewer, and before the first
+    publication there is none.
+    """
     return f"SELECT {', '.join(f'NULL::{_type(field.type)} AS {field.name}' for field in schema)} WHERE false"
 
 

@@ -1,4 +1,6 @@
-"""By how much, and in how many cells, an hour's values differ between two stages of one metric: before and after its late events, say."""
+"""By how much, and in how many cells, an hour's values differ between two stages of one metric: before and after its
+late events, say.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,10 +42,16 @@ class Change:
     beyond_rounding: bool
 
 
-def make_stage(connection: duckdb.DuckDBPyConnection, name: str, metric: Metric, stored: Mapping[str, str], states: str) -> Stage:
-    """Compute a stage from the state rows that the query ``states`` gives (hour, dimensions, stored columns). Sketch functions are installed."""
+def make_stage(
+    connection: duckdb.DuckDBPyConnection, name: str, metric: Metric, stored: Mapping[str, str], states: str
+) -> Stage:
+    """Compute a stage from the state rows that the query ``states`` gives (hour, dimensions, stored columns). Sketch
+    functions are installed.
+    """
     stage = Stage(metric, f"_cells_{name}", f"_totals_{name}")
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.cells} AS {values_sql(metric, stored, states, metric.dimensions)}")
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE {stage.cells} AS {values_sql(metric, stored, states, metric.dimensions)}"
+    )
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.totals} AS {values_sql(metric, stored, states, [])}")
     return stage
 
@@ -63,13 +71,20 @@ def totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[da
     kinds = _kinds(connection, stage)
     columns = ", ".join(_as_number(name, kinds) for name in stage.metric.measures)
     rows = connection.execute(f"SELECT hour, {columns} FROM {stage.totals}").fetchall()
-    return {(hour, name): value for hour, *values in rows for name, value in zip(stage.metric.measures, values, strict=True)}
+    return {
+        (hour, name): value for hour, *values in rows for name, value in zip(stage.metric.measures, values, strict=True)
+    }
 
 
 def changes(
-    connection: duckdb.DuckDBPyConnection, before: Stage, after: Stage, magnitudes: Mapping[tuple[datetime, str], float] | None = None
+    connection: duckdb.DuckDBPyConnection,
+    before: Stage,
+    after: Stage,
+    magnitudes: Mapping[tuple[datetime, str], float] | None = None,
 ) -> Iterator[Change]:
-    """What changed of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, where they are known."""
+    """What changed of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, where they
+    are known.
+    """
     kinds = _kinds(connection, after)
     known = [{"hour": hour, "measure": measure, "size": size} for (hour, measure), size in (magnitudes or {}).items()]
     columns = pa.schema({"hour": pa.timestamp("us", tz="UTC"), "measure": pa.string(), "size": pa.float64()})
@@ -83,7 +98,11 @@ def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, 
     """hour, amount (double), cells (bigint), beyond_rounding (boolean); hours in which nothing changed are left out."""
     together = list(before.metric.dimensions) == list(after.metric.dimensions)
     # Other dimensions, other cells: then only the hours can be compared.
-    tables, keys = ((before.cells, after.cells), ["hour", *before.metric.dimensions]) if together else ((before.totals, after.totals), ["hour"])
+    tables, keys = (
+        ((before.cells, after.cells), ["hour", *before.metric.dimensions])
+        if together
+        else ((before.totals, after.totals), ["hour"])
+    )
     a, b = f"a.{quoted(measure)}", f"b.{quoted(measure)}"
     same_cell = " AND ".join(f"b.{quoted(key)} IS NOT DISTINCT FROM a.{quoted(key)}" for key in keys)
     differs = f"({b} IS DISTINCT FROM {a} OR b.hour IS NULL OR a.hour IS NULL)"

@@ -6,7 +6,8 @@
     missing      not known: it has events from before the metric was first computed, and no recompute has covered them
     blocked      the last recompute did not pass its audit: what was there before is served, and what has come since
 
-An hour is here when its source has accepted an event in it. It is closed when the source's clock is ``grace`` past its end.
+An hour is here when its source has accepted an event in it. It is closed when the source's clock is ``grace`` past its
+end.
 """
 
 from datetime import datetime
@@ -39,9 +40,11 @@ def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
 
 
 def late_sql(source: Source, sequence: int) -> str:
-    """A query: hour, sequence, events, arrived, clock — each micro-batch up to ``sequence`` that brought events of an hour that had closed already.
+    """A query: hour, sequence, events, arrived, clock — each micro-batch up to ``sequence`` that brought events of an
+    hour that had closed already.
 
-    ``arrived`` is when the micro-batch began, ``clock`` what the source's clock said then (UTC). Reads ``hourline.progress_<source>``.
+    ``arrived`` is when the micro-batch began, ``clock`` what the source's clock said then (UTC). Reads
+    ``hourline.progress_<source>``.
     """
     clock = "started" if source.clock == "wall" else "lag(clock IGNORE NULLS) OVER (ORDER BY sequence)"
     return f"""
@@ -52,11 +55,12 @@ def late_sql(source: Source, sequence: int) -> str:
 
 
 def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
-    """A query: source, metric, declaration, served, hour, state, events, late, cutoff (null: not covered), closed, blocked_cutoff (null: not blocked),
-    expectations (the hash of those it was audited with), fresh (events have come since it was) — of one declaration of a metric.
+    """A query: source, metric, declaration, served, hour, state, events, late, cutoff (null: not covered), closed,
+    blocked_cutoff (null: not blocked), expectations (the hash of those it was audited with), fresh (events have come
+    since it was) — of one declaration of a metric.
 
-    Up to ``sequence``. Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``, ``hourline.provisional_<metric>_<declaration>`` and
-    ``hourline.coverage``.
+    Up to ``sequence``. Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``,
+    ``hourline.provisional_<metric>_<declaration>`` and ``hourline.coverage``.
     """
     source, metric = tables.source, tables.metric
     progress = f"hourline.progress_{source.name}"

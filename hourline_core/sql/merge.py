@@ -16,21 +16,30 @@ Layer = Literal["final", "provisional"]
 LAYERS: tuple[Layer, ...] = ("final", "provisional")
 
 _REVISED_KEPT = 200
-"""Of so many hours, the rows of final to be merged with provisional ones are kept in memory: to look for them takes longer than to merge them."""
+"""Of so many hours, the rows of final to be merged with provisional ones are kept in memory: to look for them takes
+longer than to merge them.
+"""
 
 
 def stored_types(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> dict[str, str]:
     """The DuckDB type of each column of the provisional table, as attached by database.py."""
-    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE hourline.provisional_{tables.name}").fetchall()}
+    return {
+        name: kind for name, kind, *_ in connection.execute(f"DESCRIBE hourline.provisional_{tables.name}").fetchall()
+    }
 
 
 def counted_states_sql(
-    tables: MetricTables, stored: Mapping[str, str], sequence: int, layers: Collection[Layer] = LAYERS, final: str | None = None
+    tables: MetricTables,
+    stored: Mapping[str, str],
+    sequence: int,
+    layers: Collection[Layer] = LAYERS,
+    final: str | None = None,
 ) -> str:
-    """A query: hour, the dimensions, state columns, state, sequence (null: final) — every row of ``layers`` that counts at progress ``sequence``.
+    """A query: hour, the dimensions, state columns, state, sequence (null: final) — every row of ``layers`` that counts
+    at progress ``sequence``.
 
-    Reads the provisional and final tables of one declaration (``final`` instead of the latter, if given) and its hours, as attached by database.py.
-    Hours that are missing are left out: an answer for them would be a part of the truth.
+    Reads the provisional and final tables of one declaration (``final`` instead of the latter, if given) and its hours,
+    as attached by database.py. Hours that are missing are left out: an answer for them would be a part of the truth.
     """
     metric = tables.metric
     columns = ", ".join(f"t.{quoted(name)}" for name in ["hour", *metric.dimensions, *_aggregates(metric, stored)])
@@ -40,13 +49,15 @@ def counted_states_sql(
     known = f"JOIN hourline.hours_{tables.name} h USING (hour) WHERE h.state <> 'missing'"
     parts = [f"SELECT {columns}, h.state, t.sequence FROM hourline.provisional_{tables.name} t {known} AND {above}"]
     if tables.final is not None and "final" in layers:
-        parts.append(f"SELECT {columns}, h.state, NULL FROM {final or f'hourline.final_{tables.name}'} t {known} AND h.cutoff IS NOT NULL")
+        parts.append(
+            f"SELECT {columns}, h.state, NULL FROM {final or f'hourline.final_{tables.name}'} t {known} AND h.cutoff IS NOT NULL"
+        )
     return " UNION ALL ".join(parts)
 
 
 def revised_rows(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> tuple[list[str], str | None]:
-    """Where to find the rows of final of those hours that may have rows in both layers, covered but not final: the statements that
-    make that table or view of it, and its name; None: there are no such hours.
+    """Where to find the rows of final of those hours that may have rows in both layers, covered but not final: the
+    statements that make that table or view of it, and its name; None: there are no such hours.
     """
     if tables.final is None:
         return [], None
@@ -54,12 +65,22 @@ def revised_rows(connection: duckdb.DuckDBPyConnection, tables: MetricTables) ->
     ((count,),) = connection.execute(f"SELECT count(*) FROM ({hours})").fetchall()
     name = f"hourline.revised_{tables.name}"
     kind = "TABLE" if count <= _REVISED_KEPT else "VIEW"
-    return ([f"CREATE {kind} {name} AS FROM hourline.final_{tables.name} WHERE hour IN ({hours})"], name) if count else ([], None)
+    return (
+        ([f"CREATE {kind} {name} AS FROM hourline.final_{tables.name} WHERE hour IN ({hours})"], name)
+        if count
+        else ([], None)
+    )
 
 
-def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int, revised: str | None, layers: Collection[Layer] = LAYERS) -> str:
-    """A query: hour, the dimensions, merged state columns, state. ``stored`` as ``stored_types`` gives it, ``sequence`` is the progress read at,
-    ``revised`` as ``revised_rows`` does.
+def merged_states_sql(
+    tables: MetricTables,
+    stored: Mapping[str, str],
+    sequence: int,
+    revised: str | None,
+    layers: Collection[Layer] = LAYERS,
+) -> str:
+    """A query: hour, the dimensions, merged state columns, state. ``stored`` as ``stored_types`` gives it, ``sequence``
+    is the progress read at, ``revised`` as ``revised_rows`` does.
 
     Of one of the ``layers``, it gives what that layer alone contributes; the state is the hour's in any case.
     """
@@ -83,7 +104,9 @@ def finished_sql(metric: Metric, states: str) -> str:
 
 
 def values_sql(metric: Metric, stored: Mapping[str, str], states: str, dimensions: Iterable[str]) -> str:
-    """A query over the rows of the query or table ``states``: hour, ``dimensions`` (some of the metric's), and the finished measures."""
+    """A query over the rows of the query or table ``states``: hour, ``dimensions`` (some of the metric's), and the
+    finished measures.
+    """
     keys = ", ".join(["hour", *map(quoted, dimensions)])
     merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in _aggregates(metric, stored).items())
     values = ", ".join(f"{finished(name, measure)} AS {quoted(name)}" for name, measure in metric.measures.items())

@@ -1,10 +1,12 @@
 """SQL functions that merge theta sketches, so that distinct counts of several hours or groups can be rolled up.
 
-- ``distinct_count(sketch)``: aggregate; how many distinct values the sketches hold together (bigint); 0 where there are none, as count
+- ``distinct_count(sketch)``: aggregate; how many distinct values the sketches hold together (bigint); 0 where there are
+  none, as count
 - ``distinct_merge(sketch)``: aggregate; their union, a sketch again (blob); null where there are none
 
-A union keeps the smallest hashes of all: whatever the order or grouping of the parts, the same values give the same sketch and the same number
-(Dasgupta, Lang, Rhodes and Thaler, "A Framework for Estimating Stream Expression Cardinalities", 2016).
+A union keeps the smallest hashes of all: whatever the order or grouping of the parts, the same values give the same
+sketch and the same number (Dasgupta, Lang, Rhodes and Thaler, "A Framework for Estimating Stream Expression
+Cardinalities", 2016).
 """
 
 import duckdb

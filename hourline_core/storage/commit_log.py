@@ -1,8 +1,8 @@
 """Whether the log of a Delta table is whole, as far back as a reader needs it: the commits since the last checkpoint.
 
-delta-rs and DuckDB notice a commit that is cut off within a line, and one that is missing between two others. One that is empty, or cut off between
-two lines, they take for a commit that changed less, or nothing: rows are silently missing from then on. So each commit is compared with what its own
-first line (commitInfo) says that it did.
+delta-rs and DuckDB notice a commit that is cut off within a line, and one that is missing between two others. One that
+is empty, or cut off between two lines, they take for a commit that changed less, or nothing: rows are silently missing
+from then on. So each commit is compared with what its own first line (commitInfo) says that it did.
 """
 
 import json
@@ -78,7 +78,9 @@ def _last_checkpoint(files: FileSystem, version: int) -> int:
 
 
 def _listed_checkpoint(files: FileSystem, version: int) -> int:
-    return max((_number(path) for path in _listed(files) if ".checkpoint." in path and _number(path) <= version), default=-1)
+    return max(
+        (_number(path) for path in _listed(files) if ".checkpoint." in path and _number(path) <= version), default=-1
+    )
 
 
 def _listed(files: FileSystem) -> list[str]:

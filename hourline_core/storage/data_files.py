@@ -41,7 +41,9 @@ def name_of(table: DeltaTable) -> str:
 
 
 def is_whole(table: DeltaTable) -> bool:
-    """Whether all data files are there, at their sizes, of the version that ``table`` stands on; a vacuum may have deleted some of an older one."""
+    """Whether all data files are there, at their sizes, of the version that ``table`` stands on; a vacuum may have
+    deleted some of an older one.
+    """
     return next(_wrong_files(table), None) is None
 
 
@@ -51,7 +53,8 @@ def data_size(table: DeltaTable) -> int:
 
 
 def damage_of(table: DeltaTable, decoding: bool = True) -> str | None:
-    """A sentence about the first data file found that cannot be read, of the version that ``table`` stands on; None: all of them can.
+    """A sentence about the first data file found that cannot be read, of the version that ``table`` stands on; None:
+    all of them can.
 
     Without ``decoding``, they are only looked for, and their sizes compared.
     """
@@ -85,7 +88,10 @@ def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
         except (OSError, pa.ArrowInvalid) as error:
             raise TableError(damaged(table, path, f"cannot be read ({first_line(error)})")) from error
         # Text comes as another Arrow type (string_view) out of files that delta-rs has written while it deleted rows.
-        columns = [rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type) for c in schema]
+        columns = [
+            rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type)
+            for c in schema
+        ]
         parts.append(pa.table(columns, schema=schema))
     return pa.concat_tables(parts)
 

@@ -1,8 +1,9 @@
 """The tables that one read goes by; what an earlier read of this process has opened goes on from where it stands.
 
-To open a table is to go through its log since the last checkpoint, which takes ten times as long as to go through what was committed since it was
-read last. A handle that was kept is used again only if the file of the commit on which it stands is the one that it has read; else the table has been
-replaced, or its log shortened, and it is opened anew. Whatever is checked of a table that is opened is checked of this one, too.
+To open a table is to go through its log since the last checkpoint, which takes ten times as long as to go through what
+was committed since it was read last. A handle that was kept is used again only if the file of the commit on which it
+stands is the one that it has read; else the table has been replaced, or its log shortened, and it is opened anew.
+Whatever is checked of a table that is opened is checked of this one, too.
 """
 
 import threading
@@ -31,7 +32,9 @@ _lock = threading.Lock()
 
 
 class OpenTables:
-    """A context manager: at the end of the block, the tables are kept for the next read. Threads have one each, and no handle is in two of them."""
+    """A context manager: at the end of the block, the tables are kept for the next read. Threads have one each, and no
+    handle is in two of them.
+    """
 
     def __init__(self, storage_options: Mapping[str, str]) -> None:
         self._options = storage_options
@@ -51,7 +54,9 @@ class OpenTables:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is not None:
             return  # one of them may be what is wrong
         stamped = {place: (table, stamp) for place, table in self._opened.items() if (stamp := _stamp(table))}
@@ -79,7 +84,9 @@ class OpenTables:
             if version not in (None, table.version()):
                 return None
             refuse_damaged(table, uri)
-            table.transaction_version("")  # the commits before the last checkpoint may have been deleted: these handles would ask for them
+            table.transaction_version(
+                ""
+            )  # the commits before the last checkpoint may have been deleted: these handles would ask for them
         except (TableError, DeltaError):
             return None  # opened anew, it says what is wrong
         return table

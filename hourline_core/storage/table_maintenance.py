@@ -25,14 +25,18 @@ class TableMaintenance:
         return [f"{self.name}: {'would have ' if self.dry_run else ''}{', '.join(self.done)}"] if self.done else []
 
     def compact(self, by: str, saving: int = 1) -> bool:
-        """Merge small files, if there are ``saving`` less afterwards, and say whether that was so. Raises ConflictError."""
+        """Merge small files, if there are ``saving`` less afterwards, and say whether that was so. Raises
+        ConflictError.
+        """
         less = tables.compactable(self.table, by)
         if less < saving:
             return False
         before = len(self.table.file_uris())
         if not self.dry_run:
             tables.compact(self.table, by)
-        self.done.append(f"{before:,} files compacted into {before - less if self.dry_run else len(self.table.file_uris()):,}")
+        self.done.append(
+            f"{before:,} files compacted into {before - less if self.dry_run else len(self.table.file_uris()):,}"
+        )
         return True
 
     def vacuum(self, kept_hours: int, kept_versions: Collection[int] = ()) -> None:

@@ -23,7 +23,9 @@ from hourline_core.model.serving import LOOPBACK
 from serving_layer.http.problems import problem
 
 Right = Literal["reader", "admin"]
-"""What a token gives: a reader sees results and reports; an admin also the bytes of rejected records, and may ask free SQL."""
+"""What a token gives: a reader sees results and reports; an admin also the bytes of rejected records, and may ask free
+SQL.
+"""
 
 RIGHTS: tuple[Right, ...] = ("reader", "admin")
 SHORTEST = 16
@@ -32,7 +34,10 @@ SHORTEST = 16
 OPEN_PATHS = ("/health",)
 """What is answered to everybody. It tells nothing but that the server is there."""
 
-_CHALLENGE = [(b"www-authenticate", b'Bearer realm="hourline"'), (b"www-authenticate", b'Basic realm="hourline: any name, a token as password"')]
+_CHALLENGE = [
+    (b"www-authenticate", b'Bearer realm="hourline"'),
+    (b"www-authenticate", b'Basic realm="hourline: any name, a token as password"'),
+]
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,10 @@ class Guard:
             client = self.tokens.client(_token(headers))
         if client is None:
             what = "has a token that is not accepted" if headers.get("authorization") else "has no token"
-            answer = problem(401, f"the request {what}; send one as `Authorization: Bearer TOKEN`, or as the password of Basic authentication")
+            answer = problem(
+                401,
+                f"the request {what}; send one as `Authorization: Bearer TOKEN`, or as the password of Basic authentication",
+            )
             answer.raw_headers.extend(_CHALLENGE)
             await answer(scope, receive, send)
             return
@@ -104,11 +112,15 @@ class Guard:
         await self.app(scope, receive, send)
 
     def _from_elsewhere(self, scope: Scope, headers: Headers) -> str | None:
-        """Why a request is refused that a page of another site has had a browser send; such a page may also have its name point to this machine."""
+        """Why a request is refused that a page of another site has had a browser send; such a page may also have its
+        name point to this machine.
+        """
         host = headers.get("host", "")
         if not self.tokens and not is_loopback(_name(host)):
             return f"without tokens, this server answers at {' and '.join(LOOPBACK)} only; got the host '{host}'"
-        opened = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"  # a link to it, which shows the other site nothing
+        opened = (
+            scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        )  # a link to it, which shows the other site nothing
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not opened:
             return "requests from pages of other sites are not answered"
         origin = headers.get("origin")
@@ -177,9 +189,13 @@ def _in_file(file: Path) -> dict[str, Right]:
             raise SetupError(f"{file}:{number}: allowed in a line is `reader TOKEN` or `admin TOKEN`{hint}")
         token = _long_enough(words[1], f"{file}:{number}")
         if found.setdefault(token, right) != right:
-            raise SetupError(f"{file}:{number}: this token stands above as {found[token]}'s; allowed is each for one of them")
+            raise SetupError(
+                f"{file}:{number}: this token stands above as {found[token]}'s; allowed is each for one of them"
+            )
     if not found:
-        raise SetupError(f"{file} (serve.tokens in hourline.yaml) holds no token; put a line `reader TOKEN` or `admin TOKEN` into it")
+        raise SetupError(
+            f"{file} (serve.tokens in hourline.yaml) holds no token; put a line `reader TOKEN` or `admin TOKEN` into it"
+        )
     return found
 
 
@@ -189,5 +205,7 @@ def _long_enough(token: str, place: str) -> str:
             f"{place}: the token has letters that a header cannot carry; allowed are those of ASCII, as `openssl rand -hex 32` makes them"
         )
     if len(token) < SHORTEST:
-        raise SetupError(f"{place}: the token has {len(token)} characters, allowed are {SHORTEST} or more; `openssl rand -hex 32` makes a good one")
+        raise SetupError(
+            f"{place}: the token has {len(token)} characters, allowed are {SHORTEST} or more; `openssl rand -hex 32` makes a good one"
+        )
     return token

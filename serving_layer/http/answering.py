@@ -1,4 +1,6 @@
-"""Answers: computed in threads, by turns; stopped at the time limit, or when nobody waits any more; not computed at all if the client has them."""
+"""Answers: computed in threads, by turns; stopped at the time limit, or when nobody waits any more; not computed at all
+if the client has them.
+"""
 
 import asyncio
 import hashlib
@@ -52,12 +54,17 @@ class Answering:
         self._closing = False
 
     async def compute(
-        self, request: Request, work: Callable[[Connection], _T], as_of: str | None = None, on_stop: Callable[[], None] = lambda: None
+        self,
+        request: Request,
+        work: Callable[[Connection], _T],
+        as_of: str | None = None,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> _T:
-        """What ``work`` makes of a connection at the newest snapshot, or at that of ``as_of``. ``on_stop`` is told, perhaps often, when what runs
-        beside the connection's queries is to stop as they do.
+        """What ``work`` makes of a connection at the newest snapshot, or at that of ``as_of``. ``on_stop`` is told,
+        perhaps often, when what runs beside the connection's queries is to stop as they do.
 
-        Raises what it raises; TooManyError when its turn did not come, TimedOutError when it took too long and was stopped.
+        Raises what it raises; TooManyError when its turn did not come, TimedOutError when it took too long and was
+        stopped.
         """
         if self._closing:
             raise HTTPException(503, "the server is being stopped")
@@ -83,8 +90,12 @@ class Answering:
             raise TimedOutError(why)
         return future.result()
 
-    async def answer(self, request: Request, work: Callable[[Connection], Body], as_of: str | None = None, kind: str = "json") -> Response:
-        """The answer as a response; its ETag names the snapshot, the declarations and the ``kind`` of format, which is all that it depends on."""
+    async def answer(
+        self, request: Request, work: Callable[[Connection], Body], as_of: str | None = None, kind: str = "json"
+    ) -> Response:
+        """The answer as a response; its ETag names the snapshot, the declarations and the ``kind`` of format, which is
+        all that it depends on.
+        """
         if as_of is None and (known := self._unchanged(request, self._tag(self.snapshots.token, kind))):
             return known
         found: list[str] = []
@@ -97,7 +108,9 @@ class Answering:
         return self._unchanged(request, tag := self._tag(found[0], kind)) or self.respond(body, tag)
 
     async def report(self, request: Request, work: Callable[[Connection], Any], as_of: str | None = None) -> Response:
-        """The answer as JSON (or JSON as bytes already), where it depends on more than the tables; its ETag is made of what it says."""
+        """The answer as JSON (or JSON as bytes already), where it depends on more than the tables; its ETag is made of
+        what it says.
+        """
 
         def encoded(connection: Connection) -> bytes:
             made = work(connection)
@@ -146,7 +159,9 @@ def start_answering(app: FastAPI, project: Project, snapshots: Snapshots) -> Ans
 class _Job(Generic[_T]):
     """One computation, in a thread."""
 
-    def __init__(self, snapshots: Snapshots, work: Callable[[Connection], _T], as_of: str | None, on_stop: Callable[[], None]) -> None:
+    def __init__(
+        self, snapshots: Snapshots, work: Callable[[Connection], _T], as_of: str | None, on_stop: Callable[[], None]
+    ) -> None:
         self._snapshots = snapshots
         self._work = work
         self._as_of = as_of
@@ -169,7 +184,9 @@ class _Job(Generic[_T]):
 
 
 def _declared(project: Project) -> str:
-    """A few letters that are others when the program or the declarations are: the same tables may give another answer then."""
+    """A few letters that are others when the program or the declarations are: the same tables may give another answer
+    then.
+    """
     parts = [version("hourline"), project.name, project.settings.serve.model_dump_json(include={"sql", "rows"})]
     parts += [to_stored(project.sources[metric.source], metric) for _, metric in sorted(project.metrics.items())]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]

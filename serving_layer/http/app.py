@@ -27,7 +27,9 @@ from serving_layer.http.snapshots import Renewing, Snapshots
 
 
 def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> FastAPI:
-    """The application that answers for one project, on its tables as they are, and as they become. Raises SetupError, TableError."""
+    """The application that answers for one project, on its tables as they are, and as they become. Raises SetupError,
+    TableError.
+    """
     tokens = Tokens.of(project, environ)
     snapshots = Snapshots(project, clock)
 
@@ -57,7 +59,9 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     answering = start_answering(app, project, snapshots)
     app.state.sandbox = sql_route.start_sandbox(project.settings.serve)
     install_problems(app)
-    bearer = HTTPBearer(auto_error=False, description="Where the server has tokens; or the token as password of Basic authentication.")  # for OpenAPI
+    bearer = HTTPBearer(
+        auto_error=False, description="Where the server has tokens; or the token as password of Basic authentication."
+    )  # for OpenAPI
     for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes, sql_route.routes):
         app.include_router(routes, dependencies=[Depends(known_parameters), Security(bearer)], responses=PROBLEMS)
     report_routes(app, project)
@@ -67,7 +71,11 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     async def health() -> Response:
         """Whether it answers with what is in the tables now."""
         healthy = not snapshots.failing
-        return Response(json_bytes({"status": "ok" if healthy else "failing"}), 200 if healthy else 503, media_type="application/json")
+        return Response(
+            json_bytes({"status": "ok" if healthy else "failing"}),
+            200 if healthy else 503,
+            media_type="application/json",
+        )
 
     app.openapi()  # requests look parameters up in it: several at once, coming first, would each have begun to make it, and got half of it
 

@@ -16,12 +16,15 @@ routes = APIRouter(tags=["changes"])
 async def changes(
     answering: Annotated[Answering, Depends(answering_of)], last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """`event: hour` {metric, hour, state, token} for each hour whose state or numbers have changed, and then, for each new snapshot, `event: token`
-    {token, complete}. Not complete: more may have changed than was told, as at the beginning, or after having been away for long; ask for everything
-    again. `Last-Event-ID`, a token, goes on where one was.
+    """`event: hour` {metric, hour, state, token} for each hour whose state or numbers have changed, and then, for each
+    new snapshot, `event: token` {token, complete}. Not complete: more may have changed than was told, as at the
+    beginning, or after having been away for long; ask for everything again. `Last-Event-ID`, a token, goes on where one
+    was.
     """
     async for told in answering.changes.since(last_event_id):
         for metric, hour, state in told.hours:
-            yield ServerSentEvent(event="hour", data={"metric": metric, "hour": hour, "state": state, "token": told.token})
+            yield ServerSentEvent(
+                event="hour", data={"metric": metric, "hour": hour, "state": state, "token": told.token}
+            )
         # The id comes last: whoever is cut off between two hours is told all of them again.
         yield ServerSentEvent(event="token", data={"token": told.token, "complete": told.complete}, id=told.token)

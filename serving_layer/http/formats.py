@@ -1,4 +1,6 @@
-"""Rows as JSON, CSV or Arrow IPC. In JSON and CSV moments are ISO text in UTC, numbers have all their digits, NaN and infinities are null."""
+"""Rows as JSON, CSV or Arrow IPC. In JSON and CSV moments are ISO text in UTC, numbers have all their digits, NaN and
+infinities are null.
+"""
 
 import json
 import math
@@ -16,7 +18,11 @@ from serving_layer.http.problems import TooLargeError
 
 Format = Literal["json", "csv", "arrow"]
 
-MEDIA_TYPES: dict[Format, str] = {"json": "application/json", "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream"}
+MEDIA_TYPES: dict[Format, str] = {
+    "json": "application/json",
+    "csv": "text/csv",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
 
 
 def format_of(accept: str, asked: Format | None) -> Format:
@@ -28,14 +34,18 @@ def format_of(accept: str, asked: Format | None) -> Format:
 
 
 def fetch(database: duckdb.DuckDBPyConnection, query: str, values: Iterable[object], most_bytes: int) -> pa.Table:
-    """The rows of a query with bound ``values``. Raises TooLargeError when they have more than ``most_bytes``, before all of them were made."""
+    """The rows of a query with bound ``values``. Raises TooLargeError when they have more than ``most_bytes``, before
+    all of them were made.
+    """
     reader = database.execute(query, list(values)).to_arrow_reader(8_192)
     batches, size = [], 0
     for batch in reader:
         batches.append(batch)
         size += batch.nbytes
         if size > most_bytes:
-            raise TooLargeError(f"the answer has more than {most_bytes:,} bytes, which are allowed (serve.bytes); ask for fewer hours or rows")
+            raise TooLargeError(
+                f"the answer has more than {most_bytes:,} bytes, which are allowed (serve.bytes); ask for fewer hours or rows"
+            )
     return pa.Table.from_batches(batches, reader.schema)
 
 
@@ -46,11 +56,15 @@ def columns_of(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> list[dict
 
 
 def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_as_text: bool = False) -> bytes:
-    """An array of objects. 64-bit integers and decimals are JSON numbers with all their digits, or texts with ``integers_as_text``."""
+    """An array of objects. 64-bit integers and decimals are JSON numbers with all their digits, or texts with
+    ``integers_as_text``.
+    """
     parts = []
     for field in rows.schema:
         value = _plain(field)
-        if integers_as_text and (pa.types.is_int64(field.type) or pa.types.is_uint64(field.type) or pa.types.is_decimal(field.type)):
+        if integers_as_text and (
+            pa.types.is_int64(field.type) or pa.types.is_uint64(field.type) or pa.types.is_decimal(field.type)
+        ):
             value = f"{value}::VARCHAR"
         parts.append(f"{_text(field.name)}, {value}")
     database.register("_rows", rows)  # computed by DuckDB, which leaves Python to others meanwhile
@@ -61,7 +75,9 @@ def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_a
 def rows_csv(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> bytes:
     """With a line of names; null is nothing, and an empty text is ``""``."""
     database.register("_rows", rows)
-    plain = database.execute(f"SELECT {', '.join(f'{_plain(field)} AS {_name(field)}' for field in rows.schema)} FROM _rows").to_arrow_table()
+    plain = database.execute(
+        f"SELECT {', '.join(f'{_plain(field)} AS {_name(field)}' for field in rows.schema)} FROM _rows"
+    ).to_arrow_table()
     sink = pa.BufferOutputStream()
     pa_csv.write_csv(plain, sink)
     return bytes(sink.getvalue().to_pybytes())

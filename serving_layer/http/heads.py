@@ -1,5 +1,5 @@
-"""Heads of requests: a connection on which none comes, or half of one, is closed (uvicorn would keep it, and its file descriptor, for ever); and
-the method HEAD, by which the heads of answers are asked for.
+"""Heads of requests: a connection on which none comes, or half of one, is closed (uvicorn would keep it, and its file
+descriptor, for ever); and the method HEAD, by which the heads of answers are asked for.
 """
 
 import asyncio
@@ -64,6 +64,8 @@ class HeadAsGet:
         async def head(message: Message) -> None:
             if message["type"] == "http.response.start":
                 await send(message)
-                await send({"type": "http.response.body", "body": b"", "more_body": False})  # a stream would never come to its end
+                await send(
+                    {"type": "http.response.body", "body": b"", "more_body": False}
+                )  # a stream would never come to its end
 
         await self.app({**scope, "method": "GET"}, receive, head)

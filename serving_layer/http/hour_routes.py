@@ -1,4 +1,6 @@
-"""Hours and what is known about them: states, status, audits, late events, drift, explanations; and records that were refused."""
+"""Hours and what is known about them: states, status, audits, late events, drift, explanations; and records that were
+refused.
+"""
 
 import base64
 from datetime import datetime
@@ -124,14 +126,19 @@ class DriftParameters(HourParameters):
 class QualityParameters(DriftParameters):
     """Which audits."""
 
-    failed: bool = Field(False, description="All audits that blocked an hour, also those that were mended or accepted since.")
+    failed: bool = Field(
+        False, description="All audits that blocked an hour, also those that were mended or accepted since."
+    )
     open: bool = Field(False, description="Only what is blocked now.")
 
 
 class WhereParameters(BaseModel):
     """Which part of an hour."""
 
-    where: list[str] = Field([], description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.")
+    where: list[str] = Field(
+        [],
+        description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.",
+    )
 
 
 class RejectedParameters(BaseModel):
@@ -157,7 +164,9 @@ async def hours(request: Request, answering: TheAnswering, parameters: Annotated
 
 
 @routes.get("/status", response_model=StatusAnswer)
-async def status(request: Request, answering: TheAnswering, parameters: Annotated[StatusParameters, Query()]) -> Response:
+async def status(
+    request: Request, answering: TheAnswering, parameters: Annotated[StatusParameters, Query()]
+) -> Response:
     """How far each source has come, the state of its last hours, and which recomputations run."""
 
     def work(connection: Connection) -> dict[str, Any]:
@@ -169,7 +178,9 @@ async def status(request: Request, answering: TheAnswering, parameters: Annotate
 
 
 @routes.get("/quality", response_model=QualityReport)
-async def quality(request: Request, answering: TheAnswering, parameters: Annotated[QualityParameters, Query()]) -> Response:
+async def quality(
+    request: Request, answering: TheAnswering, parameters: Annotated[QualityParameters, Query()]
+) -> Response:
     """What the audits of the last four weeks found; a `report` is the address of a page."""
     if parameters.failed and parameters.open:
         raise UsageError("give failed or open, not both: open is what is blocked now, failed what ever was")
@@ -177,7 +188,9 @@ async def quality(request: Request, answering: TheAnswering, parameters: Annotat
 
     def work(connection: Connection) -> Any:
         _check(connection, parameters.metric)
-        report = quality_report(connection, moment, parameters.metric, failed=parameters.failed, unsolved=parameters.open)
+        report = quality_report(
+            connection, moment, parameters.metric, failed=parameters.failed, unsolved=parameters.open
+        )
         return with_addresses(connection.project, report.model_dump())
 
     return await answering.report(request, work)
@@ -207,11 +220,15 @@ async def drift(request: Request, answering: TheAnswering, parameters: Annotated
 
 
 @routes.get("/explain/{metric}/{hour}", response_model=Explanation)
-async def explain(request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[WhereParameters, Query()]) -> Response:
+async def explain(
+    request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[WhereParameters, Query()]
+) -> Response:
     """Where a number comes from: its declaration, events, versions and audit, and every value ever published for it."""
     moment, where = parse_hour(hour), parse_where(parameters.where)
     if twice := [name for name, values in where.items() if len(values) > 1]:
-        raise UsageError(f"got dimension '{twice[0]}' twice; one value of each is allowed, and a dimension that is left out is rolled up")
+        raise UsageError(
+            f"got dimension '{twice[0]}' twice; one value of each is allowed, and a dimension that is left out is rolled up"
+        )
 
     def work(connection: Connection) -> Any:
         check_where(connection, tables_of(connection, metric), where)
@@ -225,7 +242,9 @@ async def explain(request: Request, answering: TheAnswering, metric: str, hour: 
 
 
 @routes.get("/rejected/{source}", response_model=RejectedAnswer, dependencies=[Depends(admin_only)])
-async def rejected(request: Request, answering: TheAnswering, source: str, parameters: Annotated[RejectedParameters, Query()]) -> Response:
+async def rejected(
+    request: Request, answering: TheAnswering, source: str, parameters: Annotated[RejectedParameters, Query()]
+) -> Response:
     """The records that were refused, with their bytes: for admins, since nothing is known of what is in them."""
 
     def work(connection: Connection) -> Body:
@@ -234,7 +253,9 @@ async def rejected(request: Request, answering: TheAnswering, source: str, param
         columns = 'sequence, topic, partition, "offset", reason, value'
         query = f'SELECT {columns} FROM rejected_{source} ORDER BY sequence DESC, partition DESC, "offset" DESC LIMIT ?'
         rows = fetch(connection.database, query, [parameters.limit], answering.settings.bytes).to_pylist()
-        found = [{**row, "value": None if row["value"] is None else base64.b64encode(row["value"]).decode()} for row in rows]
+        found = [
+            {**row, "value": None if row["value"] is None else base64.b64encode(row["value"]).decode()} for row in rows
+        ]
         return _json(RejectedAnswer(token=connection.token, source=source, rejected=[Rejected(**row) for row in found]))
 
     return await answering.answer(request, work)

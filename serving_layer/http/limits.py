@@ -28,7 +28,8 @@ _BODY_SECONDS = 10.0
 
 
 class Turns:
-    """Who may compute: ``in_all`` at once, ``per_client`` of one client. Clients take turns, however many questions each has.
+    """Who may compute: ``in_all`` at once, ``per_client`` of one client. Clients take turns, however many questions
+    each has.
 
     Used from one event loop, which is why it needs no lock.
     """
@@ -57,7 +58,9 @@ class Turns:
             else:
                 self._give_up(client, mine)
             if isinstance(error, TimeoutError):
-                raise TooManyError(f"the query has waited its turn for {seconds:g} s, behind others; try again later, or ask for less") from None
+                raise TooManyError(
+                    f"the query has waited its turn for {seconds:g} s, behind others; try again later, or ask for less"
+                ) from None
             raise
         try:
             yield
@@ -100,7 +103,9 @@ class Turns:
 
 
 class Limited:
-    """ASGI middleware behind the Guard: how many requests are open, how large they are, and how slowly an answer may be taken."""
+    """ASGI middleware behind the Guard: how many requests are open, how large they are, and how slowly an answer may be
+    taken.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -116,16 +121,24 @@ class Limited:
         key = f"{client.name}, streams" if scope["path"] == STREAM_PATH else client.name
         if self._open[key] >= OPEN_PER_CLIENT or self._open.total() >= OPEN_IN_ALL:
             sentence = f"{self._open[key]} requests of yours are open, {self._open.total()} in all; allowed are {OPEN_PER_CLIENT} and {OPEN_IN_ALL}"
-            await problem(429, f"{sentence}: try again when some are answered", {"Retry-After": str(RETRY_SECONDS)})(scope, receive, send)
+            await problem(429, f"{sentence}: try again when some are answered", {"Retry-After": str(RETRY_SECONDS)})(
+                scope, receive, send
+            )
             return
         if int(length if (length := Headers(scope=scope).get("content-length", "0")).isdecimal() else 0) > BODY_BYTES:
-            await problem(413, f"the request's body has {length} bytes; allowed are {BODY_BYTES}", {"Connection": "close"})(scope, receive, send)
+            await problem(
+                413, f"the request's body has {length} bytes; allowed are {BODY_BYTES}", {"Connection": "close"}
+            )(scope, receive, send)
             return
         self._open[key] += 1
         try:
             await self.app(scope, _bounded(receive), _patient(send))
-        except TimeoutError:  # from _patient; the server closes the connection of an answer that does not come to its end
-            log.warning("client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS)
+        except (
+            TimeoutError
+        ):  # from _patient; the server closes the connection of an answer that does not come to its end
+            log.warning(
+                "client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS
+            )
         finally:
             self._open[key] -= 1
             if not self._open[key]:
@@ -143,11 +156,15 @@ def _bounded(receive: Receive) -> Receive:
             async with asyncio.timeout(None if whole else _BODY_SECONDS):
                 message = await receive()
         except TimeoutError:
-            raise HTTPException(408, f"the request's body did not come within {_BODY_SECONDS:g} s", {"Connection": "close"}) from None
+            raise HTTPException(
+                408, f"the request's body did not come within {_BODY_SECONDS:g} s", {"Connection": "close"}
+            ) from None
         whole = whole or not message.get("more_body")
         got += len(message.get("body", b""))
         if got > BODY_BYTES:
-            raise HTTPException(413, f"the request's body has more than {BODY_BYTES} bytes, which are allowed", {"Connection": "close"})
+            raise HTTPException(
+                413, f"the request's body has more than {BODY_BYTES} bytes, which are allowed", {"Connection": "close"}
+            )
         return message
 
     return bounded

@@ -57,10 +57,14 @@ class MetricSql:
 
 
 def parse_hours(start: str | None, end: str | None) -> HourRange:
-    """The hours of ``from`` and ``to``; without one of them, it is open. Raises UsageError when either is no hour, or they hold none."""
+    """The hours of ``from`` and ``to``; without one of them, it is open. Raises UsageError when either is no hour, or
+    they hold none.
+    """
     hours = HourRange(parse_hour(start) if start else _FIRST, parse_hour(end) if end else _LAST)
     if hours.end == hours.start:
-        raise UsageError(f"the range {hours} holds no hour; `to` is exclusive: for that one hour, it is {hour_text(hours.end + HOUR)}")
+        raise UsageError(
+            f"the range {hours} holds no hour; `to` is exclusive: for that one hour, it is {hour_text(hours.end + HOUR)}"
+        )
     if hours.end < hours.start:
         raise UsageError(f"the range {hours} is reversed; `from` is the earlier hour")
     return hours
@@ -71,13 +75,17 @@ def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:
     found: dict[str, list[str | None]] = {}
     given = list(dict.fromkeys(texts))
     if len(given) > _MOST_VALUES:
-        raise UsageError(f"got {len(given):,} values in where, allowed are {_MOST_VALUES}; ask without, and choose from the answer")
+        raise UsageError(
+            f"got {len(given):,} values in where, allowed are {_MOST_VALUES}; ask without, and choose from the answer"
+        )
     for text in given:
         if "\0" in text:
             raise UsageError("got a NUL in where, which no value has")
         name, colon, value = text.partition(":")
         if not name:
-            raise UsageError(f"got where '{text}', allowed is DIMENSION:VALUE, such as origin:JFK (`origin` alone means null)")
+            raise UsageError(
+                f"got where '{text}', allowed is DIMENSION:VALUE, such as origin:JFK (`origin` alone means null)"
+            )
         found.setdefault(name, []).append(value if colon else None)
     return found
 
@@ -109,7 +117,8 @@ def check_where(connection: Connection, tables: MetricTables, where: Mapping[str
 def states_in(connection: Connection, tables: MetricTables, hours: HourRange) -> list[HourState]:
     """The states of the hours that an answer about ``hours`` rests on."""
     rows = connection.database.execute(
-        f"SELECT hour, state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? ORDER BY hour", [hours.start, hours.end]
+        f"SELECT hour, state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? ORDER BY hour",
+        [hours.start, hours.end],
     ).fetchall()
     return [HourState(tables.metric.name, *row) for row in rows]
 
@@ -117,8 +126,8 @@ def states_in(connection: Connection, tables: MetricTables, hours: HourRange) ->
 def metric_sql(connection: Connection, tables: MetricTables, question: MetricQuestion) -> MetricSql:
     """The query, which gives one row more than the limit where there is another page. Raises UsageError.
 
-    Columns: hour (the first of the day or month, by the grain; not in a total), the dimensions, the finished measures, and state: the weakest of
-    the hours that the row rests on.
+    Columns: hour (the first of the day or month, by the grain; not in a total), the dimensions, the finished measures,
+    and state: the weakest of the hours that the row rests on.
     """
     metric, where = tables.metric, question.where or {}
     dimensions = _chosen(question.dimensions, list(metric.dimensions), "dimension", tables)
@@ -128,7 +137,9 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     conditions, values = ["hour >= ?", "hour < ?"], list[object]([question.hours.start, question.hours.end])
     for name, texts in where.items():
         column, some = quoted(name), [text for text in texts if text is not None]
-        parts = [f"{column} = CAST(? AS {stored[name]})" for _ in some] + ([f"{column} IS NULL"] if None in texts else [])
+        parts = [f"{column} = CAST(? AS {stored[name]})" for _ in some] + (
+            [f"{column} IS NULL"] if None in texts else []
+        )
         conditions.append(f"({' OR '.join(parts)})")
         values += some
     time = _TIMES[question.grain]
@@ -148,7 +159,9 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
 
 
 def _order_sql(order: str, keys: list[str], columns: list[str]) -> str:
-    """The keys come last in any case, so that the order is always the same, and pages fit together. Without any, there is one row."""
+    """The keys come last in any case, so that the order is always the same, and pages fit together. Without any, there
+    is one row.
+    """
     wanted = [part.strip() for part in order.split(",") if part.strip()]
     parts = []
     for part in wanted:

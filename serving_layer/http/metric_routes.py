@@ -17,7 +17,17 @@ from hourline_core.model.hours import HOUR, HourRange, parse_hour
 from serving_layer.connection import Connection
 from serving_layer.http.access import client_of
 from serving_layer.http.answering import Answering, Body, answering_of
-from serving_layer.http.formats import MEDIA_TYPES, Format, columns_of, fetch, format_of, json_bytes, rows_arrow, rows_csv, rows_json
+from serving_layer.http.formats import (
+    MEDIA_TYPES,
+    Format,
+    columns_of,
+    fetch,
+    format_of,
+    json_bytes,
+    rows_arrow,
+    rows_csv,
+    rows_json,
+)
 from serving_layer.http.metric_query import (
     Grain,
     MetricQuestion,
@@ -112,37 +122,54 @@ class MetricParameters(BaseModel):
     start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
     to: str | None = Field(None, description="The hour after the last.")
     dimension: list[str] | None = Field(
-        None, description="A dimension to keep; the others are rolled up. None given: all of them; an empty one: none of them."
+        None,
+        description="A dimension to keep; the others are rolled up. None given: all of them; an empty one: none of them.",
     )
     grain: Grain = Field("hour", description="Hours, or days or months (of UTC) rolled up from them, or all in one.")
-    where: list[str] = Field([], description="DIMENSION:VALUE, such as origin:JFK; `origin` alone is null. Of one dimension, any of the values.")
+    where: list[str] = Field(
+        [],
+        description="DIMENSION:VALUE, such as origin:JFK; `origin` alone is null. Of one dimension, any of the values.",
+    )
     measure: list[str] | None = Field(None, description="A measure; none given: all of them.")
     order: str = Field(
-        "", description="Columns with commas between, a `-` before one to have the largest first. By hour and dimensions, if left out."
+        "",
+        description="Columns with commas between, a `-` before one to have the largest first. By hour and dimensions, if left out.",
     )
     limit: int | None = Field(None, ge=1, description="So many rows on a page; 1,000, if left out.")
     page: int = Field(1, ge=1, le=2**31, description="From 1. Follow `next`, and all pages show the same snapshot.")
     strict: bool = Field(False, description="Refuse an answer that rests on hours that are missing, stale or blocked.")
-    as_of: str | None = Field(None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).")
-    format: Format | None = Field(None, description="Or by the Accept header: application/json, text/csv, application/vnd.apache.arrow.stream.")
+    as_of: str | None = Field(
+        None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC)."
+    )
+    format: Format | None = Field(
+        None, description="Or by the Accept header: application/json, text/csv, application/vnd.apache.arrow.stream."
+    )
     integers: Literal["number", "text"] = Field(
-        "number", description="In JSON: `text` for clients whose numbers are doubles, as a browser's are: 64-bit integers and decimals as texts."
+        "number",
+        description="In JSON: `text` for clients whose numbers are doubles, as a browser's are: 64-bit integers and decimals as texts.",
     )
 
 
 class CellParameters(BaseModel):
     """Which cell."""
 
-    where: list[str] = Field([], description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.")
+    where: list[str] = Field(
+        [],
+        description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.",
+    )
     strict: bool = Field(False, description="Refuse an answer from an hour that is missing, stale or blocked.")
-    as_of: str | None = Field(None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).")
+    as_of: str | None = Field(
+        None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC)."
+    )
 
 
 @routes.get("/project", response_model=ProjectAnswer)
 async def project(request: Request, answering: TheAnswering) -> Response:
     """What can be asked for."""
     sql = answering.settings.sql and client_of(request).right == "admin"
-    return await answering.answer(request, lambda connection: Body(json_bytes(_project(connection, sql)), MEDIA_TYPES["json"]), kind=f"sql-{sql}")
+    return await answering.answer(
+        request, lambda connection: Body(json_bytes(_project(connection, sql)), MEDIA_TYPES["json"]), kind=f"sql-{sql}"
+    )
 
 
 @routes.get(
@@ -150,8 +177,12 @@ async def project(request: Request, answering: TheAnswering) -> Response:
     response_model=MetricAnswer,
     responses={200: {"content": {media_type: {} for media_type in MEDIA_TYPES.values()}}},
 )
-async def metric_rows(request: Request, answering: TheAnswering, metric: str, parameters: Annotated[MetricParameters, Query()]) -> Response:
-    """Rows of a metric, filtered, rolled up by merging states, sorted and paged. CSV and Arrow have token, states and next page in their headers."""
+async def metric_rows(
+    request: Request, answering: TheAnswering, metric: str, parameters: Annotated[MetricParameters, Query()]
+) -> Response:
+    """Rows of a metric, filtered, rolled up by merging states, sorted and paged. CSV and Arrow have token, states and
+    next page in their headers.
+    """
     limit = min(DEFAULT_ROWS, answering.settings.rows) if parameters.limit is None else parameters.limit
     if limit > answering.settings.rows:
         raise UsageError(f"got limit {limit:,}, allowed are {answering.settings.rows:,} rows on a page (serve.rows)")
@@ -174,17 +205,23 @@ async def metric_rows(request: Request, answering: TheAnswering, metric: str, pa
         _refuse(connection, states, parameters.strict)
         rows = fetch(connection.database, sql.query, sql.values, answering.settings.bytes)
         following = _next(request, connection.token, question.page) if rows.num_rows > question.limit else None
-        return _body(connection, metric, rows.slice(0, question.limit), states, following, form, parameters.integers == "text")
+        return _body(
+            connection, metric, rows.slice(0, question.limit), states, following, form, parameters.integers == "text"
+        )
 
     return await answering.answer(request, work, parameters.as_of, form)
 
 
 @routes.get("/metrics/{metric}/hours/{hour}", response_model=CellAnswer)
-async def cell(request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[CellParameters, Query()]) -> Response:
+async def cell(
+    request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[CellParameters, Query()]
+) -> Response:
     """One hour and set of dimensions of a metric."""
     moment, where = parse_hour(hour), parse_where(parameters.where)
     if twice := [name for name, values in where.items() if len(values) > 1]:
-        raise UsageError(f"got dimension '{twice[0]}' twice; a cell has one value of each, and a dimension that is left out is rolled up")
+        raise UsageError(
+            f"got dimension '{twice[0]}' twice; a cell has one value of each, and a dimension that is left out is rolled up"
+        )
     chosen = {name: values[0] for name, values in where.items()}
 
     def work(connection: Connection) -> CellAnswer:
@@ -220,7 +257,8 @@ async def cell(request: Request, answering: TheAnswering, metric: str, hour: str
 def _report(connection: Connection, tables: MetricTables, hour: datetime) -> str | None:
     """The address of the page of the hour's newest audit."""
     ((publication,),) = connection.database.execute(
-        "SELECT max(publication) FROM quality WHERE metric = ? AND hour = ? AND origin <> 'person'", [tables.metric.name, hour]
+        "SELECT max(publication) FROM quality WHERE metric = ? AND hour = ? AND origin <> 'person'",
+        [tables.metric.name, hour],
     ).fetchall()
     if publication is None:
         return None
@@ -242,13 +280,22 @@ def _next(request: Request, token: str, page: int) -> str:
 
 
 def _body(
-    connection: Connection, metric: str, rows: pa.Table, states: list[HourState], following: str | None, form: Format, integers_as_text: bool
+    connection: Connection,
+    metric: str,
+    rows: pa.Table,
+    states: list[HourState],
+    following: str | None,
+    form: Format,
+    integers_as_text: bool,
 ) -> Body:
     counts: dict[str, int] = {}
     for one in states:
         counts[one.state] = counts.get(one.state, 0) + 1
     about = {"metric": metric, "token": connection.token, "states": counts}
-    headers = {"Hourline-Token": connection.token, "Hourline-States": ", ".join(f"{state}={count}" for state, count in counts.items())}
+    headers = {
+        "Hourline-Token": connection.token,
+        "Hourline-States": ", ".join(f"{state}={count}" for state, count in counts.items()),
+    }
     if following:
         headers["Link"] = f'<{following}>; rel="next"'
     match form:
@@ -259,7 +306,13 @@ def _body(
         case "csv":
             content = rows_csv(connection.database, rows)
         case "arrow":
-            content = rows_arrow(rows, {name: value if isinstance(value, str) else json_bytes(value).decode() for name, value in about.items()})
+            content = rows_arrow(
+                rows,
+                {
+                    name: value if isinstance(value, str) else json_bytes(value).decode()
+                    for name, value in about.items()
+                },
+            )
     return Body(content, MEDIA_TYPES[form], headers)
 
 
@@ -281,5 +334,8 @@ def _metric(connection: Connection, name: str) -> MetricSummary:
         source=metric.source,
         description=connection.project.metrics[name].description,
         dimensions=[Column(name=dimension, type=types[dimension]) for dimension in metric.dimensions],
-        measures=[Column(name=measure, type=types[measure], description=str(declared)) for measure, declared in metric.measures.items()],
+        measures=[
+            Column(name=measure, type=types[measure], description=str(declared))
+            for measure, declared in metric.measures.items()
+        ],
     )

@@ -12,12 +12,18 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 _PAGE = Path(__file__).with_name("page")
-# Plotly writes the style of its charts into the document: without 'unsafe-inline' they have none. Scripts come from files alone.
+# Plotly writes the style of its charts into the document: without 'unsafe-inline' they have none. Scripts come from
+# files alone.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "Content-Security-Policy": _POLICY}
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": _POLICY,
+}
 
 
 class _Files(StaticFiles):
@@ -31,7 +37,9 @@ class _Files(StaticFiles):
 
 def page_routes(app: FastAPI) -> None:
     """Adds the page at ``/`` and its files under ``/page``."""
-    plotly_name = f"plotly-{version('plotly')}.min.js"  # another version, another address: browsers may keep it for ever
+    plotly_name = (
+        f"plotly-{version('plotly')}.min.js"  # another version, another address: browsers may keep it for ever
+    )
     html = (_PAGE / "index.html").read_text(encoding="utf-8").replace("plotly.min.js", plotly_name)
 
     @app.get("/", include_in_schema=False)

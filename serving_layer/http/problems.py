@@ -1,10 +1,11 @@
 """What goes wrong, as HTTP says it: a status, and JSON with one sentence.
 
-400  UsageError: a wrong parameter, with what is near or allowed      413  TooLargeError: the answer, or the body of the request
-401  no token, or a wrong one                                         429  TooManyError: try again in a moment
-403  a token without the scope; a page of another site                503  TableError: the tables cannot be read
-404  NotFoundError: no such metric, hour or row                       504  TimedOutError: the query was stopped at its time limit
-409  UnreliableResultError: `strict`, and the hours are not to be relied on 500  a fault of Hourline's; the log has its stack trace
+400  UsageError: a wrong parameter, with what is near or allowed      413  TooLargeError: the answer, or the body of the
+request 401  no token, or a wrong one                                         429  TooManyError: try again in a moment
+403  a token without the scope; a page of another site                503  TableError: the tables cannot be read 404
+NotFoundError: no such metric, hour or row                       504  TimedOutError: the query was stopped at its time
+limit 409  UnreliableResultError: `strict`, and the hours are not to be relied on 500  a fault of Hourline's; the log
+has its stack trace
 """
 
 import json
@@ -116,7 +117,10 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    sentences = [_sentence(one["type"], [str(part) for part in one["loc"]], one["msg"], one.get("input")) for one in error.errors()]
+    sentences = [
+        _sentence(one["type"], [str(part) for part in one["loc"]], one["msg"], one.get("input"))
+        for one in error.errors()
+    ]
     if in_body := [one for one in error.errors() if one["loc"][0] == "body"]:
         if "json" not in request.headers.get("content-type", ""):
             return problem(415, "the body is to be JSON; send it with the header `Content-Type: application/json`")
@@ -138,7 +142,9 @@ def _shown(got: object) -> str:
 
 
 def known_parameters(request: Request) -> None:
-    """A dependency of all routes. Raises UsageError for a parameter that there is not, or that is given twice and has one value."""
+    """A dependency of all routes. Raises UsageError for a parameter that there is not, or that is given twice and has
+    one value.
+    """
     known = _parameters(request)
     for name in request.query_params:
         if name not in known:
@@ -150,9 +156,16 @@ def known_parameters(request: Request) -> None:
 def _parameters(request: Request) -> dict[str, object]:
     """By name, the schemas of those of the query."""
     operations = request.app.openapi()["paths"].get(request.scope["route"].path, {})
-    return {one["name"]: one["schema"] for operation in operations.values() for one in operation.get("parameters", []) if one["in"] == "query"}
+    return {
+        one["name"]: one["schema"]
+        for operation in operations.values()
+        for one in operation.get("parameters", [])
+        if one["in"] == "query"
+    }
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
     # Starlette hands the error on to the server, which logs it with its stack trace, and closes the connection.
-    return problem(500, "that is a fault of Hourline's, not yours; the server's log has more of it", {"Connection": "close"})
+    return problem(
+        500, "that is a fault of Hourline's, not yours; the server's log has more of it", {"Connection": "close"}
+    )

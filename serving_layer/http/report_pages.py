@@ -25,7 +25,9 @@ def with_addresses(project: Project, report: Any) -> Any:
     """A report as data, in which the paths of pages (``report``, ``site``) have become addresses."""
     if isinstance(report, dict):
         return {
-            key: report_address(project, value) if key in ("report", "site") and isinstance(value, str) else with_addresses(project, value)
+            key: report_address(project, value)
+            if key in ("report", "site") and isinstance(value, str)
+            else with_addresses(project, value)
             for key, value in report.items()
         }
     return [with_addresses(project, one) for one in report] if isinstance(report, list) else report

@@ -23,11 +23,15 @@ from serving_layer.http.heads import PromptHeads
 _STOP_SECONDS = 1
 _START_SECONDS = 60
 _SWITCH_SECONDS = 0.0005
-"""So long one thread may keep Python from the others: a small answer takes it many times, and a large one beside it would keep it 5 ms each time."""
+"""So long one thread may keep Python from the others: a small answer takes it many times, and a large one beside it
+would keep it 5 ms each time.
+"""
 
 
 class Server:
-    """Answers for ``project`` within a `with` block, from a thread. Raises SetupError where it may not, or cannot, listen; TableError."""
+    """Answers for ``project`` within a `with` block, from a thread. Raises SetupError where it may not, or cannot,
+    listen; TableError.
+    """
 
     def __init__(self, project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> None:
         settings = project.settings.serve
@@ -55,7 +59,9 @@ class Server:
             config.load()
         except (OSError, ssl.SSLError) as error:
             self._socket.close()
-            raise SetupError(f"TLS cannot be set up with {' and '.join(map(str, files))} (serve.certificate, serve.key): {error}") from None
+            raise SetupError(
+                f"TLS cannot be set up with {' and '.join(map(str, files))} (serve.certificate, serve.key): {error}"
+            ) from None
         except BaseException:
             self._socket.close()
             raise
@@ -88,7 +94,9 @@ class Server:
             self._thread.join(0.01)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
         self._socket.close()
 
@@ -112,7 +120,9 @@ def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:
     if settings.certificate is None:
         lacking.append("TLS (serve.certificate and serve.key)")
     if lacking:
-        raise SetupError(f"host {settings.host} can be reached from other machines; for that the server needs {' and '.join(lacking)}")
+        raise SetupError(
+            f"host {settings.host} can be reached from other machines; for that the server needs {' and '.join(lacking)}"
+        )
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -1,4 +1,6 @@
-"""The snapshot that all requests share, renewed in the background when the tables have changed, and old ones that were asked for lately."""
+"""The snapshot that all requests share, renewed in the background when the tables have changed, and old ones that were
+asked for lately.
+"""
 
 import logging
 import os
@@ -19,7 +21,9 @@ log = logging.getLogger("hourline.http")
 
 _POLL_SECONDS = 0.3
 _RENEWED_SECONDS = 600.0
-"""A snapshot is taken again that often in any case: files that it needs are vacuumed some time after newer versions do not."""
+"""A snapshot is taken again that often in any case: files that it needs are vacuumed some time after newer versions do
+not.
+"""
 _SETTLING_SECONDS = 60.0
 """The same where hours close by the time of day."""
 _OLD = 4
@@ -39,7 +43,9 @@ class Snapshots:
         self._newest = self._open(None)
         self._taken = time.monotonic()
         self.failing = False
-        """Whether the tables could not be read when they were looked at last; answers are those of the last snapshot then."""
+        """Whether the tables could not be read when they were looked at last; answers are those of the last snapshot
+        then.
+        """
 
     @property
     def token(self) -> str:
@@ -64,7 +70,8 @@ class Snapshots:
             return self._newest.twin()
 
     def renew(self) -> Step | None:
-        """Take a new snapshot if the tables have changed since the last one: what is other in it; None: it is still the newest.
+        """Take a new snapshot if the tables have changed since the last one: what is other in it; None: it is still the
+        newest.
 
         Raises TableError, and what reading the tables raises; the old snapshot stays then. For one thread alone.
         """
@@ -166,6 +173,9 @@ class _Watched:
     def changed(self) -> bool:
         """Whether any of them has another version than when it was looked at last, or is another."""
         with OpenTables(self._options) as opened:
-            found = [(str(table.metadata().id), table.version()) if (table := opened.find(uri)) else None for uri in self._uris]
+            found = [
+                (str(table.metadata().id), table.version()) if (table := opened.find(uri)) else None
+                for uri in self._uris
+            ]
         before, self._seen = self._seen, found
         return found != before

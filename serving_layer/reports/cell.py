@@ -39,19 +39,26 @@ class Cell:
         return f"SELECT * FROM {rows} WHERE {self.condition({name: name for name in self.values})}"
 
     def condition(self, columns: Mapping[str, str]) -> str:
-        """SQL that chooses the hour and, of the dimensions in ``columns``, the values; ``columns`` says what each is called."""
+        """SQL that chooses the hour and, of the dimensions in ``columns``, the values; ``columns`` says what each is
+        called.
+        """
         values = [self._is(name, column) for name, column in columns.items() if name in self.values]
         return " AND ".join([f"hour = TIMESTAMPTZ '{sql_timestamp(self.hour)}'", *values])
 
     def _is(self, dimension: str, column: str) -> str:
         text = self.values[dimension]
-        return f"{quoted(column)} IS NULL" if text is None else f"{quoted(column)} = CAST({_literal(text)} AS {self.stored[dimension]})"
+        return (
+            f"{quoted(column)} IS NULL"
+            if text is None
+            else f"{quoted(column)} = CAST({_literal(text)} AS {self.stored[dimension]})"
+        )
 
 
 def cell_of(connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None]) -> Cell:
     """The cell of ``hour`` (UTC) with these values of dimensions, as text; None is null.
 
-    Raises UsageError when the metric or a dimension is not there, a value is not of its dimension's type, or the hour has no events.
+    Raises UsageError when the metric or a dimension is not there, a value is not of its dimension's type, or the hour
+    has no events.
     """
     if metric not in connection.project.metrics:
         raise UsageError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.metrics)}")
@@ -67,7 +74,9 @@ def cell_of(connection: Connection, metric: str, hour: datetime, dimensions: Map
 
 
 def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
-    """Raises UsageError, with what is near, when none of ``rows`` (a table with all groups of the hour) has the values of ``cell``."""
+    """Raises UsageError, with what is near, when none of ``rows`` (a table with all groups of the hour) has the values
+    of ``cell``.
+    """
     if not cell.values or connection.database.execute(f"{cell.of(rows)} LIMIT 1").fetchone():
         return
     place = f"of '{cell.metric.name}' in {hour_text(cell.hour)}"
@@ -75,7 +84,9 @@ def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
         single = Cell(cell.tables, cell.hour, {name: text}, cell.stored)
         if not connection.database.execute(f"{single.of(rows)} LIMIT 1").fetchone():
             raise UsageError(f"no row {place} has {shown(name, text)}{_near(connection, rows, name, text)}")
-    raise UsageError(f"no row {place} has {' and '.join(shown(*value) for value in cell.values.items())} together, though each of them is there")
+    raise UsageError(
+        f"no row {place} has {' and '.join(shown(*value) for value in cell.values.items())} together, though each of them is there"
+    )
 
 
 def finished_values(connection: Connection, cell: Cell, rows: str) -> dict[str, Any]:
@@ -92,7 +103,9 @@ def shown(dimension: str, text: str | None) -> str:
 def _check(connection: Connection, metric: Metric, name: str, text: str | None, stored: Mapping[str, str]) -> None:
     if name not in metric.dimensions:
         none = f"metric '{metric.name}' has no dimension '{name}'"
-        raise UsageError(f"{none}{did_you_mean(name, metric.dimensions)}" if metric.dimensions else f"{none}, nor any other")
+        raise UsageError(
+            f"{none}{did_you_mean(name, metric.dimensions)}" if metric.dimensions else f"{none}, nor any other"
+        )
     if text is None:
         return
     whole = stored[name] in ("BIGINT", "INTEGER", "SMALLINT", "TINYINT")  # to which DuckDB would round 1.5
@@ -123,7 +136,11 @@ def _near(connection: Connection, rows: str, name: str, text: str | None) -> str
     ).fetchall()
     values = [value for value, _ in found]
     near = did_you_mean(text or "", [*values[:_NEAREST], *(["…"] if len(values) > _NEAREST else [])])
-    return f"{near}; null is written {name} alone" if text is not None and text.casefold() in ("", "null", "none") else near
+    return (
+        f"{near}; null is written {name} alone"
+        if text is not None and text.casefold() in ("", "null", "none")
+        else near
+    )
 
 
 def _one(connection: Connection, query: str) -> tuple[Any, ...]:

@@ -10,7 +10,9 @@ from serving_layer.reports.cell import Cell
 
 
 class Stretch(BaseModel):
-    """Events of one partition of a topic (or of one imported file) that count in the same layer; between the offsets lie others, too."""
+    """Events of one partition of a topic (or of one imported file) that count in the same layer; between the offsets
+    lie others, too.
+    """
 
     layer: str
     """final: up to the cutoff; provisional: above it."""
@@ -35,7 +37,9 @@ class CellEvents(BaseModel):
     duplicates: int
     """Recognised at once, and left out everywhere; not among ``events``."""
     repeated: int | None
-    """Of ``events``, those that repeat an id beyond the horizon: a recompute leaves them out. None: the id is an expression."""
+    """Of ``events``, those that repeat an id beyond the horizon: a recompute leaves them out. None: the id is an
+    expression.
+    """
     late: int
     """Of ``events``, those that came after the hour had closed."""
     sequences: int
@@ -58,7 +62,11 @@ def cell_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     conditions = [name for name, text in (("where", metric.where), ("where of the source", source.where)) if text]
     identity = field(source.id) if source.id else None
     arrivals = f'PARTITION BY {quoted(identity)} ORDER BY sequence, partition, "offset"' if identity else ""
-    repeated = f"NOT duplicate AND {quoted(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1" if identity else "false"
+    repeated = (
+        f"NOT duplicate AND {quoted(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1"
+        if identity
+        else "false"
+    )
     # The first of an id may lie in another cell of the hour.
     of_hour = f"SELECT *, {repeated} AS repeated FROM events_{source.name} WHERE {cell.condition({})}"
     connection.database.execute(f"""

@@ -8,7 +8,9 @@ from serving_layer.connection import Connection
 
 
 class DriftCause(BaseModel):
-    """Why one measure of one recomputed hour changed, and by how much; a value is over all dimensions, None where it is no number. UTC."""
+    """Why one measure of one recomputed hour changed, and by how much; a value is over all dimensions, None where it is
+    no number. UTC.
+    """
 
     hour: datetime
     source: str
@@ -28,7 +30,9 @@ class DriftCause(BaseModel):
 
 
 class DriftReport(BaseModel):
-    """``recomputed`` counts the publications of an hour of a metric; ``causes`` are those in which anything changed beyond the order of additions."""
+    """``recomputed`` counts the publications of an hour of a metric; ``causes`` are those in which anything changed
+    beyond the order of additions.
+    """
 
     recomputed: int
     changed: int
@@ -36,7 +40,9 @@ class DriftReport(BaseModel):
 
 
 def drift_report(connection: Connection, hour: datetime | None = None, metric: str | None = None) -> DriftReport:
-    """The drift of all recomputed hours, or of one, and of all metrics, or of one; by hour, metric, publication and measure."""
+    """The drift of all recomputed hours, or of one, and of all metrics, or of one; by hour, metric, publication and
+    measure.
+    """
     conditions = ["true"]
     if hour is not None:
         conditions.append(f"hour = TIMESTAMPTZ '{hour.isoformat()}'")
@@ -47,6 +53,8 @@ def drift_report(connection: Connection, hour: datetime | None = None, metric: s
         f"SELECT count(DISTINCT (hour, metric, published)), count(DISTINCT (hour, metric, published)) FILTER (cause <> 'rounding') {chosen}"
     )
     ((recomputed, changed),) = counts.fetchall()
-    rows = connection.sql(f"SELECT * EXCLUDE (cutoff) {chosen} AND cause IS NOT NULL ORDER BY hour, metric, published, measure, cause")
+    rows = connection.sql(
+        f"SELECT * EXCLUDE (cutoff) {chosen} AND cause IS NOT NULL ORDER BY hour, metric, published, measure, cause"
+    )
     causes = [DriftCause(**row) for row in rows.to_arrow_table().to_pylist()]
     return DriftReport(recomputed=recomputed, changed=changed, causes=causes)

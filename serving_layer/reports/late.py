@@ -60,7 +60,11 @@ def late_hours(connection: Connection, hour: datetime | None = None) -> list[Lat
     return [
         LateHour(
             **row,
-            moved={metric.name: _ordered(metric, moves) for metric in metrics(row["source"]) if (moves := moved.get((metric.name, row["hour"])))},
+            moved={
+                metric.name: _ordered(metric, moves)
+                for metric in metrics(row["source"])
+                if (moves := moved.get((metric.name, row["hour"])))
+            },
         )
         for row in found
     ]
@@ -71,7 +75,9 @@ def _ordered(metric: Metric, moves: dict[str, Move]) -> dict[str, Move]:
 
 
 def late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:
-    """The late events of one hour, one by one: source, event_time, late_seconds, arrived, sequence, topic, partition, offset."""
+    """The late events of one hour, one by one: source, event_time, late_seconds, arrived, sequence, topic, partition,
+    offset.
+    """
     rows = connection.sql(
         'SELECT source, event_time, late_seconds, arrived, sequence, topic, partition, "offset" FROM late_events '
         f"WHERE hour = TIMESTAMPTZ '{hour.isoformat()}' ORDER BY source, sequence, partition, \"offset\""
@@ -82,7 +88,9 @@ def late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:
 def _moved_before(connection: Connection) -> defaultdict[tuple[str, datetime], dict[str, Move]]:
     """By late events that a recompute has counted since; kept as drift."""
     amount = "CASE WHEN count(amount) = count(*) THEN sum(amount) END"
-    rows = connection.sql(f"SELECT metric, hour, measure, {amount}, sum(cells) FROM drift WHERE cause = 'late' GROUP BY ALL").fetchall()
+    rows = connection.sql(
+        f"SELECT metric, hour, measure, {amount}, sum(cells) FROM drift WHERE cause = 'late' GROUP BY ALL"
+    ).fetchall()
     moved: defaultdict[tuple[str, datetime], dict[str, Move]] = defaultdict(dict)
     for metric, hour, measure, amount, cells in rows:
         moved[metric, hour][measure] = Move(amount=amount, cells=cells)

@@ -19,7 +19,9 @@ from serving_layer.reports.status import ChangingMetric, changing
 
 
 class Answer(BaseModel):
-    """One measure: what is served, and what each layer has to say of it. A part without rows is None, as is a value that is null."""
+    """One measure: what is served, and what each layer has to say of it. A part without rows is None, as is a value
+    that is null.
+    """
 
     measure: str
     declared: str
@@ -91,10 +93,14 @@ class Explanation(BaseModel):
     """Oldest first."""
 
 
-def explanation(connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None] | None = None) -> Explanation:
-    """Where the numbers of ``metric`` come from in ``hour`` (UTC), in the groups with these ``dimensions`` (as text; None: null).
+def explanation(
+    connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None] | None = None
+) -> Explanation:
+    """Where the numbers of ``metric`` come from in ``hour`` (UTC), in the groups with these ``dimensions`` (as text;
+    None: null).
 
-    Dimensions that are not given are rolled up, by merging states. Raises UsageError when there is no such metric, dimension, value or hour.
+    Dimensions that are not given are rolled up, by merging states. Raises UsageError when there is no such metric,
+    dimension, value or hour.
     """
     cell = cell_of(connection, metric, hour, dimensions or {})
     tables = cell.tables
@@ -134,12 +140,24 @@ def _answer(connection: Connection, cell: Cell) -> tuple[int, list[Answer]]:
     rows = cell.of("_counted")
     merged, final, provisional, at_close = (
         finished_values(connection, cell, part)
-        for part in (rows, f"{rows} AND sequence IS NULL", f"{rows} AND sequence IS NOT NULL", without_late_events(rows, tables))
+        for part in (
+            rows,
+            f"{rows} AND sequence IS NULL",
+            f"{rows} AND sequence IS NOT NULL",
+            without_late_events(rows, tables),
+        )
     )
     keys = ", ".join(["hour", *map(quoted, metric.dimensions)])
     groups = len(database.execute(f"SELECT DISTINCT {keys} FROM ({rows})").fetchall())
     return groups, [
-        Answer(measure=name, declared=str(measure), value=merged[name], final=final[name], provisional=provisional[name], at_close=at_close[name])
+        Answer(
+            measure=name,
+            declared=str(measure),
+            value=merged[name],
+            final=final[name],
+            provisional=provisional[name],
+            at_close=at_close[name],
+        )
         for name, measure in metric.measures.items()
     ]
 

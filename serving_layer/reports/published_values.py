@@ -1,4 +1,6 @@
-"""Every value that was ever published for a cell, as far as the tables still know it, and why each differs from the one before."""
+"""Every value that was ever published for a cell, as far as the tables still know it, and why each differs from the one
+before.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -35,8 +37,8 @@ class PublishedValue(BaseModel):
     """What was served of the cell at one time, or was not let through. All times in UTC."""
 
     stage: Literal["at_close", "provisional", "final", "blocked"]
-    """at_close: by the speed layer, without the late events; provisional: what was served last before the publication; final: what was published;
-    blocked: what did not pass its audit, and was not served.
+    """at_close: by the speed layer, without the late events; provisional: what was served last before the publication;
+    final: what was published; blocked: what did not pass its audit, and was not served.
     """
     publication: int
     """Its number; of what was served before it, the number of the publication that took its place."""
@@ -54,7 +56,8 @@ class PublishedValue(BaseModel):
 def published_values(connection: Connection, cell: Cell, audits: list[AuditedHour]) -> list[PublishedValue]:
     """The values of ``cell``, oldest first; ``audits`` are all that are known of its hour.
 
-    What was served before a publication is kept over all dimensions together only, so of a cell of some dimension its published values alone.
+    What was served before a publication is kept over all dimensions together only, so of a cell of some dimension its
+    published values alone.
     """
     publications = defaultdict(list)
     for row in _drift(connection, cell):
@@ -88,8 +91,17 @@ def _of_publication(
     late = [reason for reason in why if reason.cause == "late"]
     if not cell.values and any(row["provisional"] is not None for row in rows):
         if late:
-            yield PublishedValue(stage="at_close", publication=number, published=moment, cutoff=None, values=_stage(rows, "at_close"))
-        yield PublishedValue(stage="provisional", publication=number, published=moment, cutoff=None, values=_stage(rows, "provisional"), why=late)
+            yield PublishedValue(
+                stage="at_close", publication=number, published=moment, cutoff=None, values=_stage(rows, "at_close")
+            )
+        yield PublishedValue(
+            stage="provisional",
+            publication=number,
+            published=moment,
+            cutoff=None,
+            values=_stage(rows, "provisional"),
+            why=late,
+        )
         why = [reason for reason in why if reason.cause != "late"]
     cutoff, values = _published(connection, cell, declaration, number)
     if not cell.values:
@@ -98,7 +110,13 @@ def _of_publication(
     if audit and (words := [finding.found for finding in audit.findings if finding.origin == "person"]):
         note = f"accepted by {words[0]}"
     yield PublishedValue(
-        stage="final", publication=number, published=moment, cutoff=rows[0]["cutoff"] if cutoff is None else cutoff, values=values, why=why, note=note
+        stage="final",
+        publication=number,
+        published=moment,
+        cutoff=rows[0]["cutoff"] if cutoff is None else cutoff,
+        values=values,
+        why=why,
+        note=note,
     )
 
 
@@ -109,11 +127,17 @@ def _stage(rows: list[dict[str, Any]], stage: str) -> dict[str, Any]:
 def _exact(values: dict[str, Any] | None, kept: Mapping[str, float | None]) -> dict[str, Any]:
     """What drift has kept, as doubles; where final still says it exactly, or it is no number, as final does."""
     exact = values or {}
-    return {name: exact.get(name) if value is None or exact.get(name) == value else value for name, value in kept.items()}
+    return {
+        name: exact.get(name) if value is None or exact.get(name) == value else value for name, value in kept.items()
+    }
 
 
-def _published(connection: Connection, cell: Cell, declaration: str, publication: int) -> tuple[int | None, dict[str, Any] | None]:
-    """The cutoff, and what the final table held of the cell, at ``publication``; None where retention has not kept it, or it was declared otherwise."""
+def _published(
+    connection: Connection, cell: Cell, declaration: str, publication: int
+) -> tuple[int | None, dict[str, Any] | None]:
+    """The cutoff, and what the final table held of the cell, at ``publication``; None where retention has not kept it,
+    or it was declared otherwise.
+    """
     tables, layout = cell.tables, Layout.of(connection.project)
     if declaration != tables.declaration:
         return None, None

@@ -72,32 +72,50 @@ class QualityReport(BaseModel):
 
 
 def quality_report(
-    connection: Connection, hour: datetime | None = None, metric: str | None = None, *, failed: bool = False, unsolved: bool = False
+    connection: Connection,
+    hour: datetime | None = None,
+    metric: str | None = None,
+    *,
+    failed: bool = False,
+    unsolved: bool = False,
 ) -> QualityReport:
     """The newest audit of each hour, or of ``hour``, and of all metrics, or of ``metric``.
 
-    ``hours`` are those that did not simply pass; with ``failed`` all audits that blocked an hour, also earlier ones; with ``unsolved`` those that
-    are blocked now alone; with ``hour`` all of it.
+    ``hours`` are those that did not simply pass; with ``failed`` all audits that blocked an hour, also earlier ones;
+    with ``unsolved`` those that are blocked now alone; with ``hour`` all of it.
     """
     newest = connection.sql("SELECT max(hour) FROM quality").fetchall()[0][0]
     since = None if newest is None or hour is not None else newest - timedelta(days=SHOWN_DAYS)
     audits = all_audits(connection, hour, metric, since)
     latest = [audit for audit in audits if audit.outcome != "superseded"]
-    counts = {outcome: sum(audit.outcome == outcome for audit in latest) for outcome in ("blocked", "warned", "accepted", "passed")}
+    counts = {
+        outcome: sum(audit.outcome == outcome for audit in latest)
+        for outcome in ("blocked", "warned", "accepted", "passed")
+    }
     if unsolved:
         shown = [audit for audit in latest if audit.outcome == "blocked"]
     elif failed:
-        shown = [audit for audit in audits if audit.outcome == "accepted" or any(f.severity == "fail" and not f.success for f in audit.findings)]
+        shown = [
+            audit
+            for audit in audits
+            if audit.outcome == "accepted" or any(f.severity == "fail" and not f.success for f in audit.findings)
+        ]
     else:
         shown = [audit for audit in latest if hour is not None or audit.outcome != "passed"]
     if hour is None:
         for audit in shown:
-            audit.findings = [finding for finding in audit.findings if not finding.success or finding.origin == "person"]
+            audit.findings = [
+                finding for finding in audit.findings if not finding.success or finding.origin == "person"
+            ]
     index = report_site(connection.project) / "index.html"
-    return QualityReport(audited=len(latest), **counts, since=since, hours=shown, site=str(index) if index.exists() else None)
+    return QualityReport(
+        audited=len(latest), **counts, since=since, hours=shown, site=str(index) if index.exists() else None
+    )
 
 
-def all_audits(connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None = None) -> list[AuditedHour]:
+def all_audits(
+    connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None = None
+) -> list[AuditedHour]:
     """All audits that are kept, also earlier ones: of ``hour``, or from ``since`` on; of all metrics, or of ``metric``."""
     blocked = connection.snapshot.blocked
     chosen = ["true"]
@@ -121,7 +139,9 @@ def all_audits(connection: Connection, hour: datetime | None, metric: str | None
     for row in rows.to_pylist():
         key = (row["metric"], row["hour"], row["publication"])
         if key not in audits:
-            page = report_site(connection.project) / page_path(row["publication"], page_name(row["source"], row["metric"]))
+            page = report_site(connection.project) / page_path(
+                row["publication"], page_name(row["source"], row["metric"])
+            )
             audits[key] = AuditedHour(
                 hour=row["hour"],
                 source=row["source"],
@@ -138,7 +158,11 @@ def all_audits(connection: Connection, hour: datetime | None, metric: str | None
         audit.expectations += row["origin"] != "person"
         details = {name: row[name] for name in Finding.model_fields if name not in ("parameters", "rows")}
         audit.findings.append(
-            Finding(**details, parameters=json.loads(row["parameters"] or "{}"), rows=[json.loads(one) for one in row["rows"] or []])
+            Finding(
+                **details,
+                parameters=json.loads(row["parameters"] or "{}"),
+                rows=[json.loads(one) for one in row["rows"] or []],
+            )
         )
     for (name, moment, _), audit in audits.items():
         if audit.outcome == "passed":

@@ -43,8 +43,8 @@ class HourStatus(BaseModel):
     late: int
     closed: bool
     report: str | None
-    """The path of the Data Docs page of its newest audit: of a metric that is blocked, or else warned, where there is one. None: there is no such
-    page (any more).
+    """The path of the Data Docs page of its newest audit: of a metric that is blocked, or else warned, where there is
+    one. None: there is no such page (any more).
     """
 
 
@@ -53,7 +53,9 @@ class ChangingMetric(BaseModel):
 
     metric: str
     missing: int | None
-    """So many hours want recomputing before the new declaration takes over; None: the speed layer has not started since it was changed."""
+    """So many hours want recomputing before the new declaration takes over; None: the speed layer has not started since
+    it was changed.
+    """
 
 
 class ProjectStatus(BaseModel):
@@ -76,11 +78,17 @@ def status_at(connection: Connection, last: int) -> ProjectStatus:
     """The status of the project with the ``last`` hours of each source, by the connection's snapshot."""
     project = connection.project
     pid = lease_holder(project.workspace, "speed")
-    speed = f"the speed layer runs (process {pid})" if pid else "the speed layer is not running; `hourline up` starts it"
+    speed = (
+        f"the speed layer runs (process {pid})" if pid else "the speed layer is not running; `hourline up` starts it"
+    )
     standby = lease_holder(project.workspace, "standby")
     if standby:
         speed += f"; process {standby} stands by"
-    sources = [_source(connection, source) for source in project.sources.values() if source.name in connection.snapshot.progress]
+    sources = [
+        _source(connection, source)
+        for source in project.sources.values()
+        if source.name in connection.snapshot.progress
+    ]
     rows = connection.sql(
         "SELECT hour, name AS source, state, events, late, closed FROM hours WHERE kind = 'source' "
         f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
@@ -89,7 +97,9 @@ def status_at(connection: Connection, last: int) -> ProjectStatus:
     pages = _pages(connection, [row["hour"] for row in found])
     hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
     waiting = [changing(connection, tables) for tables in connection.snapshot.served]
-    return ProjectStatus(project=project.name, speed=speed, sources=sources, changing=[item for item in waiting if item], hours=hours)
+    return ProjectStatus(
+        project=project.name, speed=speed, sources=sources, changing=[item for item in waiting if item], hours=hours
+    )
 
 
 def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, datetime], str]:
@@ -105,7 +115,10 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
         QUALIFY row_number() OVER (PARTITION BY n.source, n.hour ORDER BY h.blocked_cutoff NULLS LAST, passed, n.publication DESC, n.metric) = 1
         """).fetchall()
     site = report_site(connection.project)
-    addressed = {(source, hour): site / page_path(publication, page_name(source, metric)) for source, hour, metric, publication in rows}
+    addressed = {
+        (source, hour): site / page_path(publication, page_name(source, metric))
+        for source, hour, metric, publication in rows
+    }
     return {key: str(page) for key, page in addressed.items() if page.is_file()}
 
 
@@ -117,13 +130,18 @@ def changing(connection: Connection, served: MetricTables) -> ChangingMetric | N
         return None  # another description, say
     if current not in {tables.declaration for tables in connection.snapshot.metrics if tables.metric.name == name}:
         return ChangingMetric(metric=name, missing=None)
-    rows = connection.sql(f"FROM hourline.metric_hours WHERE metric = '{name}' AND declaration = '{current}' AND state = 'missing'").fetchall()
+    rows = connection.sql(
+        f"FROM hourline.metric_hours WHERE metric = '{name}' AND declaration = '{current}' AND state = 'missing'"
+    ).fetchall()
     return ChangingMetric(metric=name, missing=len(rows))
 
 
 def _source(connection: Connection, source: Source) -> SourceStatus:
     known = connection.snapshot.progress[source.name]
-    columns = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in ("records", "accepted", "rejected", "duplicates", "tombstones"))
+    columns = ", ".join(
+        f"coalesce(sum({name}), 0)::BIGINT AS {name}"
+        for name in ("records", "accepted", "rejected", "duplicates", "tombstones")
+    )
     sums = connection.sql(
         f"SELECT {columns}, coalesce(sum(list_sum(list_transform(hours, lambda h: h.late))), 0)::BIGINT AS late, "
         f"max(clock) AS clock, max(finished) AS finished FROM hourline.progress_{source.name} WHERE sequence <= {known.sequence}"
@@ -131,13 +149,17 @@ def _source(connection: Connection, source: Source) -> SourceStatus:
     (row,) = sums.to_arrow_table().to_pylist()
     reading = _reading(connection, source, known.sequence)
     skipped = sum(offsets_in(ranges) for ranges in reading.skipped.values())
-    return SourceStatus(source=source.name, sequence=known.sequence, skipped=skipped, lag=_lag(connection, source, reading), **row)
+    return SourceStatus(
+        source=source.name, sequence=known.sequence, skipped=skipped, lag=_lag(connection, source, reading), **row
+    )
 
 
 def _reading(connection: Connection, source: Source, sequence: int) -> Reading:
     """How far the topic that was read last has been read; what was imported from files does not matter."""
     progress = f"hourline.progress_{source.name} WHERE sequence <= {sequence} AND NOT starts_with(topic_id, '{FILE}')"
-    rows = connection.sql(f"SELECT sequence, topic_id, offsets, position FROM {progress} ORDER BY sequence").to_arrow_table()
+    rows = connection.sql(
+        f"SELECT sequence, topic_id, offsets, position FROM {progress} ORDER BY sequence"
+    ).to_arrow_table()
     return reading_of(rows, rows["topic_id"][-1].as_py() if rows.num_rows else None)
 
 
@@ -148,7 +170,12 @@ def _lag(connection: Connection, source: Source, reading: Reading) -> int | None
     except ImportError:  # the serving side alone comes without a Kafka client
         return None
     try:
-        available = topic_offsets(reachable_kafka(connection.project), source.topic, connection.project.settings.kafka.options)
+        available = topic_offsets(
+            reachable_kafka(connection.project), source.topic, connection.project.settings.kafka.options
+        )
     except BrokerError:
         return None
-    return sum(latest - max(reading.next_offsets.get(partition, 0), earliest) for partition, (earliest, latest) in available.items())
+    return sum(
+        latest - max(reading.next_offsets.get(partition, 0), earliest)
+        for partition, (earliest, latest) in available.items()
+    )

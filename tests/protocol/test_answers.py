@@ -1,4 +1,6 @@
-"""What an answer says of itself: what each layer contributes to it, as of what it is, and whether a strict reader may rest on it."""
+"""What an answer says of itself: what each layer contributes to it, as of what it is, and whether a strict reader may
+rest on it.
+"""
 
 import sys
 from collections.abc import Callable
@@ -76,7 +78,9 @@ def test_a_declaration_that_takes_over_publishes_hours_with_the_cuts_that_they_h
     with serving_layer.connect(tables.project) as connection:
         taking_over = "SELECT * REPLACE (9 AS publication, 9 AS cutoff) FROM _drift WHERE publication = 1"
         connection.database.execute(f"CREATE OR REPLACE VIEW hourline.drift AS FROM _drift UNION ALL {taking_over}")
-        told = connection.sql("SELECT publication, hour, cutoff FROM publications WHERE metric = 'totals' AND current ORDER BY ALL").fetchall()
+        told = connection.sql(
+            "SELECT publication, hour, cutoff FROM publications WHERE metric = 'totals' AND current ORDER BY ALL"
+        ).fetchall()
     assert told == [(9, hour(0), 1), (9, hour(1), 2), (9, hour(2), 1)]
 
 
@@ -106,7 +110,10 @@ def test_a_token_is_read_as_it_was_written(publication: int, sequences: dict[str
     assert AnswerToken.parse(f" {token}\n") == token
 
 
-@pytest.mark.parametrize("text", ["", "12", "p", "p12-", "p12-flights", "p12-flights.x", "p12 flights.3", "2026-03-01", "p12-flights.3-flights.4"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "12", "p", "p12-", "p12-flights", "p12-flights.x", "p12 flights.3", "2026-03-01", "p12-flights.3-flights.4"],
+)
 def test_what_is_no_token_gets_one_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="is no token of an answer"):
         AnswerToken.parse(text)
@@ -141,13 +148,27 @@ def weak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BareTables:
 
 def test_a_strict_connection_refuses_what_rests_on_missing_or_blocked_hours(weak: BareTables) -> None:
     with serving_layer.connect(weak.project, strict=True) as strict, serving_layer.connect(weak.project) as lenient:
-        for query in ("FROM totals", "FROM odd", f"FROM odd WHERE hour < '{hour(3)}'", "SELECT count(*) FROM totals_final"):
+        for query in (
+            "FROM totals",
+            "FROM odd",
+            f"FROM odd WHERE hour < '{hour(3)}'",
+            "SELECT count(*) FROM totals_final",
+        ):
             lenient.sql(query).fetchall()
             with pytest.raises(UnreliableResultError) as refused:
                 strict.sql(query)
-            told = "'odd' 2024-03-01T00:00Z missing, 2024-03-01T01:00Z missing" if "odd" in query else "'totals' 2024-03-01T01:00Z blocked"
+            told = (
+                "'odd' 2024-03-01T00:00Z missing, 2024-03-01T01:00Z missing"
+                if "odd" in query
+                else "'totals' 2024-03-01T01:00Z blocked"
+            )
             assert f"would rest on hours that are not to be relied on: of {told} (" in str(refused.value)
-        for query in (f"FROM totals WHERE hour <> '{hour(1)}'", f"FROM odd WHERE hour > '{hour(1)}'", "FROM hours", "FROM totals_staged"):
+        for query in (
+            f"FROM totals WHERE hour <> '{hour(1)}'",
+            f"FROM odd WHERE hour > '{hour(1)}'",
+            "FROM hours",
+            "FROM totals_staged",
+        ):
             assert sorted(strict.sql(query).fetchall()) == sorted(lenient.sql(query).fetchall())
 
 
@@ -159,11 +180,16 @@ def test_a_strict_connection_says_first_what_is_wrong_with_the_query(weak: BareT
             strict.sql("DROP TABLE totals")
 
 
-def test_the_command_line_refuses_and_says_as_of_what(weak: BareTables, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_refuses_and_says_as_of_what(
+    weak: BareTables, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     sums = {f"metrics/{name}.yaml": f"source: clicks\nmeasures: {{n: sum(n)}}\n{where(name)}" for name in METRICS}
     source = "topic: clicks\nfields: {n: long, at: string}\nevent_time: at\n"
     folder = write_project(weak.project.root, {"hourline.yaml": "", "sources/clicks.yaml": source, **sums})
-    good, outside = f"SELECT n FROM totals WHERE hour = '{hour(3)}'", f"SELECT n FROM totals WHERE hour > '{hour(3) + timedelta(hours=1)}'"
+    good, outside = (
+        f"SELECT n FROM totals WHERE hour = '{hour(3)}'",
+        f"SELECT n FROM totals WHERE hour > '{hour(3) + timedelta(hours=1)}'",
+    )
 
     def query(*arguments: str, terminal: bool = False) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["hourline", "query", *arguments, "--project", str(folder)])

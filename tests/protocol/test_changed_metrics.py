@@ -1,4 +1,6 @@
-"""A new and a changed metric, step by step, on the product's own commits (the protocol's random walk does the same in any order)."""
+"""A new and a changed metric, step by step, on the product's own commits (the protocol's random walk does the same in
+any order).
+"""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""Every kind of damage to every kind of table is found and named, or changes no answer; a reader never takes a damaged table for a healthy one."""
+"""Every kind of damage to every kind of table is found and named, or changes no answer; a reader never takes a damaged
+table for a healthy one.
+"""
 
 import re
 import shutil
@@ -56,7 +58,9 @@ Answers = dict[str, list[tuple[Any, ...]]]
 
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> BareTables:
-    """Tables of which each has rows that answers rest on: all hours but one are final, the other is blocked, and events have come since."""
+    """Tables of which each has rows that answers rest on: all hours but one are final, the other is blocked, and events
+    have come since.
+    """
     tables = BareTables(tmp_path_factory.mktemp("healthy"), HOURS)
     tables.start()
     tables.micro_batch(6)
@@ -139,7 +143,10 @@ def test_the_log_is_looked_at_from_its_last_checkpoint_on(hint: str, tables: Bar
     assert answers(tables) == before
     tables.start()
     truncate(last_commit(log.parent), 0)
-    with pytest.raises(TableError, match=f"{OF_TOTALS} is damaged: _delta_log/{last_commit(log.parent).name} is missing, empty or cut off"):
+    with pytest.raises(
+        TableError,
+        match=f"{OF_TOTALS} is damaged: _delta_log/{last_commit(log.parent).name} is missing, empty or cut off",
+    ):
         answers(tables)
 
 
@@ -153,7 +160,9 @@ def test_a_damaged_checkpoint_is_found_and_named(damage: str, tables: BareTables
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_missing_last_commit_is_found_and_named_or_is_as_if_it_had_never_been_made(name: str, tables: BareTables) -> None:
+def test_a_missing_last_commit_is_found_and_named_or_is_as_if_it_had_never_been_made(
+    name: str, tables: BareTables
+) -> None:
     last_commit(folder(tables, name)).unlink()
     if name == "progress/clicks":
         check(tables, finished=12)
@@ -164,7 +173,10 @@ def test_a_missing_last_commit_is_found_and_named_or_is_as_if_it_had_never_been_
             answers(tables)
     if name.startswith(("events", "rejected", "provisional")):
         # Nor does the speed layer write on, over the hole.
-        with pytest.raises(TableError, match=f"{name} stands at version .*, but progress/clicks went by its version .*: commits are missing"):
+        with pytest.raises(
+            TableError,
+            match=f"{name} stands at version .*, but progress/clicks went by its version .*: commits are missing",
+        ):
             tables.start()
 
 
@@ -173,7 +185,10 @@ def test_a_missing_publication_is_found_once_provisional_has_lost_rows_to_it(tab
     maintain_source(tables.project, tables.source_tables)
     check(tables, finished=18)
     last_commit(folder(tables, "coverage")).unlink()
-    with pytest.raises(TableError, match=f"coverage stands at version 1, but provisional/{OF_TOTALS} went by its version 2: commits are missing"):
+    with pytest.raises(
+        TableError,
+        match=f"coverage stands at version 1, but provisional/{OF_TOTALS} went by its version 2: commits are missing",
+    ):
         answers(tables)
     shutil.rmtree(folder(tables, "coverage"))
     with pytest.raises(TableError, match=f"coverage is gone, but provisional/{OF_TOTALS} went by its version 2"):
@@ -253,7 +268,9 @@ def verified(tables: BareTables) -> Verified:
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("damage", [*FILE_DAMAGE, "one bit"])
-def test_verifying_names_every_damaged_file_also_one_that_still_decodes(damage: str, name: str, tables: BareTables) -> None:
+def test_verifying_names_every_damaged_file_also_one_that_still_decodes(
+    damage: str, name: str, tables: BareTables
+) -> None:
     files = sum(len(set(read_files(tables, table))) for table in take_snapshot(tables.project).versions)
     assert verified(tables) == Verified(files, files, [])
     assert verified(tables) == Verified(files, 0, [])
@@ -297,13 +314,20 @@ def test_the_command_line_names_a_damaged_file_and_shows_no_stack_trace(
     sums = {f"metrics/{name}.yaml": f"source: clicks\nmeasures: {{n: sum(n)}}\n{where(name)}" for name in METRICS}
     source = "topic: clicks\nfields: {n: long, at: string}\nevent_time: at\n"
     project = write_project(tables.project.root, {"hourline.yaml": "", "sources/clicks.yaml": source, **sums})
-    for arguments in (["query", "FROM totals"], ["query", "FROM totals", "--format", "csv"], ["explain", "totals", "2024-03-01T01"]):
+    for arguments in (
+        ["query", "FROM totals"],
+        ["query", "FROM totals", "--format", "csv"],
+        ["explain", "totals", "2024-03-01T01"],
+    ):
         monkeypatch.setattr(sys, "argv", ["hourline", *arguments, "--project", str(project)])
         with pytest.raises(SystemExit) as ended:
             run()
         said = capsys.readouterr().err
         assert ended.value.code == 1
-        assert "is missing; `hourline reset totals` and `hourline recompute` compute the metric anew from the archived events" in said
+        assert (
+            "is missing; `hourline reset totals` and `hourline recompute` compute the metric anew from the archived events"
+            in said
+        )
         assert said.count("\n") == 1
 
 
@@ -342,14 +366,18 @@ def test_no_healthy_table_is_taken_for_a_damaged_one_while_it_is_written(tmp_pat
 
 @pytest.mark.parametrize("name", [name for name in TABLES if not name.startswith("provisional")])
 @pytest.mark.parametrize("damage", ["empty", "truncated"])
-def test_a_degraded_connection_answers_every_metric_exactly_from_what_is_whole(damage: str, name: str, tables: BareTables) -> None:
+def test_a_degraded_connection_answers_every_metric_exactly_from_what_is_whole(
+    damage: str, name: str, tables: BareTables
+) -> None:
     LOG_DAMAGE[damage](last_commit(folder(tables, name)))
     with serving_layer.connect(tables.project, degraded=True) as connection:
         assert name in " ".join(connection.damage)
         for metric in METRICS:
             finished = connection.snapshot.progress["clicks"].sequence * 6
             assert finished == (12 if name == "progress/clicks" else 18)
-            assert dict(connection.sql(f"SELECT hour, n FROM {metric}").fetchall()) == expected(metric, HOURS[:finished])
+            assert dict(connection.sql(f"SELECT hour, n FROM {metric}").fetchall()) == expected(
+                metric, HOURS[:finished]
+            )
         lost = [view for view in VIEWS if view in connection.snapshot.lost]
         assert bool(lost) == (name.partition("/")[0] in ("events", "rejected", "drift", "quality", "staged"))
         for view in VIEWS:

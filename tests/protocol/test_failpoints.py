@@ -1,4 +1,6 @@
-"""kill -9 at every durable step there is, before and after it: whoever starts next goes on, and no answer is wrong at any moment."""
+"""kill -9 at every durable step there is, before and after it: whoever starts next goes on, and no answer is wrong at
+any moment.
+"""
 
 import multiprocessing
 import os
@@ -22,16 +24,34 @@ from tests.support.stack_project import StackProject
 
 HOURS = random.Random(7).choices(range(4), k=500)  # noqa: S311 (the same numbers each time)
 
-# One process after the other on the same tables, each killed at the next place. What it leaves is what the next one has to mend.
+# One process after the other on the same tables, each killed at the next place. What it leaves is what the next one has
+# to mend.
 CHAIN = [
-    *(f"{side} create {table}" for table in ("progress", "events", "rejected", "provisional") for side in ("before", "after")),
-    *(f"{side} fence {table}" for table in ("progress", "events", "rejected", "provisional") for side in ("before", "after")),
-    *(f"{side} create {table}" for table in ("coverage", "drift", "quality", "final", "staged") for side in ("before", "after")),
+    *(
+        f"{side} create {table}"
+        for table in ("progress", "events", "rejected", "provisional")
+        for side in ("before", "after")
+    ),
+    *(
+        f"{side} fence {table}"
+        for table in ("progress", "events", "rejected", "provisional")
+        for side in ("before", "after")
+    ),
+    *(
+        f"{side} create {table}"
+        for table in ("coverage", "drift", "quality", "final", "staged")
+        for side in ("before", "after")
+    ),
     *(
         place
         for table in ("events", "rejected", "provisional")
         # Only what an unfinished micro-batch has left is cleared away.
-        for place in (f"before append {table}", f"after append {table}", f"before delete {table}", f"after delete {table}")
+        for place in (
+            f"before append {table}",
+            f"after append {table}",
+            f"before delete {table}",
+            f"after delete {table}",
+        )
     ),
     "before append progress",
     "after append progress",
@@ -105,12 +125,16 @@ def work(folder: Path, place: str | None) -> None:
     tables.start(*(["note"] if place is None or "widen" in place else []))
     for _ in range(2):
         tables.micro_batch(3)
-        maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: wall_clock() + HOUR)  # what is written now is old
+        maintain_source(
+            tables.project, tables.source_tables, kept_hours=0, clock=lambda: wall_clock() + HOUR
+        )  # what is written now is old
         tables.publish(0, 1)
 
 
 @pytest.mark.stack
-def test_a_recompute_killed_where_it_publishes(finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recompute_killed_where_it_publishes(
+    finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = finished_project.copy(tmp_path)
     for place in ("after overwrite final", "after restore final"):
         monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
@@ -123,10 +147,18 @@ def test_a_recompute_killed_where_it_publishes(finished_project: StackProject, t
 
 
 @pytest.mark.stack
-def test_a_speed_layer_killed_at_every_commit_of_a_micro_batch(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_speed_layer_killed_at_every_commit_of_a_micro_batch(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = parcels.make(tmp_path, kafka, topic="killed_at_commits")
     # Before each of the others nothing is there, or what another one of them has left.
-    for place in ("after append events", "after append rejected", "after append provisional", "before append progress", "after append progress"):
+    for place in (
+        "after append events",
+        "after append rejected",
+        "after append provisional",
+        "before append progress",
+        "after append progress",
+    ):
         project.send("scans", parcels.scans(project.random, 30, first_hour=0, hours=3))
         project.send_refused("scans", [b"{", None])
         monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")

@@ -1,4 +1,6 @@
-"""`hourline maintain`: the tables are compacted and vacuumed, and nobody who reads notices; killed anywhere, it is done by the next run."""
+"""`hourline maintain`: the tables are compacted and vacuumed, and nobody who reads notices; killed anywhere, it is done
+by the next run.
+"""
 
 import json
 import multiprocessing
@@ -87,7 +89,9 @@ def test_a_dry_run_tells_and_changes_nothing(tables: BareTables) -> None:
     there = state(tables)
     told = list(Maintenance(tables.project, dry_run=True, kept_hours=0).run())
     told += maintain_stopped(tables.project, SOURCE, dry_run=True, kept_hours=0)
-    assert any(line.startswith("final/totals") and "would have 14 files compacted into 1" in line for line in told), told
+    assert any(line.startswith("final/totals") and "would have 14 files compacted into 1" in line for line in told), (
+        told
+    )
     assert any(line.startswith("events/clicks") for line in told), told
     assert state(tables) == there
 
@@ -98,8 +102,17 @@ def test_what_no_query_needs_is_deleted(tables: BareTables) -> None:
     grow_older(tables, hours=3)
     told = list(Maintenance(tables.project).run())
     assert all("old files deleted" in line for line in told), told
-    left = {kind: [*(Path(tables.layout.root) / kind).rglob("part-*.parquet")] for kind in ("final", "staged", "coverage", "drift", "quality")}
-    assert {kind: len(found) for kind, found in left.items()} == {"final": 1 + 7, "staged": 2, "coverage": 1, "drift": 1, "quality": 1}
+    left = {
+        kind: [*(Path(tables.layout.root) / kind).rglob("part-*.parquet")]
+        for kind in ("final", "staged", "coverage", "drift", "quality")
+    }
+    assert {kind: len(found) for kind, found in left.items()} == {
+        "final": 1 + 7,
+        "staged": 2,
+        "coverage": 1,
+        "drift": 1,
+        "quality": 1,
+    }
     tables.check()
     assert list(Maintenance(tables.project).run()) == []
 
@@ -141,7 +154,9 @@ def test_killed_at_every_step_it_is_done_by_the_next_run(made: Path, tmp_path: P
     places: list[str] = []
     with patch.object(failpoints, "reached", places.append):
         list(Maintenance(copied(made, tmp_path / "whole").project, kept_hours=0).run())
-    places = [place for place in dict.fromkeys(places) if place.startswith("after")]  # before the next one, it is the same
+    places = [
+        place for place in dict.fromkeys(places) if place.startswith("after")
+    ]  # before the next one, it is the same
     steps = {
         "restore final",
         "compact final",
@@ -241,8 +256,13 @@ def test_old_findings_go_but_for_hours_that_are_blocked_accepted_or_shown(tables
     append(quality, pa.Table.from_pylist(rows, QUALITY_SCHEMA), {})
     list(Maintenance(tables.project, clock=lambda: now).run())
     with serving_layer.connect(tables.project) as connection:
-        left = {words for (words,) in connection.sql("SELECT expectation FROM quality WHERE expectation IS NOT NULL").fetchall()}
-    assert left == {"rows_match", "blocked", "accepted", "audited again", "newest"}, "the first is that of the blocked hour's own audit"
+        left = {
+            words
+            for (words,) in connection.sql("SELECT expectation FROM quality WHERE expectation IS NOT NULL").fetchall()
+        }
+    assert left == {"rows_match", "blocked", "accepted", "audited again", "newest"}, (
+        "the first is that of the blocked hour's own audit"
+    )
     assert not [line for line in Maintenance(tables.project, clock=lambda: now).run() if "findings" in line]
 
 
@@ -303,7 +323,11 @@ def grow_older(tables: BareTables, hours: float) -> None:
         if file.suffix == ".json":
             actions = [json.loads(line) for line in file.read_text().splitlines()]
             for action in actions:
-                for kind, time in (("commitInfo", "timestamp"), ("remove", "deletionTimestamp"), ("add", "modificationTime")):
+                for kind, time in (
+                    ("commitInfo", "timestamp"),
+                    ("remove", "deletionTimestamp"),
+                    ("add", "modificationTime"),
+                ):
                     if kind in action:
                         action[kind][time] -= int(hours * 3_600_000)
             file.write_text("".join(f"{json.dumps(action)}\n" for action in actions))

@@ -1,8 +1,11 @@
-"""Old progress has a row for each hour, instead of one for each micro-batch; whoever asks hears the same, and counts nothing twice afterwards."""
+"""Old progress has a row for each hour, instead of one for each micro-batch; whoever asks hears the same, and counts
+nothing twice afterwards.
+"""
 
 import random
 from dataclasses import replace
 from datetime import timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,15 @@ from tests.support.bare_tables import BASE, METRICS, BareTables, hour
 
 MINUTES = 7
 """Between two micro-batches."""
-VIEWS = [*METRICS, *(f"{metric}_states" for metric in METRICS), "hours", "late_events", "publications", "events_clicks", "rejected_clicks"]
+VIEWS = [
+    *METRICS,
+    *(f"{metric}_states" for metric in METRICS),
+    "hours",
+    "late_events",
+    "publications",
+    "events_clicks",
+    "rejected_clicks",
+]
 
 
 class TimedTables(BareTables):
@@ -49,18 +60,26 @@ def answers(tables: BareTables) -> dict[str, list[Any]]:
 def told(tables: BareTables) -> dict[str, Any]:
     """All that is said about the tables, but for when events arrived, which is told by the hour afterwards."""
     with serving_layer.connect(tables.project) as connection:
-        found: dict[str, Any] = {"late": late_hours(connection, None), "status": status_at(connection, 100).model_dump()}
+        found: dict[str, Any] = {
+            "late": late_hours(connection, None),
+            "status": status_at(connection, 100).model_dump(),
+        }
         for number in sorted(set(tables.hours[: tables.offset])):
             of = explanation(connection, "totals", hour(number)).model_dump()
             assert of["events"]["first_arrived"] <= of["events"]["last_arrived"]
-            found[f"explain {number}"] = {**of, "events": {key: value for key, value in of["events"].items() if not key.endswith("_arrived")}}
+            found[f"explain {number}"] = {
+                **of,
+                "events": {key: value for key, value in of["events"].items() if not key.endswith("_arrived")},
+            }
             for table in ("progress", "provisional"):
                 del found[f"explain {number}"]["versions"][table]
     return found
 
 
 def progress(tables: BareTables) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = open_table(tables.layout.progress(tables.project.sources["clicks"]), {}).to_pyarrow_table().to_pylist()
+    rows: list[dict[str, Any]] = (
+        open_table(tables.layout.progress(tables.project.sources["clicks"]), {}).to_pyarrow_table().to_pylist()
+    )
     return sorted(rows, key=lambda row: row["sequence"])
 
 
@@ -85,7 +104,8 @@ def test_whoever_asks_hears_the_same(seed: int, tmp_path: Path) -> None:
         if number % 20 == 0:
             moment = BASE + timedelta(minutes=MINUTES * tables.sequence)
             answered, before, rows, offsets = answers(tables), told(tables), progress(tables), reading(tables)
-            maintain_source(tables.project, tables.source_tables, kept_hours=rng.randrange(3), clock=lambda moment=moment: moment)  # type: ignore[misc]
+            clock = cycle([moment]).__next__
+            maintain_source(tables.project, tables.source_tables, kept_hours=rng.randrange(3), clock=clock)
             assert told(tables) == before
             assert answers(tables) == answered
             assert reading(tables) == offsets
@@ -102,18 +122,30 @@ def test_an_hour_has_one_row_and_what_is_told_apart_keeps_its_own(tmp_path: Path
     tables.start()
     for _ in range(20):
         tables.micro_batch(2)
-    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 2 * HOUR + timedelta(minutes=30))
+    maintain_source(
+        tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 2 * HOUR + timedelta(minutes=30)
+    )
     per_hour = 60 // MINUTES
-    assert [row["sequence"] for row in progress(tables)] == [2, 3, per_hour, 2 * per_hour + 1, *range(2 * per_hour + 2, 21)]
+    assert [row["sequence"] for row in progress(tables)] == [
+        2,
+        3,
+        per_hour,
+        2 * per_hour + 1,
+        *range(2 * per_hour + 2, 21),
+    ]
     assert sum(row["accepted"] for row in progress(tables)) == 40
     # As often as it is done, nothing is summed up twice.
-    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 2 * HOUR + timedelta(minutes=30))
+    maintain_source(
+        tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 2 * HOUR + timedelta(minutes=30)
+    )
     maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
     assert [row["sequence"] for row in progress(tables)] == [2, 3, per_hour, 2 * per_hour + 1, 20]
     assert sum(row["accepted"] for row in progress(tables)) == 40
 
 
-def test_what_a_recompute_has_counted_and_what_came_after_it_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_recompute_has_counted_and_what_came_after_it_stay_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tables = TimedTables(tmp_path, [0] * 8 + [1] * 12)
     tables.start()
     for _ in range(4):
@@ -125,7 +157,10 @@ def test_what_a_recompute_has_counted_and_what_came_after_it_stay_apart(tmp_path
     tables.start()
     tables.micro_batch(2)
     answered = answers(tables)
-    assert {row[2]: row[3] for row in answered["hours"] if row[:2] == ("metric", "totals")} == {hour(0): "final", hour(1): "missing"}
+    assert {row[2]: row[3] for row in answered["hours"] if row[:2] == ("metric", "totals")} == {
+        hour(0): "final",
+        hour(1): "missing",
+    }
     maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
     assert [row["sequence"] for row in progress(tables)] == [4, 6, 7]
     assert answers(tables) == answered

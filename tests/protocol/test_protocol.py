@@ -1,6 +1,8 @@
-"""The protocol on real Delta tables and DuckDB, without Kafka and Spark: whatever runs, crashes or sleeps in between, each read is exact.
+"""The protocol on real Delta tables and DuckDB, without Kafka and Spark: whatever runs, crashes or sleeps in between,
+each read is exact.
 
-A Hypothesis state machine drives the product's own commits (source_tables, publication, snapshot, merge); the oracle counts plain Python lists.
+A Hypothesis state machine drives the product's own commits (source_tables, publication, snapshot, merge); the oracle
+counts plain Python lists.
 """
 
 import os
@@ -44,7 +46,9 @@ batches = st.lists(hours, min_size=1, max_size=4)
 
 def metric(name: str, factor: int) -> Metric:
     """A metric that counts each event ``factor`` times; another factor is another declaration."""
-    return Metric(name=name, source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument=f"n * {factor}")})
+    return Metric(
+        name=name, source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument=f"n * {factor}")}
+    )
 
 
 def aggregation(of: Metric) -> AggregationPlan:
@@ -75,7 +79,12 @@ class Protocol(RuleBasedStateMachine):
 
     def declare(self, metrics: list[Metric]) -> None:
         root = Path(self.folder.name)
-        self.project = Project(root=root, settings=Settings(), sources={"clicks": SOURCE}, metrics={metric.name: metric for metric in metrics})
+        self.project = Project(
+            root=root,
+            settings=Settings(),
+            sources={"clicks": SOURCE},
+            metrics={metric.name: metric for metric in metrics},
+        )
 
     @initialize()
     def first_start(self) -> None:
@@ -109,7 +118,9 @@ class Protocol(RuleBasedStateMachine):
     def metric_changes(self, by: int, restarted: bool) -> None:
         """The declaration that was served goes on being served until the new one is covered."""
         if by != factor(self.project.metrics["totals"]):
-            self.declare([metric("totals", by), *(other for other in self.project.metrics.values() if other.name != "totals")])
+            self.declare(
+                [metric("totals", by), *(other for other in self.project.metrics.values() if other.name != "totals")]
+            )
             self.reads_are_exact()
             if restarted:
                 self.restart()
@@ -124,13 +135,16 @@ class Protocol(RuleBasedStateMachine):
                 source_tables.append(source_tables.events, source_tables.events_schema, self._events(batch), sequence)
             else:
                 source_tables.append(
-                    source_tables.provisional[step.name], source_tables.provisional_schemas[step.name], tiles(batch, factor(step.metric)), sequence
+                    source_tables.provisional[step.name],
+                    source_tables.provisional_schemas[step.name],
+                    tiles(batch, factor(step.metric)),
+                    sequence,
                 )
             self.reads_are_exact()
             if crash_after == number:
                 self.restart()
-                # A table that is not written any more (its metric was changed before anything was finished) has no say: should it be written
-                # again, its declaration is complete_from anew, above whatever it has.
+                # A table that is not written any more (its metric was changed before anything was finished) has no say:
+                # should it be written again, its declaration is complete_from anew, above whatever it has.
                 if any(done is None or done.name in self.source_tables.provisional for done in steps[: number + 1]):
                     assert self.sequence > sequence
                 return
@@ -209,12 +223,16 @@ class Protocol(RuleBasedStateMachine):
             return
         with serving_layer.connect(self.project) as connection:
             for name in {tables.metric.name for tables in connection.snapshot.served}:
-                hours = connection.sql(f"SELECT hour FROM hours WHERE kind = 'metric' AND name = '{name}' AND state = 'missing'").fetchall()
+                hours = connection.sql(
+                    f"SELECT hour FROM hours WHERE kind = 'metric' AND name = '{name}' AND state = 'missing'"
+                ).fetchall()
                 missing = {hour for (hour,) in hours}
                 assert not missing or name not in self.whole
                 got = dict(connection.sql(f"FROM {name} SELECT hour, n").fetchall())
                 # All hours by one declaration, whichever is served.
-                assert got in [{hour: by * count for hour, count in everything.items() if hour not in missing} for by in FACTORS]
+                assert got in [
+                    {hour: by * count for hour, count in everything.items() if hour not in missing} for by in FACTORS
+                ]
 
     def _states(self) -> set[tuple[str, str]]:
         with serving_layer.connect(self.project) as connection:
@@ -256,7 +274,9 @@ class Protocol(RuleBasedStateMachine):
             "started": BASE,
             "finished": BASE,
         }
-        rows = pa.Table.from_pylist([row], pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"]))
+        rows = pa.Table.from_pylist(
+            [row], pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
+        )
         self.source_tables.finish(rows, sequence)
 
 
@@ -267,5 +287,8 @@ def tiles(batch: list[int], by: int) -> pa.Table:
 
 TestProtocol = Protocol.TestCase
 TestProtocol.settings = settings(
-    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "12")), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "12")),
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

@@ -1,6 +1,8 @@
-"""The protocol, checked by machine on its model: whatever overtakes, dies, sleeps or is reset, each read is exact; and each rule is needed.
+"""The protocol, checked by machine on its model: whatever overtakes, dies, sleeps or is reset, each read is exact; and
+each rule is needed.
 
-Seeded random walks for the protocol as it is and with each rule broken; and a Hypothesis state machine, which shrinks what it finds.
+Seeded random walks for the protocol as it is and with each rule broken; and a Hypothesis state machine, which shrinks
+what it finds.
 """
 
 import random
@@ -34,7 +36,9 @@ class World:
             self.go_on(-1, 99)
 
     def go_on(self, index: int, steps: int) -> None:
-        """A process makes some steps; it ends when it is done, or finds that another one has written where it wanted to."""
+        """A process makes some steps; it ends when it is done, or finds that another one has written where it wanted
+        to.
+        """
         process = self.alive[index % len(self.alive)]
         try:
             for _ in range(steps):
@@ -58,7 +62,9 @@ class World:
 
 
 def walk(seed: int, broken: str | None = None) -> None:
-    """One random walk; raises AssertionError when something does not hold. Each walk prefers some kinds of steps, so that rare ones meet."""
+    """One random walk; raises AssertionError when something does not hold. Each walk prefers some kinds of steps, so
+    that rare ones meet.
+    """
     rand = random.Random(seed)  # noqa: S311 (the same numbers each time)
     world = World(seed, broken)
     model = world.model
@@ -68,7 +74,9 @@ def walk(seed: int, broken: str | None = None) -> None:
         source, metric = rand.choice(sources), rand.choice(METRICS)
         match rand.choices(STEPS, weights)[0]:
             case "produce":
-                model.produce(source, [(rand.choice(PARTITIONS), random_record(rand)) for _ in range(rand.randint(1, 4))])
+                model.produce(
+                    source, [(rand.choice(PARTITIONS), random_record(rand)) for _ in range(rand.randint(1, 4))]
+                )
             case "speed":
                 world.begin(model.speed(source, rand.randint(1, 3)))
             case "recompute":
@@ -77,7 +85,12 @@ def walk(seed: int, broken: str | None = None) -> None:
             case "read":
                 world.begin(read(model))
             case "reset source":
-                world.begin(model.reset_source(source, {partition: rand.randint(0, len(model.kafka[source][partition])) for partition in PARTITIONS}))
+                world.begin(
+                    model.reset_source(
+                        source,
+                        {partition: rand.randint(0, len(model.kafka[source][partition])) for partition in PARTITIONS},
+                    )
+                )
             case "reset metric":
                 world.begin(model.reset_metric("depot" if metric == "parcels" else "web", metric))
             case "declare":
@@ -109,7 +122,10 @@ def test_each_rule_is_needed(broken: str) -> None:
 
 
 records = st.builds(
-    Record, st.sampled_from(("event", "event", "event", "garbage", "tombstone")), st.sampled_from(HOURS), st.none() | st.integers(1, 3)
+    Record,
+    st.sampled_from(("event", "event", "event", "garbage", "tombstone")),
+    st.sampled_from(HOURS),
+    st.none() | st.integers(1, 3),
 )
 partitions = st.sampled_from(PARTITIONS)
 positions = st.fixed_dictionaries(dict.fromkeys(PARTITIONS, st.integers(0, 12)))
@@ -131,7 +147,11 @@ class Protocol(RuleBasedStateMachine):
     def speed(self, source: str, most: int) -> None:
         self.world.begin(self.model.speed(source, most))
 
-    @rule(hours=st.sets(st.sampled_from(HOURS), min_size=1), at_once=st.integers(1, 4), metrics=st.sets(st.sampled_from(METRICS), min_size=1))
+    @rule(
+        hours=st.sets(st.sampled_from(HOURS), min_size=1),
+        at_once=st.integers(1, 4),
+        metrics=st.sets(st.sampled_from(METRICS), min_size=1),
+    )
     def recompute(self, hours: set[int], at_once: int, metrics: set[str]) -> None:
         self.world.begin(recompute(self.model, sorted(hours), at_once, sorted(metrics)))
 
@@ -141,7 +161,9 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(source=st.sampled_from(SOURCES), position=positions)
     def reset_source(self, source: str, position: dict[int, int]) -> None:
-        held = {partition: min(offset, len(self.model.kafka[source][partition])) for partition, offset in position.items()}
+        held = {
+            partition: min(offset, len(self.model.kafka[source][partition])) for partition, offset in position.items()
+        }
         self.world.begin(self.model.reset_source(source, held))
 
     @rule(metric=st.sampled_from(METRICS))
@@ -171,12 +193,16 @@ class Protocol(RuleBasedStateMachine):
 
 
 TestProtocol = Protocol.TestCase
-TestProtocol.settings = settings(max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+TestProtocol.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 @given(st.lists(records, max_size=12), st.randoms(use_true_random=False))
 @settings(max_examples=100)
-def test_the_same_records_in_another_order_partitioning_and_batching_give_the_same_answer(sent: list[Record], rand: random.Random) -> None:
+def test_the_same_records_in_another_order_partitioning_and_batching_give_the_same_answer(
+    sent: list[Record], rand: random.Random
+) -> None:
     answers = []
     for order in (sent, rand.sample(sent, len(sent))):
         model = Model(rand.randrange(99))

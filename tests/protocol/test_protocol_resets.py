@@ -38,5 +38,8 @@ class ProtocolWithResets(Protocol):
 
 TestProtocolWithResets = ProtocolWithResets.TestCase
 TestProtocolWithResets.settings = settings(
-    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "8")), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "8")),
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

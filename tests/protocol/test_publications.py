@@ -1,4 +1,6 @@
-"""Publications one after the other on real Delta tables: none takes up what another has left, or lets go of what another has covered."""
+"""Publications one after the other on real Delta tables: none takes up what another has left, or lets go of what
+another has covered.
+"""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -28,7 +30,9 @@ def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -
         tables.publish(0)
     tables.check()
     with serving_layer.connect(tables.project) as connection:
-        assert len(connection.sql("FROM drift").fetchall()) == 4, "one of each metric and hour, by the first publication"
+        assert len(connection.sql("FROM drift").fetchall()) == 4, (
+            "one of each metric and hour, by the first publication"
+        )
     tables.publish(1)  # on top of it
     tables.check()
     with serving_layer.connect(tables.project) as connection:
@@ -43,7 +47,9 @@ def test_a_publication_of_some_hours_and_metrics_keeps_the_others_covered(tmp_pa
     for size, published, metrics in ((3, (0, 1, 2), ("totals", "odd")), (2, (1,), ("totals",)), (2, (1, 2), ("odd",))):
         tables.micro_batch(size)
         tables.publish(*published, metrics=metrics)
-        maintain_source(tables.project, tables.source_tables)  # whose pruning makes an hour that is no longer covered a hole
+        maintain_source(
+            tables.project, tables.source_tables
+        )  # whose pruning makes an hour that is no longer covered a hole
         tables.check()
 
 
@@ -55,10 +61,16 @@ def test_what_came_of_hours_is_told_by_their_metrics_and_their_source(tmp_path: 
     first, second = "2024-03-01T00:00Z", "2024-03-01T01:00Z"
     everything = results_since(tables.project, BASE)
     assert everything["published"] == {"odd": [first], "totals": [first]}
-    assert everything["blocked"] == {"odd": [second], "totals": [second]}, "not the first hour, of which another source's audit failed"
+    assert everything["blocked"] == {"odd": [second], "totals": [second]}, (
+        "not the first hour, of which another source's audit failed"
+    )
     assert len(everything["reports"]) == 2
     assert results_since(tables.project, BASE, HourRange(hour(0), hour(1)))["blocked"] == {}
-    assert results_since(tables.project, BASE, HourRange(hour(2), hour(3))) == {"published": {}, "blocked": {}, "reports": []}
+    assert results_since(tables.project, BASE, HourRange(hour(2), hour(3))) == {
+        "published": {},
+        "blocked": {},
+        "reports": [],
+    }
     assert results_since(tables.project, BASE + timedelta(seconds=1)) == {"published": {}, "blocked": {}, "reports": []}
 
 
@@ -69,10 +81,15 @@ def test_a_blocked_hour_keeps_what_readers_had_until_it_passes(tmp_path: Path) -
     tables.publish(0, 1)
     tables.micro_batch(2)
     tables.publish(0, 1, blocked=[1])
-    assert states(tables) == {("totals", 0): "final", ("totals", 1): "blocked", ("odd", 0): "final", ("odd", 1): "blocked"}
-    assert cutoffs(tables) == {(metric, number): cutoff for metric in ("totals", "odd") for number, cutoff in ((0, 2), (1, 1))}, (
-        "its cutoff stays what it was"
-    )
+    assert states(tables) == {
+        ("totals", 0): "final",
+        ("totals", 1): "blocked",
+        ("odd", 0): "final",
+        ("odd", 1): "blocked",
+    }
+    assert cutoffs(tables) == {
+        (metric, number): cutoff for metric in ("totals", "odd") for number, cutoff in ((0, 2), (1, 1))
+    }, "its cutoff stays what it was"
     assert staged(tables) == [2]
     # The rows of one hour stay while another one is recomputed; what has come since counts on top.
     tables.micro_batch(3)

@@ -35,9 +35,18 @@ METRIC = Metric(
     name="turnover",
     source="sales",
     dimensions={"shop": "shop", "tags": "tags"},
-    measures={"n": Measure(kind="count"), "total": Measure(kind="sum", argument="price"), "average": Measure(kind="mean", argument="price")},
+    measures={
+        "n": Measure(kind="count"),
+        "total": Measure(kind="sum", argument="price"),
+        "average": Measure(kind="mean", argument="price"),
+    },
 )
-STATES = {"n": pa.int64(), "total": pa.decimal128(20, 2), "average__n": pa.int64(), "average__total": pa.decimal128(20, 2)}
+STATES = {
+    "n": pa.int64(),
+    "total": pa.decimal128(20, 2),
+    "average__n": pa.int64(),
+    "average__total": pa.decimal128(20, 2),
+}
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "tags": pa.list_(pa.string()), **STATES})
 TILING = AggregationPlan(SOURCE, METRIC, dict.fromkeys(STATES, ""), TILE_SCHEMA)
 ONE_DAY = "FROM turnover WHERE hour >= '2024-06-03 00:00:00Z' AND hour < '2024-06-04 00:00:00Z'"
@@ -48,8 +57,18 @@ def tiles(hours: list[datetime]) -> pa.Table:
     shops = SHOPS * len(hours)
     rows = range(len(shops))
     amounts, counts = [Decimal(7919 * row % 1_000_003) / 100 + 1 for row in rows], [2 for _ in rows]
-    columns = [[hour for hour in hours for _ in SHOPS], shops, [["a", shop] for shop in shops], counts, amounts, counts, amounts]
-    return pa.table([pa.array(values, kind) for values, kind in zip(columns, TILE_SCHEMA.types, strict=True)], TILE_SCHEMA)
+    columns = [
+        [hour for hour in hours for _ in SHOPS],
+        shops,
+        [["a", shop] for shop in shops],
+        counts,
+        amounts,
+        counts,
+        amounts,
+    ]
+    return pa.table(
+        [pa.array(values, kind) for values, kind in zip(columns, TILE_SCHEMA.types, strict=True)], TILE_SCHEMA
+    )
 
 
 def days(first: int, end: int) -> list[datetime]:
@@ -60,17 +79,30 @@ def days(first: int, end: int) -> list[datetime]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """All days but the last are final."""
     project = Project(tmp_path_factory.mktemp("sales"), Settings(), {"sales": SOURCE}, {"turnover": METRIC})
-    source_tables = open_source_tables(Layout.of(project), SOURCE, pa.schema({"shop": pa.string()}), [TILING], "topic-id")
+    source_tables = open_source_tables(
+        Layout.of(project), SOURCE, pa.schema({"shop": pa.string()}), [TILING], "topic-id"
+    )
     hours = days(0, DAYS)
-    source_tables.append(source_tables.provisional[TILING.name], source_tables.provisional_schemas[TILING.name], tiles(hours), 1)
+    source_tables.append(
+        source_tables.provisional[TILING.name], source_tables.provisional_schemas[TILING.name], tiles(hours), 1
+    )
     counts = [{"hour": hour, "events": 2 * len(SHOPS), "late": 0} for hour in hours]
-    row = {"hours": counts, "metrics": source_tables.metrics_row(), "clock": hours[-1], "started": BASE, "finished": BASE, "offsets": []}
+    row = {
+        "hours": counts,
+        "metrics": source_tables.metrics_row(),
+        "clock": hours[-1],
+        "started": BASE,
+        "finished": BASE,
+        "offsets": [],
+    }
     schema = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
     source_tables.finish(pa.Table.from_pylist([row], schema), 1)
     for first in range(0, DAYS, AT_ONCE):
         published = days(first, min(first + AT_ONCE, DAYS - 1))
         publication = Publication(project, [TILING])
-        publication.publish([publication.stage(TILING, tiles(published), published, 1)], QUALITY_SCHEMA.empty_table(), BASE)
+        publication.publish(
+            [publication.stage(TILING, tiles(published), published, 1)], QUALITY_SCHEMA.empty_table(), BASE
+        )
     return project
 
 
@@ -81,14 +113,22 @@ def connection(project: Project) -> Iterator[Connection]:
 
 
 def scans(connection: Connection, query: str) -> dict[str, list[dict[str, Any]]]:
-    """What EXPLAIN ANALYZE tells of each scan: of the files of final, and of the rows of others that are kept in memory, by kind of table."""
+    """What EXPLAIN ANALYZE tells of each scan: of the files of final, and of the rows of others that are kept in
+    memory, by kind of table.
+    """
     ((_, text),) = connection.database.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}").fetchall()
     found: dict[str, list[dict[str, Any]]] = {}
 
     def visit(node: dict[str, Any]) -> None:
         told = node.get("extra_info", {})
-        kind = "final" if told.get("Function") == "READ_PARQUET" else told.get("Table", "").removeprefix("memory.hourline.").partition("_")[0]
-        found.setdefault(kind, []).append({"filters": str(told.get("Filters", "")), "rows": node.get("operator_cardinality")})
+        kind = (
+            "final"
+            if told.get("Function") == "READ_PARQUET"
+            else told.get("Table", "").removeprefix("memory.hourline.").partition("_")[0]
+        )
+        found.setdefault(kind, []).append(
+            {"filters": str(told.get("Filters", "")), "rows": node.get("operator_cardinality")}
+        )
         for child in node.get("children", []):
             visit(child)
 
@@ -128,7 +168,10 @@ def test_of_files_that_lie_outside_of_the_range_only_the_ends_are_read(connectio
 def test_of_one_large_file_only_the_rows_around_the_range_are_read(project: Project) -> None:
     list(Maintenance(project).run())
     with serving_layer.connect(project) as connection:
-        (day,), (everything,) = bytes_read(connection, ONE_DAY).values(), bytes_read(connection, "FROM turnover").values()
+        (day,), (everything,) = (
+            bytes_read(connection, ONE_DAY).values(),
+            bytes_read(connection, "FROM turnover").values(),
+        )
     assert day < 0.3 * everything
 
 
@@ -137,16 +180,36 @@ TYPED = "SELECT hour, shop, tags, n, total, average, state FROM turnover ORDER B
 
 def test_results_as_arrow(connection: Connection) -> None:
     table = connection.sql(TYPED).to_arrow_table()
-    kinds = [TIMESTAMP, pa.string(), pa.list_(pa.field("l", pa.string())), pa.int64(), pa.decimal128(38, 2), pa.float64(), pa.string()]
+    kinds = [
+        TIMESTAMP,
+        pa.string(),
+        pa.list_(pa.field("l", pa.string())),
+        pa.int64(),
+        pa.decimal128(38, 2),
+        pa.float64(),
+        pa.string(),
+    ]
     assert table.schema.types == kinds
-    first = {"hour": BASE, "shop": SHOPS[0], "tags": ["a", SHOPS[0]], "n": 2, "total": Decimal("1.00"), "average": 0.5, "state": "final"}
+    first = {
+        "hour": BASE,
+        "shop": SHOPS[0],
+        "tags": ["a", SHOPS[0]],
+        "n": 2,
+        "total": Decimal("1.00"),
+        "average": 0.5,
+        "state": "final",
+    }
     assert table.to_pylist()[0] == first
 
 
 def test_results_as_pandas(connection: Connection) -> None:
     frame = connection.sql(TYPED).df()
     assert frame.dtypes["hour"] == pd.DatetimeTZDtype("us", "UTC")
-    assert [frame.dtypes[name] for name in ("n", "total", "average")] == [np.dtype("int64"), np.dtype("float64"), np.dtype("float64")]
+    assert [frame.dtypes[name] for name in ("n", "total", "average")] == [
+        np.dtype("int64"),
+        np.dtype("float64"),
+        np.dtype("float64"),
+    ]
     assert frame["hour"][0] == pd.Timestamp(BASE)
     assert list(frame["tags"][1]) == ["a", SHOPS[1]]
     assert frame["total"].tolist() == [1.0, 80.19]
@@ -155,6 +218,14 @@ def test_results_as_pandas(connection: Connection) -> None:
 def test_results_as_polars(connection: Connection) -> None:
     pl = pytest.importorskip("polars", reason="polars is not among the project's packages; it is its user's")
     frame = connection.sql(TYPED).pl()
-    kinds = [pl.Datetime("us", "UTC"), pl.String, pl.List(pl.String), pl.Int64, pl.Decimal(38, 2), pl.Float64, pl.String]
+    kinds = [
+        pl.Datetime("us", "UTC"),
+        pl.String,
+        pl.List(pl.String),
+        pl.Int64,
+        pl.Decimal(38, 2),
+        pl.Float64,
+        pl.String,
+    ]
     assert frame.dtypes == kinds
     assert frame.row(0) == (BASE, SHOPS[0], ["a", SHOPS[0]], 2, Decimal("1.00"), 0.5, "final")

@@ -1,4 +1,5 @@
-"""Whoever reads while another process writes as fast as it can: each answer is every event of the finished micro-batches, once, in all views alike.
+"""Whoever reads while another process writes as fast as it can: each answer is every event of the finished
+micro-batches, once, in all views alike.
 
 `READS` says how many answers are compared, ten of each snapshot: 1,000 by default, and 10,000 now and then.
 """
@@ -29,7 +30,9 @@ READERS = 4
 AT_ONCE = 100
 """So many connections are open at the same time in the second test."""
 SPAN = 12
-"""Events are of so many hours; every publication recomputes some of these, so nearly all of their hours are revised again and again."""
+"""Events are of so many hours; every publication recomputes some of these, so nearly all of their hours are revised
+again and again.
+"""
 MOST = 30_000
 _random = random.Random(7)  # noqa: S311 (the same events in each process)
 HOURS = [_random.randrange(SPAN) for _ in range(MOST)]
@@ -39,7 +42,9 @@ EVENTS = [0, *accumulate(SIZES)]
 
 
 def write(folder: Path, begun: Event, stop: Event) -> None:
-    """Micro-batches, publications of one metric or both, hours that do not pass, compaction, pruning and vacuum, until ``stop``."""
+    """Micro-batches, publications of one metric or both, hours that do not pass, compaction, pruning and vacuum, until
+    ``stop``.
+    """
     rand = random.Random(11)  # noqa: S311
     tables = BareTables(folder, HOURS)
     tables.start()
@@ -84,7 +89,9 @@ def check(connection: Connection) -> set[str]:
         rows = connection.sql(f"SELECT hour, n, state FROM {metric}").fetchall()
         assert {hour: n for hour, n, _ in rows} == expected(metric, events), f"{metric} at {connection.token}"
         states[metric] = {hour: state for hour, _, state in rows}
-        by_layer = connection.sql(f"SELECT hour, sum(n) FROM (FROM {metric}_final UNION ALL FROM {metric}_provisional) GROUP BY hour").fetchall()
+        by_layer = connection.sql(
+            f"SELECT hour, sum(n) FROM (FROM {metric}_final UNION ALL FROM {metric}_provisional) GROUP BY hour"
+        ).fetchall()
         assert dict(by_layer) == expected(metric, events), f"the layers of {metric} at {connection.token}"
         merged = connection.sql(f"SELECT hour, n FROM {metric}_states").fetchall()
         assert dict(merged) == expected(metric, events), f"{metric}_states at {connection.token}"
@@ -97,7 +104,9 @@ def check(connection: Connection) -> set[str]:
     }
     assert dict(connection.sql("SELECT hour, count(*) FROM events_clicks GROUP BY hour").fetchall()) == counts
     assert connection.sql("SELECT max(sequence), count(*) FROM rejected_clicks").fetchall() == [(sequence, sequence)]
-    ((newest, highest),) = connection.sql("SELECT coalesce(max(publication), -1), coalesce(max(cutoff), 0) FROM publications").fetchall()
+    ((newest, highest),) = connection.sql(
+        "SELECT coalesce(max(publication), -1), coalesce(max(cutoff), 0) FROM publications"
+    ).fetchall()
     assert newest <= publication
     assert highest <= sequence
     return set(of_metrics.values())
@@ -107,7 +116,11 @@ def test_every_read_is_exact_while_another_process_writes_publishes_and_tidies_u
     seen: set[tuple[int, str]] = set()
 
     def enough() -> bool:  # on a busy machine, the writer gets little done while so many are read
-        return len({publication for publication, _ in seen.copy()}) > 3 and {state for _, state in seen.copy()} >= {"final", "revised", "blocked"}
+        return len({publication for publication, _ in seen.copy()}) > 3 and {state for _, state in seen.copy()} >= {
+            "final",
+            "revised",
+            "blocked",
+        }
 
     def read(snapshots: int) -> None:
         with serving_layer.connect(tables.project) as connection:
@@ -144,7 +157,10 @@ def test_reads_that_are_told_of_a_later_progress_are_noticed(tmp_path: Path) -> 
         check(connection)
         tables.micro_batch(SIZES[tables.sequence - 1])
         check(connection)
-        assert open_table(tables.layout.progress(tables.project.sources["clicks"]), {}).version() > connection.snapshot.progress["clicks"].version
+        assert (
+            open_table(tables.layout.progress(tables.project.sources["clicks"]), {}).version()
+            > connection.snapshot.progress["clicks"].version
+        )
         connection.refresh()
         check(connection)
         connection.database.execute("CREATE OR REPLACE VIEW odd AS FROM totals")

@@ -1,4 +1,6 @@
-"""A read that takes its time: whatever is committed between any two of its steps, the answer is exactly what had finished at its progress."""
+"""A read that takes its time: whatever is committed between any two of its steps, the answer is exactly what had
+finished at its progress.
+"""
 
 import threading
 from collections.abc import Callable
@@ -39,11 +41,15 @@ def test_a_read_is_exact_whatever_is_committed_between_its_steps(
     interrupted = 0
     while disturbed_at(interrupted, MEANWHILE[meanwhile], again, tmp_path / str(interrupted), monkeypatch):
         interrupted += 1
-    assert interrupted == 10, "progress, provisional of two metrics, coverage, final of both, events, rejected, drift and quality are opened"
+    assert interrupted == 10, (
+        "progress, provisional of two metrics, coverage, final of both, events, rejected, drift and quality are opened"
+    )
 
 
 def disturbed_at(place: int, steps: list[Step], again: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Read (``again``: after another read), with ``steps`` done at the ``place``-th opening of a table; False when the read has opened fewer."""
+    """Read (``again``: after another read), with ``steps`` done at the ``place``-th opening of a table; False when the
+    read has opened fewer.
+    """
     tables = BareTables(folder, hours=[0, 1, 1, 2, 3, 0, 2, 2, 1, 3, 3, 0, 1, 2, 2, 3, 1, 0, 2, 3])
     tables.start()
     tables.micro_batch(5)
@@ -68,14 +74,20 @@ def disturbed_at(place: int, steps: list[Step], again: bool, folder: Path, monke
         connection = serving_layer.connect(tables.project)
     with connection:
         sequence = connection.snapshot.progress["clicks"].sequence
-        progress = open_table(tables.layout.progress(SOURCE), {}).to_pyarrow_table(filters=[("sequence", "<=", sequence)])
+        progress = open_table(tables.layout.progress(SOURCE), {}).to_pyarrow_table(
+            filters=[("sequence", "<=", sequence)]
+        )
         finished = max(read["last"] + 1 for batch in progress["offsets"].to_pylist() for read in batch)
-        assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected("totals", tables.hours[:finished])
+        assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected(
+            "totals", tables.hours[:finished]
+        )
     return opened > place
 
 
 def test_tables_that_were_put_in_the_place_of_others_are_opened_anew(tmp_path: Path) -> None:
-    one, other = (BareTables(tmp_path / name, hours=hours) for name, hours in (("one", [0, 0, 1]), ("other", [1, 1, 1])))
+    one, other = (
+        BareTables(tmp_path / name, hours=hours) for name, hours in (("one", [0, 0, 1]), ("other", [1, 1, 1]))
+    )
     for tables in (one, other):
         tables.start()
         tables.micro_batch(3)
@@ -86,7 +98,9 @@ def test_tables_that_were_put_in_the_place_of_others_are_opened_anew(tmp_path: P
         copytree(other.project.tables, one.project.tables)
 
 
-def test_readers_who_wait_for_another_one_share_what_is_opened_after_they_have_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_who_wait_for_another_one_share_what_is_opened_after_they_have_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tables = BareTables(tmp_path, hours=[0] * 6)
     tables.start()
     tables.micro_batch(3)

@@ -11,14 +11,16 @@ from deltalake import DeltaTable
 import serving_layer
 from hourline_core.ledger.layout import Layout
 from hourline_core.storage import tables
-from speed_layer import maintenance as maintenance
+from speed_layer import maintenance
 from speed_layer.maintenance import MICRO_BATCHES, maintain_source
 from tests.support import parcels
 from tests.support.bare_tables import BareTables
 
 
 @pytest.mark.stack
-def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upkeep_between_micro_batches_changes_no_answer(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(maintenance, "MICRO_BATCHES", 4)
     monkeypatch.setattr(maintenance, "MERGED", 2)
     project = parcels.make(tmp_path, kafka, topic="maintenance", records_per_batch=30)
@@ -36,11 +38,15 @@ def test_upkeep_between_micro_batches_changes_no_answer(kafka: str, tmp_path: Pa
     covered = {hour for metric, hour in project.cutoffs if metric == "flow"}
     provisional = DeltaTable(layout.provisional(scans, project.project.metrics["flow"])).to_pyarrow_table().to_pylist()
     assert covered
-    assert not [row for row in provisional if row["sequence"] <= project.cutoffs.get(("flow", row["hour"]), 0)], "final has taken these over"
+    assert not [row for row in provisional if row["sequence"] <= project.cutoffs.get(("flow", row["hour"]), 0)], (
+        "final has taken these over"
+    )
 
 
 def test_files_and_log_entries_stop_growing(tmp_path: Path) -> None:
-    """Time passes by making files older, which is what Delta's log cleanup goes by; a vacuum goes by the log's own times, so it keeps nothing."""
+    """Time passes by making files older, which is what Delta's log cleanup goes by; a vacuum goes by the log's own
+    times, so it keeps nothing.
+    """
     rounds = 4
     tables = BareTables(tmp_path, [n // 300 for n in range(rounds * MICRO_BATCHES)])
     tables.start()
@@ -86,7 +92,12 @@ def answers(connection: serving_layer.Connection) -> list[tuple[Any, ...]]:
 
 def files(root: Path) -> dict[str, int]:
     """By folder of events, progress and provisional, how many files lie in it."""
-    folders = [folder for kind in ("events", "progress", "provisional") for folder in (root / kind).rglob("*") if folder.is_dir()]
+    folders = [
+        folder
+        for kind in ("events", "progress", "provisional")
+        for folder in (root / kind).rglob("*")
+        if folder.is_dir()
+    ]
     return {str(folder.relative_to(root)): sum(file.is_file() for file in folder.iterdir()) for folder in folders}
 
 
@@ -103,23 +114,34 @@ def test_what_came_after_a_cut_is_never_pruned(tmp_path: Path) -> None:
     for published in ([0, 1], [0], [1]):
         tables.publish(*published)
         tables.micro_batch(2)
-        maintain_source(tables.project, tables.source_tables)  # both are there: rows up to the cutoff, and rows after it
+        maintain_source(
+            tables.project, tables.source_tables
+        )  # both are there: rows up to the cutoff, and rows after it
         tables.check()
 
 
 def test_compaction_keeps_rows_of_files_that_were_written_in_different_ways(tmp_path: Path) -> None:
     schema = pa.schema(
-        [("sequence", pa.int64()), ("shop", pa.string()), ("read", pa.list_(pa.struct([("topic", pa.string()), ("last", pa.int64())])))]
+        [
+            ("sequence", pa.int64()),
+            ("shop", pa.string()),
+            ("read", pa.list_(pa.struct([("topic", pa.string()), ("last", pa.int64())]))),
+        ]
     )
     wider = pa.schema([*schema, ("note", pa.string())])
     uri = str(tmp_path / "events" / "sales")
     table = tables.open_or_create(uri, {}, "events", schema, tables.STREAMED, "")
     for sequence in range(1, 7):
-        rows = [{"sequence": sequence, "shop": shop, "read": [{"topic": shop, "last": sequence}]} for shop in ("north", "south", None)]
+        rows = [
+            {"sequence": sequence, "shop": shop, "read": [{"topic": shop, "last": sequence}]}
+            for shop in ("north", "south", None)
+        ]
         tables.append(table, pa.Table.from_pylist(rows, schema), {})
     tables.delete(table, "sequence <= 4 AND shop = 'south'", {})  # delta-rs writes anew what is left of these files
     table = tables.open_or_create(uri, {}, "events", wider, tables.STREAMED, "")
-    tables.append(table, pa.Table.from_pylist([{"sequence": 7, "shop": "east", "read": None, "note": "new"}], wider), {})
+    tables.append(
+        table, pa.Table.from_pylist([{"sequence": 7, "shop": "east", "read": None, "note": "new"}], wider), {}
+    )
     before = table.to_pyarrow_table().sort_by("sequence").to_pylist()
     tables.compact(table)
     assert len(table.file_uris()) == 1

@@ -1,4 +1,6 @@
-"""An old answer can be had again, exactly, after whatever has been processed, published, pruned, compacted and vacuumed since; or it is refused."""
+"""An old answer can be had again, exactly, after whatever has been processed, published, pruned, compacted and vacuumed
+since; or it is refused.
+"""
 
 import shutil
 from dataclasses import replace
@@ -20,7 +22,16 @@ from speed_layer.maintenance import maintain_source, maintain_stopped
 from tests.support.bare_tables import METRICS, SOURCE, BareTables
 
 HOURS = [0, 1, 2, 0, 1, 3, 2, 0, 4, 3, 1, 5, 0, 4, 6, 2, 5, 7, 1, 6]
-VIEWS = [*METRICS, *(f"{metric}_states" for metric in METRICS), "hours", "drift", "quality", "late_events", "events_clicks", "rejected_clicks"]
+VIEWS = [
+    *METRICS,
+    *(f"{metric}_states" for metric in METRICS),
+    "hours",
+    "drift",
+    "quality",
+    "late_events",
+    "events_clicks",
+    "rejected_clicks",
+]
 Answers = dict[str, list[tuple[Any, ...]]]
 Told = list[tuple[str, Answers, datetime]]
 """Tokens, what was answered, and when."""
@@ -103,7 +114,9 @@ def test_where_provisional_is_no_longer_kept_final_hours_are_as_they_were_and_th
                 chosen = f"FROM {metric} WHERE hour IN ({', '.join(repr(str(hour)) for hour in final) or 'NULL'}) ORDER BY ALL"
                 assert connection.sql(chosen).fetchall() == [row for row in answered[metric] if row[0] in final]
                 if "missing" in now.values():
-                    with pytest.raises(UsageError, match="the answer rested on provisional rows that are no longer kept"):
+                    with pytest.raises(
+                        UsageError, match="the answer rested on provisional rows that are no longer kept"
+                    ):
                         connection.sql(f"FROM {metric}")
     assert seen >= {"final", "missing"}
 
@@ -119,7 +132,10 @@ def test_what_final_needs_is_kept_as_long_as_the_settings_say(told: tuple[BareTa
         try:
             assert answers(tables, token)["quality"] == answered["quality"]
         except UsageError as error:
-            assert "is no longer kept; answers can be repeated for 0:00:00 (batch.answers_kept in hourline.yaml)" in str(error)
+            assert (
+                "is no longer kept; answers can be repeated for 0:00:00 (batch.answers_kept in hourline.yaml)"
+                in str(error)
+            )
             refused += 1
     assert refused > 0
 
@@ -140,7 +156,10 @@ def test_what_never_was_is_refused(told: tuple[BareTables, Told]) -> None:
         (f"p{newest + 1}-clicks.3", f"there is no publication {newest + 1} yet; the newest is {newest}"),
         (f"p{newest}-clicks.999", "source 'clicks' has no micro-batch 999; the newest is"),
         (f"p{newest}-click.3", "there is no source 'click' — did you mean 'clicks'?"),
-        (f"p{newest}-clicks.1", f"there never was an answer p{newest}-clicks.1: publication {newest} counts clicks up to sequence"),
+        (
+            f"p{newest}-clicks.1",
+            f"there never was an answer p{newest}-clicks.1: publication {newest} counts clicks up to sequence",
+        ),
         ("yesterday", "'yesterday' is no token of an answer"),
         (f"p{newest}", f"there never was an answer p{newest}: publication {newest} counts clicks up to sequence"),
         ("2999-01-01", "'2999-01-01' lies in the future: it is 20"),

@@ -1,4 +1,6 @@
-"""A speed layer that slept while another one started changes nothing, whichever of its commits comes next. On real Delta, without Spark."""
+"""A speed layer that slept while another one started changes nothing, whichever of its commits comes next. On real
+Delta, without Spark.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

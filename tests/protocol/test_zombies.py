@@ -1,4 +1,5 @@
-"""Zombies: processes that were frozen in the middle of a step, while another did their work, and that go on when they wake.
+"""Zombies: processes that were frozen in the middle of a step, while another did their work, and that go on when they
+wake.
 
 Whatever they do then changes nothing that readers see, and they end with a clear message.
 """
@@ -48,13 +49,19 @@ def test_a_first_publication_that_slept_through_another_changes_nothing(tmp_path
         tables.check()
         status, said = zombie.wake()
     # One that had not looked at the tables yet has slept through nothing.
-    assert (status, said) == (0, "") if place == "before create coverage" else status == 1 and said.startswith("another process has written to"), said
+    assert (
+        (status, said) == (0, "")
+        if place == "before create coverage"
+        else status == 1 and said.startswith("another process has written to")
+    ), said
     tables.check()
     tables.publish(0, 1, 2)
     tables.check()
 
 
-@pytest.mark.parametrize("place", ["before restore final", "after restore final", "before overwrite final", "after overwrite final 2"])
+@pytest.mark.parametrize(
+    "place", ["before restore final", "after restore final", "before overwrite final", "after overwrite final 2"]
+)
 def test_a_later_publication_that_slept_through_another_changes_nothing(tmp_path: Path, place: str) -> None:
     tables = BareTables(tmp_path, HOURS)
     tables.start()
@@ -93,10 +100,13 @@ def test_a_speed_layer_that_slept_while_another_went_on_changes_nothing(tmp_path
     tables = BareTables(tmp_path, HOURS)
     tables.start()
     tables.micro_batch(2)
-    with FrozenProcess(bare(tmp_path, HOURS, "tables.start(); tables.micro_batch(4); tables.micro_batch(4)"), place) as zombie:
+    with FrozenProcess(
+        bare(tmp_path, HOURS, "tables.start(); tables.micro_batch(4); tables.micro_batch(4)"), place
+    ) as zombie:
         tables.start()
         tables.check()
-        # Smaller micro-batches, the first of which has nothing for the metric of odd hours: its table gets no commit but the start's.
+        # Smaller micro-batches, the first of which has nothing for the metric of odd hours: its table gets no commit
+        # but the start's.
         tables.micro_batch(1)
         tables.check()
         status, said = zombie.wake()
@@ -109,14 +119,19 @@ def test_a_speed_layer_that_slept_while_another_went_on_changes_nothing(tmp_path
     tables.check()
 
 
-@pytest.mark.parametrize("place", ["before delete provisional", "before compact events", "before vacuum events", "before compact progress"])
+@pytest.mark.parametrize(
+    "place", ["before delete provisional", "before compact events", "before vacuum events", "before compact progress"]
+)
 def test_upkeep_that_slept_while_another_went_on_changes_nothing(tmp_path: Path, place: str) -> None:
     tables = BareTables(tmp_path, HOURS)
     tables.start()
     for _ in range(4):
         tables.micro_batch(2)
     tables.publish(0, 1)
-    with FrozenProcess(bare(tmp_path, HOURS, "tables.start(); maintain_source(tables.project, tables.source_tables, kept_hours=0)"), place) as zombie:
+    with FrozenProcess(
+        bare(tmp_path, HOURS, "tables.start(); maintain_source(tables.project, tables.source_tables, kept_hours=0)"),
+        place,
+    ) as zombie:
         tables.start()
         tables.micro_batch(3)
         tables.publish(0, 1, 2)
@@ -132,7 +147,9 @@ def test_upkeep_that_slept_while_another_went_on_changes_nothing(tmp_path: Path,
 
 @pytest.fixture(scope="module")
 def project(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
-    """A project whose tables lie apart from the workspace, so that another workspace, which no lease reaches, can write to them too."""
+    """A project whose tables lie apart from the workspace, so that another workspace, which no lease reaches, can write
+    to them too.
+    """
     project = parcels.make(tmp_path_factory.mktemp("zombies"), kafka, topic="zombies")
     with (project.root / "hourline.yaml").open("a") as settings:
         settings.write("tables: .hourline/tables\nbatch: {hours_per_job: 1}\n")
@@ -145,7 +162,9 @@ def project(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProjec
 def test_a_frozen_speed_layer_wakes_after_another_went_on(project: StackProject, tmp_path: Path) -> None:
     before = answers(project)
     project.send("scans", parcels.scans(project.random, 60, first_hour=0, hours=5))
-    with FrozenProcess(hourline(project, "speed", tmp_path), "before append provisional", {"KAFKA": project.kafka}) as zombie:
+    with FrozenProcess(
+        hourline(project, "speed", tmp_path), "before append provisional", {"KAFKA": project.kafka}
+    ) as zombie:
         with SpeedProcess(project, "--workspace", str(tmp_path)) as second:
             assert second.wait() == 75
             second.wait_for(f"process {zombie.process.pid} runs the speed layer")
@@ -161,12 +180,17 @@ def test_a_frozen_speed_layer_wakes_after_another_went_on(project: StackProject,
 def test_a_frozen_recompute_wakes_after_another_published_the_same_hours(project: StackProject, tmp_path: Path) -> None:
     project.send("scans", parcels.scans(project.random, 60, first_hour=0, hours=2))
     project.drain()
-    with FrozenProcess(hourline(project, "recompute", tmp_path), "before overwrite final 2", {"KAFKA": project.kafka}) as zombie:
+    with FrozenProcess(
+        hourline(project, "recompute", tmp_path), "before overwrite final 2", {"KAFKA": project.kafka}
+    ) as zombie:
         assert project.check_answers() > 100
         project.recompute()
         assert project.check() > 100
         status, said = zombie.wake()
-    assert (status, said.splitlines()[-1].startswith("hourline: another process has written to the table at")) == (75, True), said
+    assert (status, said.splitlines()[-1].startswith("hourline: another process has written to the table at")) == (
+        75,
+        True,
+    ), said
     assert project.check() > 100
 
 
@@ -178,7 +202,9 @@ def test_a_backfill_lets_an_hourly_recompute_in_between_its_jobs(project: StackP
     backfill = hourline(project, "recompute", None, "--from", f"{first:{text}}", "--to", f"{backfill_range.end:{text}}")
     with FrozenProcess(backfill, "after overwrite coverage", {"KAFKA": project.kafka}) as frozen:
         assert lease_holder(project.project.workspace, "batch") == frozen.process.pid
-        with SpeedProcess(project, "--from", f"{third:{text}}", "--to", f"{hourly_range.end:{text}}", command="recompute") as hourly:
+        with SpeedProcess(
+            project, "--from", f"{third:{text}}", "--to", f"{hourly_range.end:{text}}", command="recompute"
+        ) as hourly:
             hourly.wait_for(f"waiting for process {frozen.process.pid}")
             status, said = frozen.wake()
             assert hourly.wait() == 0, hourly.lines

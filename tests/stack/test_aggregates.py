@@ -1,4 +1,6 @@
-"""Every measure: however rows are split, in whatever order, Spark's partial states merged by DuckDB are the naive answer over all of them."""
+"""Every measure: however rows are split, in whatever order, Spark's partial states merged by DuckDB are the naive
+answer over all of them.
+"""
 
 import math
 import random
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.stack
 
 # By column: its Spark type, and the values that hold surprises; each column is drawn from these and from random ones.
 DAY = date(2024, 2, 29)
+YEARS = datetime(1900, 1, 1), datetime(9000, 1, 1)  # noqa: DTZ001 (Hypothesis adds the zone)
 MOMENT = datetime(2024, 2, 29, 23, 59, 59, 999999, tzinfo=UTC)
 COLUMNS: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "flag": ("boolean", st.booleans()),
@@ -33,9 +36,16 @@ COLUMNS: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "amount": ("decimal(28,9)", st.decimals(-(10**18), 10**18, places=9, allow_nan=False)),
     "single": ("float", st.floats(-(2.0**99), 2.0**99, width=32)),
     "real": ("double", st.sampled_from([0.0, -0.0, 1e300]) | st.floats(-1e12, 1e12)),
-    "text": ("string", st.sampled_from(["", " ", "\x00", "é", "e\u0301", "😀", "\uffff"]) | st.text(st.characters(codec="utf-8"), max_size=5)),
+    "text": (
+        "string",
+        st.sampled_from(["", " ", "\x00", "é", "e\u0301", "😀", "\uffff"])
+        | st.text(st.characters(codec="utf-8"), max_size=5),
+    ),
     "day": ("date", st.dates(date(1, 1, 3), date(9999, 12, 30)) | st.just(DAY)),
-    "moment": ("timestamp", st.datetimes(datetime(1900, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC)) | st.just(MOMENT)),  # noqa: DTZ001
+    "moment": (
+        "timestamp",
+        st.datetimes(*YEARS, timezones=st.just(UTC)) | st.just(MOMENT),
+    ),
 }
 NUMBERS = ("flag", "tiny", "big", "amount", "single", "real")
 MEASURES = {
@@ -44,7 +54,9 @@ MEASURES = {
     **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("min", "max", "distinct") for name in COLUMNS},
 }
 
-ROW = st.fixed_dictionaries({name: st.none() | values for name, (_, values) in COLUMNS.items()} | {"part": st.integers(0, 5)})
+ROW = st.fixed_dictionaries(
+    {name: st.none() | values for name, (_, values) in COLUMNS.items()} | {"part": st.integers(0, 5)}
+)
 # Many examples in one go, since each go costs Spark a second.
 EXAMPLES = st.lists(st.lists(ROW, min_size=1, max_size=8), min_size=1, max_size=25)
 
@@ -52,16 +64,22 @@ EXAMPLES = st.lists(st.lists(ROW, min_size=1, max_size=8), min_size=1, max_size=
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = Settings.model_validate({"spark": {"master": "local[2]"}})
-    source = Source(name="rows", topic="rows", fields={"at": Field(type="string")}, event_time=EventTime(expression="at"))
+    source = Source(
+        name="rows", topic="rows", fields={"at": Field(type="string")}, event_time=EventTime(expression="at")
+    )
     session = spark_session(Project(tmp_path_factory.mktemp("measures"), settings, {"rows": source}, {}), "test")
     yield session
     session.stop()
 
 
 # Shrinking would take minutes; a failing example is told with its values.
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
+)
 @given(examples=EXAMPLES, order=st.randoms(use_true_random=False))
-def test_parts_merge_to_the_whole(spark: SparkSession, examples: list[list[dict[str, Any]]], order: random.Random) -> None:
+def test_parts_merge_to_the_whole(
+    spark: SparkSession, examples: list[list[dict[str, Any]]], order: random.Random
+) -> None:
     rows = [{**row, "example": number} for number, example in enumerate(examples) for row in example]
     order.shuffle(rows)
     states = partial_states(spark, rows)
@@ -96,7 +114,9 @@ def partial_states(spark: SparkSession, rows: list[dict[str, Any]]) -> pa.Table:
         for name, measure in MEASURES.items()
         for column, sql in partials(name, measure, COLUMNS[measure.argument][0] if measure.argument else "").items()
     }
-    return frame.groupBy("example", "part").agg(*(F.expr(sql).alias(column) for column, sql in columns.items())).toArrow()
+    return (
+        frame.groupBy("example", "part").agg(*(F.expr(sql).alias(column) for column, sql in columns.items())).toArrow()
+    )
 
 
 def merged(states: pa.Table) -> dict[int, dict[str, Any]]:
@@ -105,7 +125,11 @@ def merged(states: pa.Table) -> dict[int, dict[str, Any]]:
         install_sketch_functions(database)
         database.register("states", states)
         stored = {name: kind for name, kind, *_ in database.execute("DESCRIBE states").fetchall()}
-        columns = ", ".join(f"{sql} AS {column}" for name, measure in MEASURES.items() for column, sql in merges(name, measure, stored).items())
+        columns = ", ".join(
+            f"{sql} AS {column}"
+            for name, measure in MEASURES.items()
+            for column, sql in merges(name, measure, stored).items()
+        )
         values = ", ".join(f"{finished(name, measure)} AS {name}" for name, measure in MEASURES.items())
         rows = database.sql(f"""
             WITH partly AS (SELECT example, {columns} FROM states GROUP BY example, part % 2),
@@ -121,7 +145,9 @@ def check(what: str, measure: Measure, got: Any, values: list[Any]) -> None:
     known = [float(value) for value in values if isinstance(value, int | float | Decimal)]
     if measure.kind in ("sum", "mean") and want is not None and (measure.kind == "mean" or isinstance(want, float)):
         # Of doubles that cancel each other out, the error is relative to what was added, not to what is left.
-        assert math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-9 * math.fsum(map(abs, known))), f"{what}: got {got!r}, want {want!r}"
+        assert math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-9 * math.fsum(map(abs, known))), (
+            f"{what}: got {got!r}, want {want!r}"
+        )
     else:
         assert got == want, f"{what}: got {got!r}, want {want!r}"
         assert (got is None) == (want is None)

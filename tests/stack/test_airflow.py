@@ -1,4 +1,6 @@
-"""The DAGs on the real Airflow, its scheduler and PostgreSQL included: whatever is killed, each hour ends up published once, as the oracle has it."""
+"""The DAGs on the real Airflow, its scheduler and PostgreSQL included: whatever is killed, each hour ends up published
+once, as the oracle has it.
+"""
 
 import configparser
 import json
@@ -72,16 +74,20 @@ class Scheduled:
 
     def recomputing(self) -> dict[str, Any] | None:
         """A recompute of the hourly DAG whose Java runs."""
-        running: list[dict[str, Any]] = self.api.get(f"dags/{self.dag('hourly_recompute')}/dagRuns/~/taskInstances", state="running")[
-            "task_instances"
-        ]
-        return next((one for one in running if one["task_id"] == "recompute" and one["pid"] and has_java(one["pid"])), None)
+        running: list[dict[str, Any]] = self.api.get(
+            f"dags/{self.dag('hourly_recompute')}/dagRuns/~/taskInstances", state="running"
+        )["task_instances"]
+        return next(
+            (one for one in running if one["task_id"] == "recompute" and one["pid"] and has_java(one["pid"])), None
+        )
 
     def covered(self) -> dict[datetime, str]:
         """The hours that were recomputed: final, or blocked in a metric."""
         rows = self.stack.table("coverage", "") if Path(f"{self.project.tables}/coverage").exists() else []
         return {
-            row["hour"]: "blocked" if row["staged"] is not None else "final" for row in sorted(rows, key=lambda r: r["staged"] or -1) if row["hour"]
+            row["hour"]: "blocked" if row["staged"] is not None else "final"
+            for row in sorted(rows, key=lambda r: r["staged"] or -1)
+            if row["hour"]
         }
 
     def told(self, metric: str) -> set[str]:
@@ -149,7 +155,10 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
                 assert "blocked" in scheduled.covered().values()
                 expect(stack.root, "north, south, west, nowhere")
                 day = f"{parcels.BEGIN:%Y-%m-%d}T00:00:00Z"
-                scheduled.api.post("backfills", {"dag_id": scheduled.dag("backfill"), "from_date": day, "to_date": day, "max_active_runs": 1})
+                scheduled.api.post(
+                    "backfills",
+                    {"dag_id": scheduled.dag("backfill"), "from_date": day, "to_date": day, "max_active_runs": 1},
+                )
                 scheduled.another_recompute(before)
                 os.kill(scheduled.part("scheduler"), signal.SIGKILL)
             wait_for(partial(is_covered, scheduled, hour), f"hour {hour} was not published")
@@ -215,13 +224,18 @@ def forgets_what_is_long_past(scheduled: Scheduled) -> None:
     with psycopg.connect(config["database"]["sql_alchemy_conn"].replace("+psycopg2", "")) as connection:
         connection.execute("UPDATE dag_run SET start_date = start_date - interval '91 days' WHERE run_id = %s", [past])
     (home(scheduled.project) / "hourline.cleaned").write_text((datetime.now(UTC) - timedelta(days=1)).isoformat())
-    wait_for(lambda: past not in {run["dag_run_id"] for run in scheduled.runs("hourly_recompute", "success")}, "an old run was not forgotten")
+    wait_for(
+        lambda: past not in {run["dag_run_id"] for run in scheduled.runs("hourly_recompute", "success")},
+        "an old run was not forgotten",
+    )
     assert runs - {past} <= {run["dag_run_id"] for run in scheduled.runs("hourly_recompute", "success")}
 
 
 def expect(root: Path, depots: str) -> None:
     """Have the audit expect these depots."""
-    (root / "metrics" / "flow.yaml").write_text(textwrap.dedent(parcels.FILES["metrics/flow.yaml"]) + EXPECTATION.format(depots=depots))
+    (root / "metrics" / "flow.yaml").write_text(
+        textwrap.dedent(parcels.FILES["metrics/flow.yaml"]) + EXPECTATION.format(depots=depots)
+    )
 
 
 def wait_for(condition: Callable[[], object], otherwise: str) -> None:

@@ -1,4 +1,6 @@
-"""A project of another shape: nested fields, no ids, local times over both changes of the clocks, epoch milliseconds, a wall clock, huge numbers."""
+"""A project of another shape: nested fields, no ids, local times over both changes of the clocks, epoch milliseconds, a
+wall clock, huge numbers.
+"""
 
 import random
 from datetime import UTC, date, datetime, timedelta
@@ -82,7 +84,21 @@ FILES = {
         """,
 }
 BERLIN = ZoneInfo("Europe/Berlin")
-TOWNS = ["Zürich", "東京", "🚀", "é", "e\u0301", "", " ", "o'Brien", 'say "hi"', "back\\slash", "nul\u0000l", "line\nbreak", None]
+TOWNS = [
+    "Zürich",
+    "東京",
+    "🚀",
+    "é",
+    "e\u0301",
+    "",
+    " ",
+    "o'Brien",
+    'say "hi"',
+    "back\\slash",
+    "nul\u0000l",
+    "line\nbreak",
+    None,
+]
 
 
 def local_time(body: Body) -> datetime:
@@ -108,7 +124,12 @@ METERS = SourceRule(
     grace=timedelta(hours=2),
     metrics={
         "by_town": MetricRule(
-            dimensions={"town": meter("place", "town"), "floor": meter("place", "floor"), "open": lambda b: b["open"], "tags": meter("tags")},
+            dimensions={
+                "town": meter("place", "town"),
+                "floor": meter("place", "floor"),
+                "open": lambda b: b["open"],
+                "tags": meter("tags"),
+            },
             measures={
                 "meters": ("distinct", meter("id")),
                 # In Spark without ANSI mode the size of null is -1.
@@ -139,7 +160,10 @@ TICKS = SourceRule(
     metrics={
         "symbols": MetricRule(
             where=lambda b: b["price"] is None or b["price"] > 0,
-            dimensions={"symbol": lambda b: b["symbol"], "up": lambda b: None if b["Ratio"] is None else b["Ratio"] > 1},
+            dimensions={
+                "symbol": lambda b: b["symbol"],
+                "up": lambda b: None if b["Ratio"] is None else b["Ratio"] > 1,
+            },
             measures={
                 "n": ("count", lambda b: 1),
                 "low": ("min", lambda b: b["price"]),
@@ -156,7 +180,8 @@ TICKS = SourceRule(
 def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: Path) -> None:
     project = StackProject(write_project(tmp_path, FILES), kafka, {"meters": METERS, "ticks": TICKS})
     rand = random.Random(11)  # noqa: S311 (the same numbers each time)
-    # The clocks go forward on 31 March and back on 27 October 2024: one local hour is not there, and one is there twice.
+    # The clocks go forward on 31 March and back on 27 October 2024: one local hour is not there, and one is there
+    # twice.
     for begin in ("2024-03-30T23:00", "2024-10-26T23:00"):
         project.send("meters", [reading(rand, begin, minutes=7 * 60) for _ in range(300)])
     project.send("ticks", [tick(rand) for _ in range(300)])

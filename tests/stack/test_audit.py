@@ -1,4 +1,6 @@
-"""Nothing unaudited reaches a reader: an hour that does not pass keeps what it had, alone; mended, it publishes by itself."""
+"""Nothing unaudited reaches a reader: an hour that does not pass keeps what it had, alone; mended, it publishes by
+itself.
+"""
 
 import json
 import signal
@@ -48,7 +50,13 @@ def sound(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
     project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=5))
     project.drain()
     project.recompute()
-    project.send("scans", [*parcels.scans(project.random, 200, first_hour=6, hours=2), *parcels.scans(project.random, 20, first_hour=9, hours=1)])
+    project.send(
+        "scans",
+        [
+            *parcels.scans(project.random, 200, first_hour=6, hours=2),
+            *parcels.scans(project.random, 20, first_hour=9, hours=1),
+        ],
+    )
     project.drain()
     return project
 
@@ -66,14 +74,23 @@ def with_expectations(project: StackProject, file: str, text: str) -> StackProje
     with (project.root / file).open("a") as lines:
         lines.write(textwrap.dedent(text))
     changed = StackProject(project.root, project.kafka, project.rules)
-    changed.sent, changed.cutoffs, changed.blocked, changed.mended = project.sent, project.cutoffs, project.blocked, project.mended
+    changed.sent, changed.cutoffs, changed.blocked, changed.mended = (
+        project.sent,
+        project.cutoffs,
+        project.blocked,
+        project.mended,
+    )
     return changed
 
 
 def answers(project: StackProject, metric: str, hour: datetime) -> list[dict[str, Any]]:
     """What readers see of one hour, but for its state."""
     with serving_layer.connect(project.project) as connection:
-        rows = connection.sql(f"SELECT * EXCLUDE (state) FROM {metric} WHERE hour = '{hour.isoformat()}' ORDER BY ALL").to_arrow_table().to_pylist()
+        rows = (
+            connection.sql(f"SELECT * EXCLUDE (state) FROM {metric} WHERE hour = '{hour.isoformat()}' ORDER BY ALL")
+            .to_arrow_table()
+            .to_pylist()
+        )
     return [dict(row) for row in rows]
 
 
@@ -84,7 +101,9 @@ def new_hours(project: StackProject) -> list[PlannedHour]:
 
 def command(project: StackProject, *arguments: str) -> Result:
     environment = {"KAFKA": project.kafka}
-    return CliRunner().invoke(app, [arguments[0], "--project", str(project.root), *arguments[1:]], env=environment, catch_exceptions=False)
+    return CliRunner().invoke(
+        app, [arguments[0], "--project", str(project.root), *arguments[1:]], env=environment, catch_exceptions=False
+    )
 
 
 def quality(project: StackProject, *options: str) -> dict[str, Any]:
@@ -129,11 +148,20 @@ def wrong_tiles(project: StackProject, change: Callable[[pa.Table, pa.Table], pa
 def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) -> None:
     faults: dict[str, tuple[AbstractContextManager[Any], set[datetime]]] = {
         "events are missing in the archive": (damaged_archive(project), {FIRST}),
-        "a group is lost": (wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles.slice(1)])), {FIRST}),
-        "a group is there twice": (wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles, tiles.slice(0, 1)])), {FIRST}),
+        "a group is lost": (
+            wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles.slice(1)])),
+            {FIRST},
+        ),
+        "a group is there twice": (
+            wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles, tiles.slice(0, 1)])),
+            {FIRST},
+        ),
         # Great Expectations by itself passes on no rows.
         "there are no rows": (wrong_tiles(project, lambda others, tiles: others), {FIRST}),
-        "the audit itself falls over": (patch.object(Validator, "results", side_effect=RuntimeError("out of memory")), {FIRST, SECOND}),
+        "the audit itself falls over": (
+            patch.object(Validator, "results", side_effect=RuntimeError("out of memory")),
+            {FIRST, SECOND},
+        ),
     }
     both = ("flow", "fragile")
     before = {metric: answers(project, metric, FIRST) for metric in both}
@@ -144,12 +172,24 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
             with context:
                 done = run_job(spark, project.project, new_hours(project), wall_clock)
             assert set(done.blocked) == {(metric, hour) for metric in both for hour in hours}, fault
-            found = [finding for hour in quality(project, "--open")["hours"] for finding in hour["findings"] if finding["severity"] == "fail"]
+            found = [
+                finding
+                for hour in quality(project, "--open")["hours"]
+                for finding in hour["findings"]
+                if finding["severity"] == "fail"
+            ]
             assert found and all(finding["found"] for finding in found), fault
             # Only after an audit that could not be done, the next recompute tries again.
-            assert bool([item for item in plan(project.project) if item.hour in hours]) == (fault == "the audit itself falls over"), fault
+            assert bool([item for item in plan(project.project) if item.hour in hours]) == (
+                fault == "the audit itself falls over"
+            ), fault
             project.recomputed(
-                [item for item in plan_range(project.project, HourRange(SECOND, SECOND + HOUR)) if item.hour not in hours], done.cutoffs
+                [
+                    item
+                    for item in plan_range(project.project, HourRange(SECOND, SECOND + HOUR))
+                    if item.hour not in hours
+                ],
+                done.cutoffs,
             )
             project.blocked = set(done.blocked)
             assert {metric: answers(project, metric, FIRST) for metric in both} == before, fault
@@ -171,7 +211,9 @@ def test_an_expectation_that_nobody_knows_blocks_its_metric(project: StackProjec
     assert "did you mean 'expect_column_values_to_be_between'?" in command(project, "quality", "--open").stdout
     with pytest.raises(DeclarationError, match=r"metrics/flow.yaml:\d+: expectations.0: Great Expectations has no"):
         command(project, "check")
-    (project.root / "metrics/flow.yaml").write_text((project.root / "metrics/flow.yaml").read_text().replace("betwen", "between"))
+    (project.root / "metrics/flow.yaml").write_text(
+        (project.root / "metrics/flow.yaml").read_text().replace("betwen", "between")
+    )
     project = with_expectations(project, "metrics/flow.yaml", "")
     assert {item.reason for item in plan(project.project) if (item.metric, item.hour) in project.blocked} == {"blocked"}
     project.recompute()
@@ -190,7 +232,11 @@ def test_what_is_expected_of_events_blocks_every_metric_and_names_the_records(pr
     project.recompute(new_hours(project))
     assert project.blocked == {(metric, hour) for metric in ("flow", "fragile") for hour in (FIRST, SECOND)}
     wrong = {(e.partition, e.offset) for e in project.events("scans") if e.hour == FIRST and e.body["depot"] == "west"}
-    (hour,) = (hour for hour in quality(project, "--open", "--metric", "flow")["hours"] if hour["hour"][:13] == f"{FIRST:%Y-%m-%dT%H}")
+    (hour,) = (
+        hour
+        for hour in quality(project, "--open", "--metric", "flow")["hours"]
+        if hour["hour"][:13] == f"{FIRST:%Y-%m-%dT%H}"
+    )
     (finding,) = (finding for finding in hour["findings"] if finding["about"] == "depot")
     assert {(row["partition"], row["offset"]) for row in finding["rows"]} <= wrong
     assert finding["rows"]
@@ -210,7 +256,11 @@ def lacking(project: StackProject) -> set[datetime]:
 def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(project: StackProject) -> None:
     project = with_expectations(project, "metrics/flow.yaml", COMPLETE)
     at = parcels.BEGIN + timedelta(hours=12)
-    scan = parcels.scans(project.random, 1, first_hour=12, hours=1)[0] | {"at": f"{at:%Y-%m-%dT%H:%M:%S}Z", "scan": None, "depot": "west"}
+    scan = parcels.scans(project.random, 1, first_hour=12, hours=1)[0] | {
+        "at": f"{at:%Y-%m-%dT%H:%M:%S}Z",
+        "scan": None,
+        "depot": "west",
+    }
     project.send("scans", [scan, scan | {"at": f"{at + timedelta(hours=5):%Y-%m-%dT%H:%M:%S}Z"}])
     project.drain()
     wanted = {item.hour for item in plan(project.project) if item.metric == "flow"}
@@ -227,11 +277,19 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
     assert all(Path(hour["report"]).is_file() for hour in quality(project, "--open")["hours"])
     assert command(project, "quality", "--metric", "fragile").exit_code == 0
     with serving_layer.connect(project.project) as connection:
-        staged = connection.sql(f"SELECT * EXCLUDE (cutoff) FROM flow_staged WHERE hour = '{at.isoformat()}' ORDER BY ALL").to_arrow_table()
+        staged = connection.sql(
+            f"SELECT * EXCLUDE (cutoff) FROM flow_staged WHERE hour = '{at.isoformat()}' ORDER BY ALL"
+        ).to_arrow_table()
     assert [dict(row) for row in staged.to_pylist()] == before
-    assert not [item for item in plan(project.project) if item.hour == at], "nothing has changed that would make it pass"
+    assert not [item for item in plan(project.project) if item.hour == at], (
+        "nothing has changed that would make it pass"
+    )
 
-    missing = [{"at": f"{hour:%Y-%m-%dT%H:%M:%S}Z", "depot": depot} for _, hour in project.blocked for depot in ("north", "south", "west")]
+    missing = [
+        {"at": f"{hour:%Y-%m-%dT%H:%M:%S}Z", "depot": depot}
+        for _, hour in project.blocked
+        for depot in ("north", "south", "west")
+    ]
     project.send("scans", [scan | one for one in missing])
     project.drain()
     assert {item.reason for item in plan(project.project) if (item.metric, item.hour) in project.blocked} == {"blocked"}
@@ -244,7 +302,9 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
 
 
 def test_a_person_overrules_an_audit_on_record(project: StackProject) -> None:
-    project = with_expectations(project, "metrics/flow.yaml", "expectations: [{expect_table_row_count_to_equal: {value: 1}}]")
+    project = with_expectations(
+        project, "metrics/flow.yaml", "expectations: [{expect_table_row_count_to_equal: {value: 1}}]"
+    )
     project.recompute(new_hours(project))
     assert project.blocked == {("flow", FIRST), ("flow", SECOND)}
     cutoff = project.last_sequence("scans")
@@ -265,10 +325,14 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject) -> None:
     project.cutoffs["flow", FIRST] = cutoff
     assert project.check_answers() > 100
     accepted = [hour for hour in quality(project, "--metric", "flow")["hours"] if hour["outcome"] == "accepted"]
-    assert [finding["found"].partition(": ")[2] for hour in accepted for finding in hour["findings"]] == ["it was a holiday"]
+    assert [finding["found"].partition(": ")[2] for hour in accepted for finding in hour["findings"]] == [
+        "it was a holiday"
+    ]
 
 
-def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_them_are_known(project: StackProject) -> None:
+def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_them_are_known(
+    project: StackProject,
+) -> None:
     project = with_expectations(project, "metrics/flow.yaml", "history: {severity: fail, days: 4, learning: 3}")
     days = [parcels.BEGIN + timedelta(days=1 + day, hours=3) for day in range(6)]
     scan = parcels.scans(project.random, 1, first_hour=0, hours=1)[0] | {"scan": None, "depot": "north"}
@@ -276,7 +340,9 @@ def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_the
         project.send("scans", [scan | {"at": f"{day:%Y-%m-%dT%H:%M:%S}Z"}] * count)
     project.send("scans", [scan | {"at": f"{days[-1] + timedelta(hours=9):%Y-%m-%dT%H:%M:%S}Z"}])
     project.drain()
-    project.recompute([item for day in days for item in plan_range(project.project, HourRange(day, day + HOUR), ["flow"])])
+    project.recompute(
+        [item for day in days for item in plan_range(project.project, HourRange(day, day + HOUR), ["flow"])]
+    )
     # The second day is as wild as the fifth, but then too little was known.
     assert project.blocked == {("flow", days[4])}
     (hour,) = quality(project, "--open")["hours"]

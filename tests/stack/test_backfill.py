@@ -38,7 +38,9 @@ def test_a_backfill_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     planned = plan_backfill(tables.project, ALL)
     assert planned.resumed
     assert hours_of(planned) == {"totals": [1, 3, 5], "odd": [0, 1, 2, 5]}
-    assert plan_backfill(tables.project, HourRange(hour(0), hour(2))).resumed is False, "another range, another backfill"
+    assert plan_backfill(tables.project, HourRange(hour(0), hour(2))).resumed is False, (
+        "another range, another backfill"
+    )
     assert plan_backfill(tables.project, ALL, ["odd"]).resumed is False, "other metrics, another backfill"
 
     interrupt(planned, lambda: tables.publish(0, 1, 2, 3, 5))
@@ -105,7 +107,9 @@ def test_a_wrong_range_gets_one_sentence(failing: Failing, declared: Path, argum
 
 
 @pytest.mark.stack
-def test_four_days_killed_twice_beside_the_stream_are_recomputed_once(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_four_days_killed_twice_beside_the_stream_are_recomputed_once(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = parcels.make(tmp_path, kafka, topic="backfill")
     monkeypatch.setenv("KAFKA", kafka)
     with SpeedProcess(project) as speed:
@@ -115,10 +119,14 @@ def test_four_days_killed_twice_beside_the_stream_are_recomputed_once(kafka: str
         for place in ("after overwrite coverage 2", "after overwrite final 3"):
             with SpeedProcess(project, *DAYS, command="backfill", failpoint=f"kill {place}") as process:
                 process.wait_for("published")
-                project.send("scans", parcels.scans(project.random, 50, first_hour=0, hours=4))  # late, in hours that are done already
+                project.send(
+                    "scans", parcels.scans(project.random, 50, first_hour=0, hours=4)
+                )  # late, in hours that are done already
                 assert process.wait() == -signal.SIGKILL, process.lines
         with serving_layer.connect(project.project) as connection:
-            covered = connection.sql("SELECT count(DISTINCT hour) FROM hours WHERE kind = 'metric' AND state IN ('final', 'revised')")
+            covered = connection.sql(
+                "SELECT count(DISTINCT hour) FROM hours WHERE kind = 'metric' AND state IN ('final', 'revised')"
+            )
             assert covered.fetchall() == [(72,)], "two jobs of the first one, one job of the second one"
         with SpeedProcess(project, *DAYS, command="backfill") as process:
             assert process.wait() == 0, process.lines
@@ -151,12 +159,19 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: Stack
     said = hourline("backfill", *day, "--dry-run", "--include-open", folder=root, status=0).splitlines()
     assert said[0].split() == ["from", "(UTC)", "to", "(UTC)", "hours", "why", "metrics", "events"]
     rows = [line.split() for line in said[1:-3]]
-    assert [(row[4], " ".join(row[5:-3])) for row in rows] == [("1", "forced"), ("1", "revised"), ("1", "forced"), ("2", "never covered")]
+    assert [(row[4], " ".join(row[5:-3])) for row in rows] == [
+        ("1", "forced"),
+        ("1", "revised"),
+        ("1", "forced"),
+        ("2", "never covered"),
+    ]
     assert said[-2].startswith("5 hours, 10 hours × metrics, ")
     assert "by the pace of the last recomputes" in said[-1]
     assert sorted(Path(finished_project.project.tables).rglob("*.json")) == tables_before
     assert not (finished_project.project.workspace / "backfills").exists()
-    assert "no source has events" in hourline("backfill", "--from", "2020-01-01", "--to", "2020-01-02", folder=root, status=0)
+    assert "no source has events" in hourline(
+        "backfill", "--from", "2020-01-01", "--to", "2020-01-02", folder=root, status=0
+    )
 
 
 def all_read(project: StackProject) -> bool:
@@ -188,6 +203,8 @@ def interrupt(planned: Backfill, after: object) -> None:
 
 def hours_of(planned: Backfill) -> dict[str, list[int]]:
     return {
-        metric: [hours for hours in range(9) for item in planned.left if (item.metric, item.hour) == (metric, hour(hours))]
+        metric: [
+            hours for hours in range(9) for item in planned.left if (item.metric, item.hour) == (metric, hour(hours))
+        ]
         for metric in ("totals", "odd")
     }

@@ -1,4 +1,6 @@
-"""Every kind of bad record goes to rejected with its bytes, reason and address; the stream goes on and its clock does not jump."""
+"""Every kind of bad record goes to rejected with its bytes, reason and address; the stream goes on and its clock does
+not jump.
+"""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -101,7 +103,9 @@ def test_bad_records_are_kept_and_the_stream_goes_on(kafka: str, tmp_path: Path)
     project.send("visits", GOOD[2:])
     project.drain()
     rejected = {row["value"]: row for row in project.table("rejected", "visits")}
-    assert rejected.keys() == BAD.keys(), f"accepted: {BAD.keys() - rejected.keys()}, rejected: {rejected.keys() - BAD.keys()}"
+    assert rejected.keys() == BAD.keys(), (
+        f"accepted: {BAD.keys() - rejected.keys()}, rejected: {rejected.keys() - BAD.keys()}"
+    )
     assert {value: row["reason"] for value, row in rejected.items() if BAD[value] not in row["reason"]} == {}
     assert {row["topic"] for row in rejected.values()} == {"bad_records"}
     # Addresses, the tombstones' count, and hours: none has closed that the far future would have closed.

@@ -57,7 +57,9 @@ def test_topics_and_records_are_kept_when_the_broker_is_stopped_and_started_agai
 
 @pytest.mark.stack
 def test_a_broker_is_gone_when_its_parent_is_killed_and_recovers_when_started_again(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         bootstrap = parent.stdout.readline().strip()
         assert running_broker(tmp_path) == bootstrap
@@ -87,7 +89,8 @@ def test_a_broker_that_was_killed_itself_comes_up_again_on_what_it_left(tmp_path
 def test_a_workspace_has_one_broker_and_a_project_the_topics_it_asked_for(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         with pytest.raises(
-            ConflictError, match=rf"process {os.getpid()} already runs a broker on {tmp_path}; wait if it is a replay, stop it with 'hourline down'"
+            ConflictError,
+            match=rf"process {os.getpid()} already runs a broker on {tmp_path}; wait if it is a replay, stop it with 'hourline down'",
         ):
             Broker(tmp_path).__enter__()
         assert running_broker(tmp_path) == broker.bootstrap
@@ -107,14 +110,19 @@ def test_a_workspace_has_one_broker_and_a_project_the_topics_it_asked_for(tmp_pa
 def test_a_port_can_be_given_and_one_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(SetupError, match=rf"port {port} cannot be listened on: Address already in use; .* set kafka\.port in hourline\.yaml"):
+        with pytest.raises(
+            SetupError,
+            match=rf"port {port} cannot be listened on: Address already in use; .* set kafka\.port in hourline\.yaml",
+        ):
             Broker(tmp_path, port).__enter__()
     assert running_broker(tmp_path) is None
     with Broker(tmp_path, port) as broker:
         assert broker.bootstrap == f"127.0.0.1:{port}"
 
 
-def test_a_broker_that_dies_at_once_is_told_with_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_dies_at_once_is_told_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("""#!/bin/sh
@@ -143,7 +151,10 @@ def test_the_file_a_killed_broker_left_behind_is_not_believed(tmp_path: Path) ->
 def test_a_kafka_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hourline_core.runtime.topics.TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr("hourline_core.runtime.kafka_admin.TIMEOUT_SECONDS", 1.0)
-    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1 did not answer within 1 seconds, .*Connection refused.* change kafka\.bootstrap"):
+    with pytest.raises(
+        BrokerError,
+        match=r"127\.0\.0\.1:1 did not answer within 1 seconds, .*Connection refused.* change kafka\.bootstrap",
+    ):
         ensure_topic("127.0.0.1:1", "flights", 1, {})
 
 

@@ -66,14 +66,27 @@ def test_events_without_an_id_are_never_duplicates() -> None:
 @pytest.mark.stack
 def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_path: Path) -> None:
     settings = Settings.model_validate({"spark": {"master": "local[2]"}})
-    source = Source(name="scans", topic="scans", fields={"scan": Field(type="string")}, event_time=EventTime(expression="scan"), id="scan")
+    source = Source(
+        name="scans",
+        topic="scans",
+        fields={"scan": Field(type="string")},
+        event_time=EventTime(expression="scan"),
+        id="scan",
+    )
     address = str(tmp_path / "a b{c,d}*?é" / "scans")  # which Spark would take for a pattern
     for hour, ids in ((0, ["x"]), (1, ["x", "y", None]), (1, ["x"])):
-        write_deltalake(address, pa.table({"hour": pa.array([BASE + timedelta(hours=hour)] * len(ids), TIMESTAMP), "scan": ids}), mode="append")
+        write_deltalake(
+            address,
+            pa.table({"hour": pa.array([BASE + timedelta(hours=hour)] * len(ids), TIMESTAMP), "scan": ids}),
+            mode="append",
+        )
     spark = spark_session(Project(tmp_path, settings, {"scans": source}, {}), "test")
     try:
         every, second, none = (
-            archived_id_hashes(spark, source, address, DeltaTable(address), BASE + timedelta(minutes=minutes)).to_pylist() for minutes in (0, 60, 61)
+            archived_id_hashes(
+                spark, source, address, DeltaTable(address), BASE + timedelta(minutes=minutes)
+            ).to_pylist()
+            for minutes in (0, 60, 61)
         )
     finally:
         spark.stop()

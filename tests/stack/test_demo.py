@@ -30,7 +30,9 @@ PATIENCE = 1200
 
 def started(workspace: Path) -> "subprocess.Popen[str]":
     environment = {**os.environ, "CI": "true", "KEEP": "", "WORKSPACE": str(workspace)}
-    return subprocess.Popen(COMMAND, cwd=PROJECT.parents[1], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        COMMAND, cwd=PROJECT.parents[1], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_it_says_how_many_cells_of_each_state_agree(played: tuple[Path, str]) -> None:
     last = played[1].rstrip().splitlines()[-1]
-    counts = {state: int(count.replace(",", "")) for count, state in re.findall(r"([\d,]+) (cells|final|provisional|revised)", last)}
+    counts = {
+        state: int(count.replace(",", ""))
+        for count, state in re.findall(r"([\d,]+) (cells|final|provisional|revised)", last)
+    }
     assert last.endswith("all equal the CSV")
     assert counts["cells"] > 10_000
     assert min(counts["final"], counts["provisional"], counts["revised"]) > 500
@@ -64,7 +69,9 @@ def test_one_wrong_number_is_found_and_fails_it(played: tuple[Path, str], tmp_pa
     workspace = played[0]
     tampered = tmp_path / "flights.csv"
     # The first flight of the year left two minutes late; now three.
-    tampered.write_text((workspace / "demo" / "flights.csv").read_text().replace("2013,1,1,517,515,2,", "2013,1,1,517,515,3,", 1))
+    tampered.write_text(
+        (workspace / "demo" / "flights.csv").read_text().replace("2013,1,1,517,515,2,", "2013,1,1,517,515,3,", 1)
+    )
     with connect(PROJECT, workspace) as connection:
         comparison = compare(connection, Oracle(tampered, DAYS).metrics(until=datetime(2014, 1, 1, tzinfo=UTC)))
     printed = io.StringIO()

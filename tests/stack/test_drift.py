@@ -1,4 +1,6 @@
-"""Why a recomputed hour changed: each cause against naive Python over the records that were sent, and a fault that somebody put there."""
+"""Why a recomputed hour changed: each cause against naive Python over the records that were sent, and a fault that
+somebody put there.
+"""
 
 import json
 from collections import Counter
@@ -51,9 +53,15 @@ def test_late_events_and_duplicates_are_told_apart(project: StackProject) -> Non
     shown = {(item.hour, item.source): item for item in read_late(project)}
     events = project.events("scans")
     assert {hour: item.events for (hour, _), item in shown.items()} == {
-        hour: count for hour, count in oracle.late_events(project.rules["scans"], [e for e in events if not e.duplicate]).items() if count
+        hour: count
+        for hour, count in oracle.late_events(project.rules["scans"], [e for e in events if not e.duplicate]).items()
+        if count
     }
-    moving = {hour: item.moved["flow"]["scans"].amount for (hour, _), item in shown.items() if "flow" in item.moved and "scans" in item.moved["flow"]}
+    moving = {
+        hour: item.moved["flow"]["scans"].amount
+        for (hour, _), item in shown.items()
+        if "flow" in item.moved and "scans" in item.moved["flow"]
+    }
     assert moving == late_scans(project)
 
     done = project.recompute()
@@ -66,7 +74,11 @@ def test_late_events_and_duplicates_are_told_apart(project: StackProject) -> Non
     assert repeated_scans(project)
     assert project.check() > 500
     # What moved is still told when the hour is final again.
-    assert {item.hour: item.moved["flow"]["scans"].amount for item in read_late(project) if item.moved.get("flow", {}).get("scans")} == moving
+    assert {
+        item.hour: item.moved["flow"]["scans"].amount
+        for item in read_late(project)
+        if item.moved.get("flow", {}).get("scans")
+    } == moving
 
 
 def test_a_fault_in_the_provisional_rows_is_unexplained_and_nothing_else(project: StackProject) -> None:
@@ -87,7 +99,10 @@ def test_a_fault_in_the_provisional_rows_is_unexplained_and_nothing_else(project
     assert {(h, metric) for h, metric, _ in faults} == {(hour, "flow")}
     assert "unexplained 1" in command("drift", project)
     assert [
-        c["cause"] for c in json.loads(command("drift", project, "--hour", f"{hour:%Y-%m-%dT%H}", "--metric", "flow", "--format", "json"))["causes"]
+        c["cause"]
+        for c in json.loads(
+            command("drift", project, "--hour", f"{hour:%Y-%m-%dT%H}", "--metric", "flow", "--format", "json")
+        )["causes"]
     ]
 
 
@@ -101,7 +116,10 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
     changed.cutoffs = dict(project.cutoffs)
 
     assert changed.check_answers() > 500, "nobody has taken the change up yet"
-    assert "metric 'flow' has changed; it answers by its older declaration until the speed layer starts again" in command("status", changed)
+    assert (
+        "metric 'flow' has changed; it answers by its older declaration until the speed layer starts again"
+        in command("status", changed)
+    )
     changed.send("scans", parcels.scans(changed.random, 100, first_hour=4, hours=3))
     changed.drain()
     assert changed.check_answers() > 500, "both are written, the old one is served"
@@ -115,7 +133,9 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
         k: c for k, c in project.cutoffs.items() if k[0] == "flow"
     }
     assert changed.check_answers() > 500, "an hour is missing yet"
-    assert "metric 'flow' has changed; it answers by its older declaration until the 1 hour(s) it lacks" in command("status", changed)
+    assert "metric 'flow' has changed; it answers by its older declaration until the 1 hour(s) it lacks" in command(
+        "status", changed
+    )
     changed.cutoffs = {key: cutoff for key, cutoff in changed.cutoffs.items() if key[0] != "flow"}
     changed.recompute(everything)
     doubled = oracle.MetricRule({**flow.measures, "scans": ("sum", lambda body: 2)}, flow.dimensions, flow.where)
@@ -148,7 +168,9 @@ def late_scans(project: StackProject) -> dict[datetime, float]:
 
 
 def repeated_scans(project: StackProject) -> dict[datetime, float]:
-    """By hour, the events that repeat an id of their hour and were not recognised at once; of the metric flow, in recomputed hours."""
+    """By hour, the events that repeat an id of their hour and were not recognised at once; of the metric flow, in
+    recomputed hours.
+    """
     seen: set[tuple[datetime, str]] = set()
     repeated: Counter[datetime] = Counter()
     rule = project.rules["scans"]
@@ -165,7 +187,11 @@ def _counts(rule: oracle.SourceRule, event: Event) -> bool:
 
 
 def scans_changed(found: DriftReport) -> Amounts:
-    return {(c.hour, c.cause): c.amount for c in found.causes if (c.metric, c.measure) == ("flow", "scans") and c.amount is not None}
+    return {
+        (c.hour, c.cause): c.amount
+        for c in found.causes
+        if (c.metric, c.measure) == ("flow", "scans") and c.amount is not None
+    }
 
 
 def report(project: StackProject) -> DriftReport:
@@ -179,7 +205,9 @@ def read_late(project: StackProject) -> list[LateHour]:
 
 
 def command(name: str, project: StackProject, *options: str) -> str:
-    done = CliRunner().invoke(app, [name, "--project", str(project.root), *options], env={"KAFKA": project.kafka}, catch_exceptions=False)
+    done = CliRunner().invoke(
+        app, [name, "--project", str(project.root), *options], env={"KAFKA": project.kafka}, catch_exceptions=False
+    )
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -196,14 +224,19 @@ def test_doubles_that_cancel_out_are_no_fault(kafka: str, tmp_path: Path) -> Non
     project = StackProject(tmp_path, kafka, {})
     amounts = [0.1, 0.2, 3.3, 1e15, -1e15] * 40
     for part in range(5):
-        project.send("payments", [{"at": "2024-05-06T20:10:00Z", "value": amount, "key": "k"} for amount in amounts[part::5] + amounts[:7]])
+        project.send(
+            "payments",
+            [{"at": "2024-05-06T20:10:00Z", "value": amount, "key": "k"} for amount in amounts[part::5] + amounts[:7]],
+        )
         project.drain()
     project.send("payments", [{"at": "2024-05-06T23:10:00Z", "value": 1.0}])
     project.drain()
     project.send("payments", [{"at": "2024-05-06T20:11:00Z", "value": 0.25}])
     project.send_refused("payments", [b'{"key": "a", "value": "b"}'])
     project.drain()
-    assert [row["value"] for row in project.table("rejected", "payments")] == [b'{"key": "a", "value": "b"}'], "the record's, not the field"
+    assert [row["value"] for row in project.table("rejected", "payments")] == [b'{"key": "a", "value": "b"}'], (
+        "the record's, not the field"
+    )
     assert {row["key"] for row in project.table("events", "payments")} == {"k", None}, "the field, not the record's"
     project.recompute()
     causes = {(c.measure, c.cause) for c in report(project).causes}

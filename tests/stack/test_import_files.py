@@ -1,4 +1,6 @@
-"""History imported from files: each row once, however often it is imported or killed, exact beside the stream, and never late."""
+"""History imported from files: each row once, however often it is imported or killed, exact beside the stream, and
+never late.
+"""
 
 import gzip
 import signal
@@ -21,7 +23,13 @@ from tests.surface.test_command_line import Failing, declared, failing  # noqa: 
 
 pytestmark = pytest.mark.beside
 
-GARBAGE = [b"{", b"", b"[]", b'{"depot": "north", "at": "2924-05-06T20:00:00Z"}', b'{"depot": null, "at": "2024-05-06T20:00:00Z"}']
+GARBAGE = [
+    b"{",
+    b"",
+    b"[]",
+    b'{"depot": "north", "at": "2924-05-06T20:00:00Z"}',
+    b'{"depot": null, "at": "2024-05-06T20:00:00Z"}',
+]
 
 
 @pytest.mark.stack
@@ -30,10 +38,16 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     bodies = parcels.scans(project.random, 650, first_hour=0, hours=6)
     history = project.write_history(tmp_path / "history.jsonl", "scans", [*bodies[:300], *GARBAGE, *bodies[300:]])
     # Another file, with some of the same events.
-    more = project.write_history(tmp_path / "more.parquet", "scans", [*parcels.scans(project.random, 100, first_hour=1, hours=5), *bodies[500:530]])
+    more = project.write_history(
+        tmp_path / "more.parquet",
+        "scans",
+        [*parcels.scans(project.random, 100, first_hour=1, hours=5), *bodies[500:530]],
+    )
 
     # The speed layer has never run. Killed when the third chunk is archived, and not finished.
-    with SpeedProcess(project, str(history), str(more), "--source", "scans", command="import", failpoint="kill after append events 3") as process:
+    with SpeedProcess(
+        project, str(history), str(more), "--source", "scans", command="import", failpoint="kill after append events 3"
+    ) as process:
         assert process.wait() == -signal.SIGKILL, process.lines
     assert project.check_answers() > 500
     with SpeedProcess(project, str(history), str(more), "--source", "scans", command="import") as process:
@@ -67,7 +81,9 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     assert project.check() > 1000
 
     # Older history, while the stream has come further: it is not late, and the stream goes on where it was.
-    older = project.write_history(tmp_path / "older.jsonl", "scans", parcels.scans(project.random, 300, first_hour=-3, hours=5))
+    older = project.write_history(
+        tmp_path / "older.jsonl", "scans", parcels.scans(project.random, 300, first_hour=-3, hours=5)
+    )
     late_before = late(project)
     assert late_before > 0
     imported = import_here(project, older)
@@ -116,7 +132,12 @@ def lag(project: StackProject) -> tuple[int | None, int]:
         (["table.csv", "--source", "scans"], "line 3: got 1 cells"),
     ],
 )
-def test_a_file_that_cannot_be_imported_gets_one_sentence(failing: Failing, declared: Path, arguments: list[str], said: str) -> None:  # noqa: F811
+def test_a_file_that_cannot_be_imported_gets_one_sentence(
+    failing: Failing,  # noqa: F811
+    declared: Path,  # noqa: F811
+    arguments: list[str],
+    said: str,
+) -> None:
     (declared / "history.jsonl").write_text('{"depot": "north", "at": "2024-05-06T20:00:00Z"}\n')
     (declared / "empty.csv").write_text("")
     (declared / "header.csv").write_text("depot,at\n")

@@ -1,4 +1,6 @@
-"""The speed layer killed with -9: at any moment, and exactly between the commits of one micro-batch. Nothing is lost, nothing counts twice."""
+"""The speed layer killed with -9: at any moment, and exactly between the commits of one micro-batch. Nothing is lost,
+nothing counts twice.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,8 @@ pytestmark = pytest.mark.stack
 def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str, tmp_path: Path) -> None:
     project = parcels.make(tmp_path, kafka, topic="killed")
     with records_arriving(project):
-        # Between the archive's commit and the last one; at some moment after the last one. (All others: test_failpoints.py.)
+        # Between the archive's commit and the last one; at some moment after the last one. (All others:
+        # test_failpoints.py.)
         for moment in (committed(project, "events/scans"), None):
             with SpeedProcess(project) as speed:
                 speed.wait_until_ready()
@@ -35,8 +38,13 @@ def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str,
     assert project.check() > 500
 
 
-@pytest.mark.parametrize("left_behind", [("events/scans",), ("provisional/flow", "provisional/fragile"), ("events/scans", "provisional/fragile")])
-def test_what_an_unfinished_micro_batch_left_never_counts(finished_project: StackProject, tmp_path: Path, left_behind: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "left_behind",
+    [("events/scans",), ("provisional/flow", "provisional/fragile"), ("events/scans", "provisional/fragile")],
+)
+def test_what_an_unfinished_micro_batch_left_never_counts(
+    finished_project: StackProject, tmp_path: Path, left_behind: tuple[str, ...]
+) -> None:
     project = finished_project.copy(tmp_path)
     last = project.last_sequence("scans")
     for table in left_behind:
@@ -66,7 +74,9 @@ def leave_rows(table: Path, sequence: int) -> None:
     delta = DeltaTable(table)
     rows = delta.to_pyarrow_table()
     number = rows.schema.get_field_index("sequence")
-    rows = rows.slice(0, 30).set_column(number, rows.schema.field(number), pa.array([sequence] * min(30, rows.num_rows), pa.int64()))
+    rows = rows.slice(0, 30).set_column(
+        number, rows.schema.field(number), pa.array([sequence] * min(30, rows.num_rows), pa.int64())
+    )
     properties = CommitProperties(app_transactions=[Transaction("hourline-speed", sequence)])
     write_deltalake(delta, rows, mode="append", commit_properties=properties)
 

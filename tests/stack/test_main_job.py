@@ -1,4 +1,6 @@
-"""The main job on the real broker and Spark: provisional, final, late, recomputed; every answer equals the oracle at every moment."""
+"""The main job on the real broker and Spark: provisional, final, late, recomputed; every answer equals the oracle at
+every moment.
+"""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -100,6 +102,10 @@ def check_day_sums(project: StackProject) -> None:
         distinct = connection.sql("SELECT hour::DATE, distinct_count(parcels) FROM flow_states GROUP BY 1").fetchall()
     assert len(days) > 1
     assert {day: (scans, price) for day, scans, price in sums} == {
-        day: tuple(sum(value[name] or 0 for key, value in of_hours.items() if key[0].date() == day) for name in ("scans", "price")) for day in days
+        day: tuple(
+            sum(value[name] or 0 for key, value in of_hours.items() if key[0].date() == day)
+            for name in ("scans", "price")
+        )
+        for day in days
     }
     assert dict(distinct) == {day: len(seen) for day, seen in parcels_of.items()}

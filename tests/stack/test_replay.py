@@ -76,7 +76,9 @@ def test_a_speed_over_a_column_without_times_is_refused() -> None:
         (None, 2, None, "--order-by"),
     ],
 )
-def test_a_pace_that_cannot_be_is_refused(rate: float | None, speed: float | None, order_by: str | None, message: str) -> None:
+def test_a_pace_that_cannot_be_is_refused(
+    rate: float | None, speed: float | None, order_by: str | None, message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         choose_pace(rate, speed, order_by)
 
@@ -145,13 +147,22 @@ def test_every_line_arrives_once_and_unchanged_with_its_key_in_the_order_of_its_
     lines = [json.dumps({"n": number, "k": f"key {number % 7}"}).encode() for number in range(20_000)]
     lines[10], lines[11] = b"\xff garbage", b""
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    delivered = replay_file(str(tmp_path / "events.jsonl"), bootstrap=bootstrap, topic=topic, client_options={}, key="k", compression=compression)
+    delivered = replay_file(
+        str(tmp_path / "events.jsonl"),
+        bootstrap=bootstrap,
+        topic=topic,
+        client_options={},
+        key="k",
+        compression=compression,
+    )
     assert delivered == Delivered(20_000, interrupted=False)
     found = consume(bootstrap, topic)
     assert sorted(value for messages in found.values() for value in values(messages)) == sorted(lines)  # type: ignore[type-var] # bytes all
     homes: dict[object, set[int]] = defaultdict(set)
     for partition, messages in found.items():
-        keyed = [(message.key(), json.loads(message.value() or b"")) for message in messages if message.key() is not None]
+        keyed = [
+            (message.key(), json.loads(message.value() or b"")) for message in messages if message.key() is not None
+        ]
         assert [event["n"] for _, event in keyed] == sorted(event["n"] for _, event in keyed)
         for key, event in keyed:
             assert key == event["k"].encode()
@@ -161,7 +172,9 @@ def test_every_line_arrives_once_and_unchanged_with_its_key_in_the_order_of_its_
 
 
 @pytest.mark.stack
-def test_an_ordered_csv_arrives_in_the_order_of_its_column_in_the_partitions_it_names(bootstrap: str, topic: str, tmp_path: Path) -> None:
+def test_an_ordered_csv_arrives_in_the_order_of_its_column_in_the_partitions_it_names(
+    bootstrap: str, topic: str, tmp_path: Path
+) -> None:
     rows = [(number * 7919 % 1000, number % PARTITIONS) for number in range(1000)]
     file = tmp_path / "events.csv"
     file.write_text("n,p\n" + "".join(f"{n},{p}\n" for n, p in rows), encoding="utf-8")
@@ -174,7 +187,8 @@ def test_an_ordered_csv_arrives_in_the_order_of_its_column_in_the_partitions_it_
 
 @pytest.mark.stack
 def test_a_paced_replay_waits_by_its_clock_and_tells_the_time_it_has_reached(bootstrap: str, topic: str) -> None:
-    # Each look at this clock takes it on by a second, so that a replay of a century ends at once, and needs the looks it needs.
+    # Each look at this clock takes it on by a second, so that a replay of a century ends at once, and needs the looks
+    # it needs.
     seconds = iter(range(10**9))
     progress: list[Progress] = []
     events = [record(year, at=f"{year}-01-01", partition=1) for year in range(1900, 2001)]
@@ -193,7 +207,9 @@ def test_a_paced_replay_waits_by_its_clock_and_tells_the_time_it_has_reached(boo
 
 
 @pytest.mark.stack
-def test_records_that_kafka_refuses_for_themselves_are_named_and_the_others_delivered(bootstrap: str, topic: str) -> None:
+def test_records_that_kafka_refuses_for_themselves_are_named_and_the_others_delivered(
+    bootstrap: str, topic: str
+) -> None:
     events = [
         record(1),
         record(2, b"x" * 2_000_000),
@@ -231,7 +247,9 @@ def test_a_replay_that_is_stopped_delivers_what_is_under_way(bootstrap: str, top
             handed_over.append(line)
             yield record(line)
 
-    delivered = replay(events(), bootstrap=bootstrap, topic=topic, client_options={}, stopped=lambda: len(handed_over) > 1234)
+    delivered = replay(
+        events(), bootstrap=bootstrap, topic=topic, client_options={}, stopped=lambda: len(handed_over) > 1234
+    )
     assert delivered == Delivered(1234, interrupted=True)
     assert sum(map(len, consume(bootstrap, topic).values())) == 1234
 
@@ -268,7 +286,9 @@ def test_a_missing_topic_is_named_with_a_near_one(bootstrap: str, topic: str) ->
 
 
 @pytest.mark.stack
-def test_a_broker_that_dies_ends_the_replay_with_what_was_delivered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_dies_ends_the_replay_with_what_was_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(producer, "_DELIVERED_WITHIN_SECONDS", 3)
     confirmed: list[int] = []
     with Broker(tmp_path) as broker:
@@ -299,7 +319,9 @@ def test_a_broker_that_dies_ends_the_replay_with_what_was_delivered(tmp_path: Pa
 def test_a_kafka_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer, "_REACHED_WITHIN_SECONDS", 1)
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    with pytest.raises(BrokerError, match=f"Kafka at {nobody} cannot be reached to replay to topic 'flights': .*refused"):
+    with pytest.raises(
+        BrokerError, match=f"Kafka at {nobody} cannot be reached to replay to topic 'flights': .*refused"
+    ):
         replay([], bootstrap=nobody, topic="flights", client_options={})
 
 

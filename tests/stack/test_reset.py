@@ -1,4 +1,6 @@
-"""Resets: whatever is read again, skipped, or computed anew, and wherever the command is killed, no record counts twice and none is lost."""
+"""Resets: whatever is read again, skipped, or computed anew, and wherever the command is killed, no record counts twice
+and none is lost.
+"""
 
 import json
 import os
@@ -48,7 +50,9 @@ def test_a_reset_to_the_earliest_offset_changes_no_number(kafka: str, tmp_path: 
     project.drain()
     before, events = numbers(project), project.table("events", "scans")
 
-    project.send("scans", parcels.scans(project.random, 30, first_hour=1, hours=4))  # not read yet: new in all that follows
+    project.send(
+        "scans", parcels.scans(project.random, 30, first_hour=1, hours=4)
+    )  # not read yet: new in all that follows
     new, project.sent["scans"] = project.sent["scans"][-30:], project.sent["scans"][:-30]
     reset(project, "earliest")
     assert numbers(project) == before
@@ -67,7 +71,9 @@ def test_a_reset_to_the_earliest_offset_changes_no_number(kafka: str, tmp_path: 
 
 
 @pytest.mark.stack
-def test_a_mended_declaration_accepts_what_was_rejected_and_nothing_else(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mended_declaration_accepts_what_was_rejected_and_nothing_else(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project, mended = strict_project(tmp_path, kafka, "reset_mended")
     project.recompute()
     before = numbers(project)
@@ -126,7 +132,9 @@ def test_what_a_reset_skips_is_on_record_until_it_is_read(kafka: str, tmp_path: 
     assert project.check() > 500
     assert status(project).skipped == 62
 
-    first = {partition: min(record.offset for record in skipped if record.partition == partition) for partition in range(3)}
+    first = {
+        partition: min(record.offset for record in skipped if record.partition == partition) for partition in range(3)
+    }
     reset(project, first)
     assert status(project).lag == 112
     project.sent["scans"] = project.sent["scans"] + skipped
@@ -138,9 +146,15 @@ def test_what_a_reset_skips_is_on_record_until_it_is_read(kafka: str, tmp_path: 
 
 
 @pytest.mark.stack
-def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(finished_project: StackProject, tmp_path: Path) -> None:
+def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(
+    finished_project: StackProject, tmp_path: Path
+) -> None:
     project = finished_project.copy(tmp_path)
-    steps = [f"{when} {step}" for step in ("delete events", "delete provisional", "append progress") for when in ("before", "after")]
+    steps = [
+        f"{when} {step}"
+        for step in ("delete events", "delete provisional", "append progress")
+        for when in ("before", "after")
+    ]
     for step in steps:
         for table in ("events/scans", "provisional/fragile/*"):
             (folder,) = Path(project.project.tables).glob(table)
@@ -156,7 +170,9 @@ def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(finished_
 
 
 @pytest.mark.stack
-def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_again(finished_project: StackProject, tmp_path: Path) -> None:
+def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_again(
+    finished_project: StackProject, tmp_path: Path
+) -> None:
     project = finished_project.copy(tmp_path)
     for step in ("append progress", "delete provisional", "delete coverage"):
         for when in ("before", "after"):
@@ -169,7 +185,9 @@ def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_agai
             assert everything["flow"] == {event.hour for event in project.events("scans")}
             if step != "delete coverage":  # back to hours of every state
                 continue
-            project.recompute(plan_range(project.project, HourRange(parcels.BEGIN, parcels.BEGIN + timedelta(days=1)), ["flow"]))
+            project.recompute(
+                plan_range(project.project, HourRange(parcels.BEGIN, parcels.BEGIN + timedelta(days=1)), ["flow"])
+            )
             assert check_but_missing(project) == {}
     project.drain()
     project.send("scans", parcels.scans(project.random, 50, first_hour=1, hours=4))
@@ -179,12 +197,16 @@ def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_agai
 
 
 @pytest.mark.stack
-def test_a_reader_whom_a_metric_reset_overtakes_begins_again(finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_whom_a_metric_reset_overtakes_begins_again(
+    finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = finished_project.copy(tmp_path)
     open_coverage = snapshot.open_coverage
     (provisional,) = Path(project.project.tables).glob("provisional/flow/*")
     publication, coverage = snapshot.read_coverage(project.project)
-    prune(DeltaTable(provisional), coverage.filter(pc.equal(coverage["metric"], "flow")), publication)  # no answer can do without the coverage now
+    prune(
+        DeltaTable(provisional), coverage.filter(pc.equal(coverage["metric"], "flow")), publication
+    )  # no answer can do without the coverage now
     resets = iter([MetricReset(project.project, project.project.metrics["flow"])])
 
     def overtaken(*read: Any) -> Any:
@@ -203,7 +225,10 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
     checkpoints.mkdir(exist_ok=True)
     tables = sorted(log.parent for log in Path(project.project.tables).glob("**/_delta_log"))
     before = {table: DeltaTable(table).version() for table in tables}
-    of_source, of_metric = command(project, "reset", "scans", "--dry-run"), command(project, "reset", "flow", "--dry-run")
+    of_source, of_metric = (
+        command(project, "reset", "scans", "--dry-run"),
+        command(project, "reset", "flow", "--dry-run"),
+    )
     for listed in ("progress/scans", "read again", "checkpoints/"):
         assert listed in of_source
     assert "skipped" in command(project, "reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run")
@@ -219,9 +244,14 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
 @pytest.mark.stack
 @pytest.mark.parametrize(
     ("target", "said"),
-    [({0: 10**9}, "partition 0: got offset 1000000000, allowed are 0 to "), ({7: 0}, "has no partition 7 (there is: 0, 1, 2)")],
+    [
+        ({0: 10**9}, "partition 0: got offset 1000000000, allowed are 0 to "),
+        ({7: 0}, "has no partition 7 (there is: 0, 1, 2)"),
+    ],
 )
-def test_an_offset_that_kafka_does_not_hold_is_refused(finished_project: StackProject, target: Target, said: str) -> None:
+def test_an_offset_that_kafka_does_not_hold_is_refused(
+    finished_project: StackProject, target: Target, said: str
+) -> None:
     with pytest.raises(UsageError) as refused:
         SourceReset(finished_project.project, finished_project.project.sources["scans"], finished_project.kafka, target)
     assert said in str(refused.value)
@@ -260,9 +290,13 @@ def test_a_wrong_reset_gets_one_sentence(failing: Failing, declared: Path, argum
 
 
 def test_a_name_of_both_kinds_needs_its_kind(failing: Failing, tmp_path: Path) -> None:  # noqa: F811
-    files = {name: text.replace("TOPIC", "both").replace("RECORDS_PER_BATCH", "500") for name, text in parcels.FILES.items()}
+    files = {
+        name: text.replace("TOPIC", "both").replace("RECORDS_PER_BATCH", "500") for name, text in parcels.FILES.items()
+    }
     write_project(tmp_path, {**files, "metrics/scans.yaml": "source: scans\nmeasures: {scans: count}\n"})
-    assert "'scans' is a source and a metric; say source:scans or metric:scans" in failing.sentence("reset", "scans", "--yes", folder=tmp_path)
+    assert "'scans' is a source and a metric; say source:scans or metric:scans" in failing.sentence(
+        "reset", "scans", "--yes", folder=tmp_path
+    )
     assert "nothing was read" in failing.sentence("reset", "metric:scans", "--yes", folder=tmp_path)
 
 
@@ -275,8 +309,12 @@ Address = tuple[int, int]
 
 
 def strict_project(folder: Path, kafka: str, topic: str) -> tuple[StackProject, dict[Address, oracle.Body]]:
-    """A project that has rejected some records; and those of them that it accepts once it is mended, by partition and offset."""
-    files = {name: text.replace("TOPIC", topic).replace("RECORDS_PER_BATCH", "80") for name, text in parcels.FILES.items()}
+    """A project that has rejected some records; and those of them that it accepts once it is mended, by partition and
+    offset.
+    """
+    files = {
+        name: text.replace("TOPIC", topic).replace("RECORDS_PER_BATCH", "80") for name, text in parcels.FILES.items()
+    }
     write_project(folder, {**files, "sources/scans.yaml": files["sources/scans.yaml"].replace("belt: string", STRICT)})
     project = StackProject(folder, kafka, {"scans": parcels.rule()})
     bodies = parcels.scans(project.random, 240, first_hour=0, hours=4)
@@ -302,7 +340,9 @@ def mend(project: StackProject) -> None:
 def accept(project: StackProject, bodies: Mapping[Address, oracle.Body], after: int) -> None:
     """Expect these records to be accepted, when they are read again in a sequence beyond ``after``."""
     sent = project.sent["scans"]
-    project.sent["scans"] = [replace(record, body=bodies.get((record.partition, record.offset), record.body)) for record in sent]
+    project.sent["scans"] = [
+        replace(record, body=bodies.get((record.partition, record.offset), record.body)) for record in sent
+    ]
     project.mended |= dict.fromkeys(bodies, after)
 
 
@@ -337,10 +377,17 @@ def killed(project: StackProject, *arguments: str, step: str) -> None:
     assert done.returncode == -signal.SIGKILL, f"{step}: {done.stdout}"
 
 
-def run_command(project: StackProject, arguments: Sequence[str], further: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def run_command(
+    project: StackProject, arguments: Sequence[str], further: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "KAFKA": project.kafka, "HOURLINE_PROJECT": str(project.root), **further}
     return subprocess.run(
-        [sys.executable, "-m", "hourline", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        [sys.executable, "-m", "hourline", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
 
 
@@ -349,7 +396,9 @@ def check_but_missing(project: StackProject) -> dict[str, set[datetime]]:
     rule, events = project.rules["scans"], project.events("scans")
     missing: dict[str, set[datetime]] = {}
     with serving_layer.connect(project.project) as connection:
-        for name, hour in connection.sql("SELECT name, hour FROM hours WHERE kind = 'metric' AND state = 'missing'").fetchall():
+        for name, hour in connection.sql(
+            "SELECT name, hour FROM hours WHERE kind = 'metric' AND state = 'missing'"
+        ).fetchall():
             missing.setdefault(name, set()).add(hour)
         for metric, of_metric in rule.metrics.items():
             expected = oracle.answer(rule, metric, events, project.cutoffs)

@@ -1,4 +1,6 @@
-"""Short random stories on the real broker, Spark and Delta: whatever happens in whatever order, every answer equals the oracle after each step."""
+"""Short random stories on the real broker, Spark and Delta: whatever happens in whatever order, every answer equals the
+oracle after each step.
+"""
 
 import random
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import pytest
 import serving_layer
 from batch_layer.plan import PlannedHour, plan_range
 from hourline_core.model.hours import HourRange
-from speed_layer import maintenance as maintenance
+from speed_layer import maintenance
 from speed_layer.maintenance import maintain_source
 from tests.stack.test_killed_speed_layer import leave_rows
 from tests.support import parcels
@@ -20,11 +22,20 @@ from tests.support.stack_project import StackProject
 
 pytestmark = pytest.mark.stack
 
-GARBAGE = [b"{", None, b'{"depot": null, "at": "2024-05-06T20:00:00Z"}', b"", b"\xff", b'{"depot": "north", "at": "yesterday"}']
+GARBAGE = [
+    b"{",
+    None,
+    b'{"depot": null, "at": "2024-05-06T20:00:00Z"}',
+    b"",
+    b"\xff",
+    b'{"depot": "north", "at": "yesterday"}',
+]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_random_story_is_exact_after_each_step(seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_random_story_is_exact_after_each_step(
+    seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rand = random.Random(seed)  # noqa: S311 (the same numbers each time)
     monkeypatch.setattr(maintenance, "MICRO_BATCHES", rand.choice([2, 5, 200]))
     monkeypatch.setattr(maintenance, "MERGED", rand.choice([2, 3, 20]))
@@ -55,7 +66,9 @@ def drain_after_a_crash(project: StackProject, rand: random.Random) -> None:
     """A micro-batch ended between two of its commits; the next start clears what it left."""
     last = project.last_sequence("scans")
     folders = [
-        folder for kind in ("events/scans", "provisional/flow/*", "provisional/fragile/*") for folder in Path(project.project.tables).glob(kind)
+        folder
+        for kind in ("events/scans", "provisional/flow/*", "provisional/fragile/*")
+        for folder in Path(project.project.tables).glob(kind)
     ]
     for folder in rand.sample(folders, rand.randint(1, len(folders))):
         leave_rows(folder, sequence=last + rand.choice([1, 1, 4]))
@@ -75,7 +88,9 @@ def recompute_some_hours(project: StackProject, rand: random.Random) -> None:
 def some_hours(project: StackProject, rand: random.Random) -> list[PlannedHour]:
     hours = sorted({event.hour for event in project.events("scans")})
     first, last = sorted([rand.choice(hours), rand.choice(hours)])
-    return plan_range(project.project, HourRange(first, last + timedelta(hours=1)), rand.choice([None, ["flow"], ["fragile"]]))
+    return plan_range(
+        project.project, HourRange(first, last + timedelta(hours=1)), rand.choice([None, ["flow"], ["fragile"]])
+    )
 
 
 STEPS: dict[str, Callable[[StackProject, random.Random], None]] = {
@@ -86,9 +101,12 @@ STEPS: dict[str, Callable[[StackProject, random.Random], None]] = {
 }
 
 
-def test_the_same_records_in_another_order_partitioning_and_batching_give_the_same_answers(kafka: str, tmp_path: Path) -> None:
+def test_the_same_records_in_another_order_partitioning_and_batching_give_the_same_answers(
+    kafka: str, tmp_path: Path
+) -> None:
     rand = random.Random(7)  # noqa: S311 (the same numbers each time)
-    # A repetition with other values counts as the first of them: which one that is depends on the order, so here they are equal.
+    # A repetition with other values counts as the first of them: which one that is depends on the order, so here they
+    # are equal.
     events = parcels.scans(rand, 200, first_hour=0, hours=4)
     unique = list({(event["scan"], event["at"][:13]): event for event in events if event["scan"]}.values())
     repeated = [*unique, *rand.sample(unique, 40), *(event for event in events if event["scan"] is None)]

@@ -28,12 +28,16 @@ def spark_master(tmp_path: Path) -> Iterator[tuple[str, str]]:
     port, page, *pages = free_ports(4)
     master, address = f"spark://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{page}/json/"
     with ExitStack() as stack:
-        stack.enter_context(_spark("Master", tmp_path, "--host", LOOPBACK, "--port", str(port), "--webui-port", str(page)))
+        stack.enter_context(
+            _spark("Master", tmp_path, "--host", LOOPBACK, "--port", str(port), "--webui-port", str(page))
+        )
         for number, its_page in enumerate(pages):
             folder = tmp_path / f"worker{number}"
             folder.mkdir()
             limits = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder)]
-            stack.enter_context(_spark("Worker", folder, "--host", LOOPBACK, "--webui-port", str(its_page), *limits, master))
+            stack.enter_context(
+                _spark("Worker", folder, "--host", LOOPBACK, "--webui-port", str(its_page), *limits, master)
+            )
         wait_until(lambda: _workers(address) == 2, "the workers have not joined the master")
         yield master, address
 
@@ -48,7 +52,12 @@ def test_a_recompute_on_a_standalone_spark_gives_the_same_answers(
     options = ["--from", hours[0], "--to", hours[1], "--include-open", "--project", str(project.root)]
     environment = {**os.environ, "KAFKA": project.kafka, "SPARK_MASTER": master}
     done = subprocess.run(
-        [sys.executable, "-m", "hourline", "recompute", *options], env=environment, capture_output=True, text=True, timeout=200, check=False
+        [sys.executable, "-m", "hourline", "recompute", *options],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     wait_until(lambda: _completed(page) == ["hourline-batch"], "the master has not seen the application end")

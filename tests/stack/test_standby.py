@@ -19,7 +19,9 @@ from tests.surface.test_command_line import hourline
 pytestmark = [pytest.mark.stack, pytest.mark.beside]
 
 
-def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_was_stopped(kafka: str, tmp_path: Path) -> None:
+def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_was_stopped(
+    kafka: str, tmp_path: Path
+) -> None:
     project = parcels.make(tmp_path, kafka, topic="standby")
     with SpeedProcess(project) as first, SpeedProcess(project, "--standby") as second, records_arriving(project):
         first.wait_until_ready()

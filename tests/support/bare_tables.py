@@ -1,4 +1,5 @@
-"""A project's tables without Kafka and Spark: micro-batches and publications by the product's own commits, answers compared with plain lists.
+"""A project's tables without Kafka and Spark: micro-batches and publications by the product's own commits, answers
+compared with plain lists.
 
 Deterministic, so that a killed process can do it again: the n-th micro-batch is the same in every process.
 """
@@ -25,7 +26,13 @@ BASE = datetime(2024, 3, 1, tzinfo=UTC)
 SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
 METRICS = {
     "totals": Metric(name="totals", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}),
-    "odd": Metric(name="odd", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}, where="hour(hour) % 2 = 1"),
+    "odd": Metric(
+        name="odd",
+        source="clicks",
+        dimensions={},
+        measures={"n": Measure(kind="sum", argument="n")},
+        where="hour(hour) % 2 = 1",
+    ),
 }
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
 TILINGS = [AggregationPlan(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
@@ -51,14 +58,18 @@ class BareTables:
         self.hours = hours
 
     def start(self, *new_fields: str) -> None:
-        """Open them for writing, as any start of the speed layer does: nothing but the tables is left. ``new_fields`` are declared since."""
+        """Open them for writing, as any start of the speed layer does: nothing but the tables is left. ``new_fields``
+        are declared since.
+        """
         fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, pa.string())})
         self.source_tables = open_source_tables(self.layout, SOURCE, fields, TILINGS, "topic-id")
         self.sequence = self.source_tables.first_sequence
         self.offset = self.source_tables.reading.next_offsets.get(0, 0)
 
     def micro_batch(self, size: int) -> None:
-        """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is rejected."""
+        """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is
+        rejected.
+        """
         batch = self.hours[self.offset : self.offset + size]
         size = len(batch)
         moments = pa.array([hour(number) for number in batch], TIMESTAMP)
@@ -69,36 +80,64 @@ class BareTables:
             "offset": list(range(self.offset, self.offset + size)),
         }
         source_tables = self.source_tables
-        columns = pa.table({**addresses, "event_time": moments, "hour": moments, "duplicate": [False] * size, "n": [1] * size})
+        columns = pa.table(
+            {**addresses, "event_time": moments, "hour": moments, "duplicate": [False] * size, "n": [1] * size}
+        )
         for field in set(source_tables.events_schema.names) - {"sequence", *columns.column_names}:
             columns = columns.append_column(field, pa.nulls(size))
         source_tables.append(source_tables.events, source_tables.events_schema, columns, self.sequence)
-        refused = {"topic_id": "topic-id", "topic": "clicks", "partition": 1, "offset": self.sequence, "reason": "invalid JSON", "value": b"{"}
-        source_tables.append(source_tables.rejected, REJECTED_SCHEMA, pa.Table.from_pylist([refused], _REFUSED), self.sequence)
+        refused = {
+            "topic_id": "topic-id",
+            "topic": "clicks",
+            "partition": 1,
+            "offset": self.sequence,
+            "reason": "invalid JSON",
+            "value": b"{",
+        }
+        source_tables.append(
+            source_tables.rejected, REJECTED_SCHEMA, pa.Table.from_pylist([refused], _REFUSED), self.sequence
+        )
         for aggregation in TILINGS:
             if rows := tiles(aggregation.metric.name, batch):
                 source_tables.append(
-                    source_tables.provisional[aggregation.name], source_tables.provisional_schemas[aggregation.name], rows, self.sequence
+                    source_tables.provisional[aggregation.name],
+                    source_tables.provisional_schemas[aggregation.name],
+                    rows,
+                    self.sequence,
                 )
         source_tables.finish(self._progress(batch), self.sequence)
         self.sequence += 1
         self.offset += size
 
     def publish(
-        self, *numbers: int, metrics: Collection[str] = tuple(METRICS), cost: Mapping[str, float] | None = None, blocked: Collection[int] = ()
+        self,
+        *numbers: int,
+        metrics: Collection[str] = tuple(METRICS),
+        cost: Mapping[str, float] | None = None,
+        blocked: Collection[int] = (),
     ) -> None:
-        """Recompute these hours of ``metrics``, up to what is finished, and publish them; ``cost`` is said to be what that took."""
+        """Recompute these hours of ``metrics``, up to what is finished, and publish them; ``cost`` is said to be what
+        that took.
+        """
         aggregations = [aggregation for aggregation in TILINGS if aggregation.metric.name in metrics]
         publication = Publication(self.project, aggregations)
         options = self.layout.storage_options
         cutoff = open_table(self.layout.progress(SOURCE), options).transaction_version(SPEED_WRITER) or 0
         events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cutoff)])
-        counted = [number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers]
+        counted = [
+            number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers
+        ]
         chosen = [hour(number) for number in numbers]
         marks = {hour(number): "" for number in blocked}
         drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
-        computed = [(aggregation, tiles(aggregation.metric.name, counted) or TILE_SCHEMA.empty_table()) for aggregation in aggregations]
-        staged = [replace(publication.stage(aggregation, rows, chosen, cutoff), drift=drift, blocked=marks) for aggregation, rows in computed]
+        computed = [
+            (aggregation, tiles(aggregation.metric.name, counted) or TILE_SCHEMA.empty_table())
+            for aggregation in aggregations
+        ]
+        staged = [
+            replace(publication.stage(aggregation, rows, chosen, cutoff), drift=drift, blocked=marks)
+            for aggregation, rows in computed
+        ]
         audit = {
             "audited": BASE,
             "source": "clicks",
@@ -109,7 +148,11 @@ class BareTables:
             "origin": "declaration",
             "found": "",
         }
-        found = [{**audit, "metric": name, "hour": moment, "success": moment not in marks} for name in metrics for moment in chosen]
+        found = [
+            {**audit, "metric": name, "hour": moment, "success": moment not in marks}
+            for name in metrics
+            for moment in chosen
+        ]
         found.append({**audit, "source": "others", "metric": None, "hour": chosen[0], "success": False})
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE, cost)
 
@@ -119,7 +162,9 @@ class BareTables:
         finished = max((read["last"] + 1 for batch in batches for read in batch), default=0)
         with serving_layer.connect(self.project) as connection:
             for metric in METRICS:
-                assert dict(connection.sql(f"SELECT hour, n FROM {metric}").fetchall()) == expected(metric, self.hours[:finished]), metric
+                assert dict(connection.sql(f"SELECT hour, n FROM {metric}").fetchall()) == expected(
+                    metric, self.hours[:finished]
+                ), metric
 
     def _progress(self, batch: list[int]) -> pa.Table:
         row = {
@@ -146,4 +191,6 @@ def expected(metric: str, events: list[int]) -> dict[datetime, int]:
 
 def tiles(metric: str, events: list[int]) -> pa.Table:
     """The metric's tiles of ``events``; falsy when there are none."""
-    return pa.Table.from_pylist([{"hour": hour, "n": count} for hour, count in expected(metric, events).items()], TILE_SCHEMA)
+    return pa.Table.from_pylist(
+        [{"hour": hour, "n": count} for hour, count in expected(metric, events).items()], TILE_SCHEMA
+    )

@@ -1,4 +1,6 @@
-"""What the soak does to the processes of a project: kills, freezes, replaces and stops them at random moments, and knows how each must end."""
+"""What the soak does to the processes of a project: kills, freezes, replaces and stops them at random moments, and
+knows how each must end.
+"""
 
 import random
 import signal
@@ -32,8 +34,8 @@ _CONFLICT = "another process has written to the table"
 
 
 class Disturbances:
-    """Two loops, ``disturb_speed`` and ``disturb_recomputes``, each for a thread of its own, until ``over`` is set; a process that ends
-    otherwise than it was made to raises AssertionError there.
+    """Two loops, ``disturb_speed`` and ``disturb_recomputes``, each for a thread of its own, until ``over`` is set; a
+    process that ends otherwise than it was made to raises AssertionError there.
     """
 
     def __init__(self, project: StackProject, seed: str, over: threading.Event) -> None:
@@ -58,7 +60,13 @@ class Disturbances:
     def disturb_speed(self) -> None:
         """One speed layer after the other."""
         rand = random.Random(f"{self._seed} speed")  # noqa: S311 (the same choices each time)
-        endings: list[Ending] = [self._kill, self._kill, self._kill_while_it_starts, self._kill_at_a_place, self._kill_at_a_place]
+        endings: list[Ending] = [
+            self._kill,
+            self._kill,
+            self._kill_while_it_starts,
+            self._kill_at_a_place,
+            self._kill_at_a_place,
+        ]
         endings += [self._freeze, self._stop, self._stand_by, self._wake_a_zombie]
         deck: list[Ending] = []
         speed: SpeedProcess | None = None
@@ -184,10 +192,14 @@ class Disturbances:
     def _lives(self, process: SpeedProcess, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not self.over.is_set():
-            assert not self._has_ended(process, 0.3), f"ended by itself with status {process.process.returncode}: {_said(process)}"
+            assert not self._has_ended(process, 0.3), (
+                f"ended by itself with status {process.process.returncode}: {_said(process)}"
+            )
 
     def _kill_now(self, process: SpeedProcess, what: str) -> None:
-        assert process.process.poll() is None, f"ended by itself with status {process.process.returncode}: {_said(process)}"
+        assert process.process.poll() is None, (
+            f"ended by itself with status {process.process.returncode}: {_said(process)}"
+        )
         process.family = descendants(process.process.pid)
         process.kill()
         self.note(what)
@@ -206,7 +218,10 @@ class Disturbances:
 
     def _some_hours(self, rand: random.Random) -> list[str]:
         first = rand.randrange(len(self.hours))
-        begin, end = self.hours[first], self.hours[min(first + rand.randrange(4), len(self.hours) - 1)] + timedelta(hours=1)
+        begin, end = (
+            self.hours[first],
+            self.hours[min(first + rand.randrange(4), len(self.hours) - 1)] + timedelta(hours=1),
+        )
         metric = rand.choice([[], ["--metric", "flow"], ["--metric", "fragile"]])
         return ["--from", f"{begin:%Y-%m-%dT%H}", "--to", f"{end:%Y-%m-%dT%H}", "--include-open", *metric]
 

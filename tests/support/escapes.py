@@ -1,4 +1,6 @@
-"""What somebody might try with free SQL. {file} is a file with a secret in it, {folder} its folder, {port} one on which a listener waits."""
+"""What somebody might try with free SQL. {file} is a file with a secret in it, {folder} its folder, {port} one on which
+a listener waits.
+"""
 
 REFUSED: dict[str, str] = {
     # Files

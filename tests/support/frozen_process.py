@@ -1,4 +1,6 @@
-"""Processes that stop (SIGSTOP) or die (SIGKILL) at a failpoint, as a machine does that swaps, sleeps, or loses its power."""
+"""Processes that stop (SIGSTOP) or die (SIGKILL) at a failpoint, as a machine does that swaps, sleeps, or loses its
+power.
+"""
 
 import os
 import signal
@@ -35,7 +37,12 @@ class FrozenProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **(environment or {}), "HOURLINE_FAILPOINT": f"stop {place}"},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                **(environment or {}),
+                "HOURLINE_FAILPOINT": f"stop {place}",
+            },
         )
         late = threading.Timer(PATIENCE, self.process.kill)
         late.start()
@@ -53,12 +60,16 @@ class FrozenProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.communicate()
 
 
 def bare(folder: Path, hours: list[int], script: str) -> list[str]:
-    """The command of a process that runs ``script`` on the BareTables in ``folder``, as ``tables``; a ConflictError ends it with status 1."""
+    """The command of a process that runs ``script`` on the BareTables in ``folder``, as ``tables``; a ConflictError
+    ends it with status 1.
+    """
     return [sys.executable, "-c", _BARE, str(folder), repr(hours), script]

@@ -1,7 +1,7 @@
 """What the answers must be: naive Python over the records that were sent.
 
-Shares nothing with the product, not even how an hour is found. What it takes from the product are facts alone: which sequence each record got, and
-up to which sequence each hour was recomputed.
+Shares nothing with the product, not even how an hour is found. What it takes from the product are facts alone: which
+sequence each record got, and up to which sequence each hour was recomputed.
 """
 
 import math
@@ -41,7 +41,9 @@ class MetricRule:
 
 @dataclass(frozen=True)
 class SourceRule:
-    """A source in Python. ``time`` gives an event's time in UTC; ``where`` and ``id`` as declared; None counts as not true, and as no id."""
+    """A source in Python. ``time`` gives an event's time in UTC; ``where`` and ``id`` as declared; None counts as not
+    true, and as no id.
+    """
 
     time: Callable[[Body], datetime]
     metrics: Mapping[str, MetricRule]
@@ -72,12 +74,18 @@ def accepted(rule: SourceRule, sent: Iterable[Sent], sequences: Mapping[tuple[in
         if record.body is not None:
             time = rule.time(record.body)
             hour = datetime(time.year, time.month, time.day, time.hour, tzinfo=UTC)
-            events.append(Event(sequences[record.partition, record.offset], record.partition, record.offset, time, hour, record.body))
+            events.append(
+                Event(
+                    sequences[record.partition, record.offset], record.partition, record.offset, time, hour, record.body
+                )
+            )
     return _marked(rule, sorted(events, key=lambda event: (event.sequence, event.partition, event.offset)))
 
 
 def _marked(rule: SourceRule, events: list[Event]) -> list[Event]:
-    """The events, which are in order, duplicates marked; after each sequence, hours further behind the clock than the horizon are forgotten."""
+    """The events, which are in order, duplicates marked; after each sequence, hours further behind the clock than the
+    horizon are forgotten.
+    """
     known: dict[Hour, set[Any]] = {}
     marked: list[Event] = []
     clock = datetime.min.replace(tzinfo=UTC)
@@ -93,8 +101,12 @@ def _marked(rule: SourceRule, events: list[Event]) -> list[Event]:
     return marked
 
 
-def counted(rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]) -> Iterator[Event]:
-    """The events that one metric counts: below the cutoff of its hour the first of each id, above it those not recognised as duplicates."""
+def counted(
+    rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]
+) -> Iterator[Event]:
+    """The events that one metric counts: below the cutoff of its hour the first of each id, above it those not
+    recognised as duplicates.
+    """
     seen = set()
     for event in events:
         if event.sequence > cutoffs.get((metric, event.hour), -1):
@@ -108,7 +120,9 @@ def counted(rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping
             yield event
 
 
-def answer(rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]) -> dict[Key, dict[str, Any]]:
+def answer(
+    rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]
+) -> dict[Key, dict[str, Any]]:
     """All rows of one metric."""
     metric_rule = rule.metrics[metric]
     groups: dict[Key, list[Body]] = {}
@@ -116,12 +130,17 @@ def answer(rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[
         key = (event.hour, *(hashable(dimension(event.body)) for dimension in metric_rule.dimensions.values()))
         groups.setdefault(key, []).append(event.body)
     return {
-        key: {name: value(kind, [argument(body) for body in bodies]) for name, (kind, argument) in metric_rule.measures.items()}
+        key: {
+            name: value(kind, [argument(body) for body in bodies])
+            for name, (kind, argument) in metric_rule.measures.items()
+        }
         for key, bodies in groups.items()
     }
 
 
-def states(rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]) -> dict[Hour, str]:
+def states(
+    rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]
+) -> dict[Hour, str]:
     """The state of every hour in which the source has events."""
     found = {event.hour: "final" if (metric, event.hour) in cutoffs else "provisional" for event in events}
     for event in counted(rule, metric, events, cutoffs):
@@ -135,8 +154,11 @@ def weakest(of_metrics: Iterable[str]) -> str:
     return min(of_metrics, key=_WEAKEST_FIRST.index)
 
 
-def late_events(rule: SourceRule, events: list[Event], live: Callable[[Event], bool] = lambda event: True) -> dict[Hour, int]:
-    """By hour, the events that came when their hour had closed by the source's clock, the highest event time of earlier sequences.
+def late_events(
+    rule: SourceRule, events: list[Event], live: Callable[[Event], bool] = lambda event: True
+) -> dict[Hour, int]:
+    """By hour, the events that came when their hour had closed by the source's clock, the highest event time of earlier
+    sequences.
 
     Those that are not ``live`` are history: they are not late.
     """
@@ -145,14 +167,18 @@ def late_events(rule: SourceRule, events: list[Event], live: Callable[[Event], b
     highest: datetime | None = None
     for event in events:
         before = clocks.setdefault(event.sequence, highest)
-        late[event.hour] += live(event) and before is not None and event.hour + timedelta(hours=1) + rule.grace <= before
+        late[event.hour] += (
+            live(event) and before is not None and event.hour + timedelta(hours=1) + rule.grace <= before
+        )
         highest = max(highest or event.time, event.time)
     return late
 
 
 def closed_hours(rule: SourceRule, events: list[Event], clock: datetime | None = None) -> set[Hour]:
     """The closed hours; ``clock`` is the wall's, None: the highest event time."""
-    now = clock or max((event.time for event in events if not event.duplicate), default=datetime.min.replace(tzinfo=UTC))
+    now = clock or max(
+        (event.time for event in events if not event.duplicate), default=datetime.min.replace(tzinfo=UTC)
+    )
     return {event.hour for event in events if event.hour + timedelta(hours=1) + rule.grace <= now}
 
 

@@ -1,4 +1,6 @@
-"""A project with every kind of measure: parcels that are scanned on their way. Declared twice, in YAML and, for the oracle, in Python."""
+"""A project with every kind of measure: parcels that are scanned on their way. Declared twice, in YAML and, for the
+oracle, in Python.
+"""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -121,13 +123,18 @@ def rule() -> SourceRule:
 
 def make(root: Path, kafka: str, topic: str, records_per_batch: int = 500) -> StackProject:
     """The project in ``root``, reading ``topic``."""
-    files = {name: text.replace("TOPIC", topic).replace("RECORDS_PER_BATCH", str(records_per_batch)) for name, text in FILES.items()}
+    files = {
+        name: text.replace("TOPIC", topic).replace("RECORDS_PER_BATCH", str(records_per_batch))
+        for name, text in FILES.items()
+    }
     write_project(root, files)
     return StackProject(root, kafka, {"scans": rule()})
 
 
 def scans(rand: random.Random, count: int, first_hour: int, hours: int) -> list[Body]:
-    """Events in hours from BEGIN on; about one in eight is a duplicate of an earlier one, some of those with other values, some in another hour."""
+    """Events in hours from BEGIN on; about one in eight is a duplicate of an earlier one, some of those with other
+    values, some in another hour.
+    """
     events: list[Body] = []
     for _ in range(count):
         if events and rand.random() < 0.12:
@@ -144,7 +151,9 @@ def get(name: str) -> Any:
 def _scan(rand: random.Random, first_hour: int, hours: int) -> Body:
     at = BEGIN + timedelta(hours=first_hour, microseconds=rand.randrange(hours * 3_600_000_000))
     if rand.random() < 0.1:  # the very edges of an hour
-        at = at.replace(minute=0, second=0, microsecond=0) + rand.choice([timedelta(0), timedelta(hours=1, microseconds=-1)])
+        at = at.replace(minute=0, second=0, microsecond=0) + rand.choice(
+            [timedelta(0), timedelta(hours=1, microseconds=-1)]
+        )
     zone = rand.choice(["Z", "+00:00"])
     return {
         "scan": maybe(rand, f"s{rand.randrange(10**9)}", 0.05),
@@ -172,7 +181,10 @@ def _duplicate(rand: random.Random, of: Body) -> Body:
         case 0:
             return {**of, "weight": 1, "depot": rand.choice(["north", "TEST"])}
         case 1:
-            return {**of, "at": f"{datetime.fromisoformat(of['at']) + timedelta(minutes=rand.randrange(-40, 0)):%Y-%m-%dT%H:%M:%S.%f}Z"}
+            return {
+                **of,
+                "at": f"{datetime.fromisoformat(of['at']) + timedelta(minutes=rand.randrange(-40, 0)):%Y-%m-%dT%H:%M:%S.%f}Z",
+            }
         case _:
             return dict(of)
 

@@ -1,4 +1,6 @@
-"""The batch layer in the protocol's model: take a cutoff, count the archived events up to it, publish by the one commit to coverage."""
+"""The batch layer in the protocol's model: take a cutoff, count the archived events up to it, publish by the one commit
+to coverage.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +11,9 @@ from tests.support.protocol_tables import Cut, Event, last_sequence, pinned, til
 
 
 def recompute(model: Model, hours: list[int], at_once: int, metrics: Iterable[str]) -> Process:
-    """Recompute ``hours`` of all ``metrics``, ``at_once`` in one job; a backfill is one of many jobs, between which others go on."""
+    """Recompute ``hours`` of all ``metrics``, ``at_once`` in one job; a backfill is one of many jobs, between which
+    others go on.
+    """
     declarations = [declaration for metric in metrics for declaration in model.declared.get(metric, [])[-1:]]
     for first in range(0, len(hours), at_once):
         yield from _job(model, hours[first : first + at_once], declarations)
@@ -29,11 +33,20 @@ def _job(model: Model, hours: list[int], declarations: list[Declaration]) -> Pro
         if not model.holds("a cutoff is never beyond progress"):
             cutoff = max([cutoff, *(event.sequence for event in events)])
         cutoffs[source] = cutoff - (not model.holds("a cutoff is what was counted"))
-        counted = _first_of_each_id(model, [event for event in events if event.sequence <= cutoff and event.hour in hours])
-        staged |= {d: Counter({tile.hour: tile.value for tile in tiles(d, counted)}) for d in declarations if d.source == source}
+        counted = _first_of_each_id(
+            model, [event for event in events if event.sequence <= cutoff and event.hour in hours]
+        )
+        staged |= {
+            d: Counter({tile.hour: tile.value for tile in tiles(d, counted)})
+            for d in declarations
+            if d.source == source
+        }
     if not model.holds("handles are opened before the cutoff is taken"):
         yield "open coverage and final"
-        coverage, final = model.open(model.coverage), {declaration: model.open(model.final[declaration]) for declaration in declarations}
+        coverage, final = (
+            model.open(model.coverage),
+            {declaration: model.open(model.final[declaration]) for declaration in declarations},
+        )
     fresh: dict[tuple[Declaration, int], Cut] = {}
     for declaration, handle in final.items():
         published = pinned(declaration, coverage.rows)
@@ -41,7 +54,8 @@ def _job(model: Model, hours: list[int], declarations: list[Declaration]) -> Pro
             yield "restore final"
             handle.commit(lambda there, before=handle.table.versions[published]: before)  # type: ignore[misc]
         yield "overwrite final"
-        handle.commit(lambda there, rows=staged[declaration]: {h: v for h, v in there.items() if h not in hours} | dict(rows))  # type: ignore[misc]
+        rows = dict(staged[declaration])
+        handle.commit(lambda there, rows=rows: {h: v for h, v in there.items() if h not in hours} | rows)  # type: ignore[misc]
         fresh |= {(declaration, hour): (cutoffs[declaration.source], handle.version) for hour in hours}
     yield "overwrite coverage"
     coverage.commit(lambda there: {**there, **fresh})
@@ -52,5 +66,7 @@ def _first_of_each_id(model: Model, events: Iterable[Event]) -> list[Event]:
         return [event._replace(duplicate=False) for event in events]
     firsts: dict[object, Event] = {}
     for event in sorted(events):
-        firsts.setdefault(event.address if event.id is None else (event.hour, event.id, "id"), event._replace(duplicate=False))
+        firsts.setdefault(
+            event.address if event.id is None else (event.hour, event.id, "id"), event._replace(duplicate=False)
+        )
     return list(firsts.values())

@@ -1,8 +1,10 @@
-"""The protocol of DECISIONS.md as a small model: in memory, at random, and with each of its rules to be broken on purpose.
+"""The protocol of DECISIONS.md as a small model: in memory, at random, and with each of its rules to be broken on
+purpose.
 
-Tables are lists of versions. A process is a generator: where it yields it may be overtaken by all others, be killed, or sleep and wake as a zombie.
-No lease keeps processes apart here, so that any number of each kind runs at once: what holds is held by the commits alone. A read compares what it
-got with the oracle. ``RULES`` names each rule and what follows from breaking it; a model is made with the name of at most one that it breaks.
+Tables are lists of versions. A process is a generator: where it yields it may be overtaken by all others, be killed, or
+sleep and wake as a zombie. No lease keeps processes apart here, so that any number of each kind runs at once: what
+holds is held by the commits alone. A read compares what it got with the oracle. ``RULES`` names each rule and what
+follows from breaking it; a model is made with the name of at most one that it breaks.
 """
 
 import random
@@ -96,9 +98,13 @@ class Model:
     def commits(self) -> int:
         """How many commits all tables have had."""
         of_sources = [table for tables in (self.progress, self.events, self.rejected) for table in tables.values()]
-        return sum(len(table.versions) for table in [*of_sources, *self.provisional.values(), *self.final.values(), self.coverage])
+        return sum(
+            len(table.versions)
+            for table in [*of_sources, *self.provisional.values(), *self.final.values(), self.coverage]
+        )
 
-    # -- what people do ----------------------------------------------------------------------------------------------------
+    # -- what people do
+    # ----------------------------------------------------------------------------------------------------
 
     def produce(self, source: str, records: Iterable[tuple[int, Record]]) -> None:
         for partition, record in records:
@@ -112,36 +118,53 @@ class Model:
             self.excused.add(metric)
         known.append(first._replace(number=len(known)))
 
-    # -- the speed layer ---------------------------------------------------------------------------------------------------
+    # -- the speed layer
+    # ---------------------------------------------------------------------------------------------------
 
     def speed(self, source: str, most: int) -> Process:
         """The speed layer of one source until all is read; ``most`` is the size of a micro-batch, by partition."""
         source_tables = yield from self._start(source)
         yield from self._maintain(source_tables)
-        while any(len(self.kafka[source][partition]) > source_tables.next_offsets[partition] for partition in PARTITIONS):
+        while any(
+            len(self.kafka[source][partition]) > source_tables.next_offsets[partition] for partition in PARTITIONS
+        ):
             yield from self._micro_batch(source_tables, most)
             if self.random.random() < 0.5:
                 yield from self._maintain(source_tables)
 
     def _start(self, source: str) -> Generator[str, None, SourceTables]:
-        """Open all tables, progress first; then fence out whoever wrote before, progress first; and clear what was left unfinished.
+        """Open all tables, progress first; then fence out whoever wrote before, progress first; and clear what was left
+        unfinished.
 
-        The order matters between two starts: whoever is second to fence progress has opened every table after the first one did.
+        The order matters between two starts: whoever is second to fence progress has opened every table after the first
+        one did.
         """
-        mended, declarations = self.mended[source], [d for known in self.declared.values() for d in known if d.source == source]
+        mended, declarations = (
+            self.mended[source],
+            [d for known in self.declared.values() for d in known if d.source == source],
+        )
         progress = self.open(self.progress[source])
         yield "open tables"
-        source_tables = SourceTables(source, mended, progress, self.open(self.events[source]), self.open(self.rejected[source]))
-        source_tables.provisional = {declaration: self.open(self.provisional[declaration]) for declaration in declarations}
+        source_tables = SourceTables(
+            source, mended, progress, self.open(self.events[source]), self.open(self.rejected[source])
+        )
+        source_tables.provisional = {
+            declaration: self.open(self.provisional[declaration]) for declaration in declarations
+        }
         rows = progress.rows
         finished = rows[-1] if rows else Finished(0, {}, {}, frozenset(), {}, -1)
         written = [
-            row.sequence for handle in source_tables.written() for rows_then in handle.table.versions[: handle.version + 1] for row in rows_then
+            row.sequence
+            for handle in source_tables.written()
+            for rows_then in handle.table.versions[: handle.version + 1]
+            for row in rows_then
         ]
         source_tables.next_sequence = max([finished.sequence, *written]) + 1  # above any ever written
         yield "read coverage"
         written_anew = self._written(source, rows, self.coverage.rows, declarations)
-        source_tables.complete_from = {d: finished.complete_from.get(d, source_tables.next_sequence) for d in written_anew}
+        source_tables.complete_from = {
+            d: finished.complete_from.get(d, source_tables.next_sequence) for d in written_anew
+        }
         if self.holds("a start fences every table"):
             yield "fence progress"
             progress.commit(lambda there: there)
@@ -149,7 +172,11 @@ class Model:
             beyond = any(row.sequence > finished.sequence for row in handle.rows)
             if beyond or self.holds("a start fences every table"):
                 yield "clear"
-                kept = [row for row in handle.rows if row.sequence <= finished.sequence or not self.holds("a start clears what lies beyond progress")]
+                kept = [
+                    row
+                    for row in handle.rows
+                    if row.sequence <= finished.sequence or not self.holds("a start clears what lies beyond progress")
+                ]
                 handle.commit(lambda there, kept=tuple(kept): kept)  # type: ignore[misc]
         yield "delete withdrawn"
         source_tables.rejected.commit(lambda there: tuple(row for row in there if not is_withdrawn(row, rows)))
@@ -161,11 +188,15 @@ class Model:
         source_tables.clock = finished.clock
         if self.holds("known ids are rebuilt at a start"):
             source_tables.known = {
-                (row.hour, row.id) for row in source_tables.events.rows if row.id is not None and row.hour >= source_tables.clock - HORIZON
+                (row.hour, row.id)
+                for row in source_tables.events.rows
+                if row.id is not None and row.hour >= source_tables.clock - HORIZON
             }
         return source_tables
 
-    def _written(self, source: str, rows: Progress, coverage: Coverage, declarations: list[Declaration]) -> list[Declaration]:
+    def _written(
+        self, source: str, rows: Progress, coverage: Coverage, declarations: list[Declaration]
+    ) -> list[Declaration]:
         """Of each metric the newest declaration; and the one that is served, as long as it is another."""
         chosen = []
         for metric in sorted({declaration.metric for declaration in declarations}):
@@ -177,16 +208,35 @@ class Model:
 
     def _micro_batch(self, source_tables: SourceTables, most: int) -> Process:
         sequence, log = source_tables.next_sequence, self.kafka[source_tables.source]
-        ends = {partition: min(first + most, len(log[partition])) for partition, first in source_tables.next_offsets.items()}
-        read = {partition: (first, ends[partition]) for partition, first in source_tables.next_offsets.items() if first < ends[partition]}
+        ends = {
+            partition: min(first + most, len(log[partition])) for partition, first in source_tables.next_offsets.items()
+        }
+        read = {
+            partition: (first, ends[partition])
+            for partition, first in source_tables.next_offsets.items()
+            if first < ends[partition]
+        }
         events, rejected, tombstones = self._validate(source_tables, sequence, read)
         hours = frozenset(event.hour for event in events if not event.duplicate)
         clock = max([source_tables.clock, *hours])
         duplicates = sum(event.duplicate for event in events)
-        counts = dict(accepted=len(events) - duplicates, rejected=len(rejected), duplicates=duplicates, tombstones=tombstones)  # noqa: C408
-        row = Finished(sequence, read, {"records": sum(counts.values()), **counts}, hours, dict(source_tables.complete_from), clock)
-        appends: list[tuple[Handle[Any], list[Any]]] = [(source_tables.events, events), (source_tables.rejected, rejected)]
-        appends += [(source_tables.provisional[declaration], tiles(declaration, events)) for declaration in source_tables.complete_from]
+        counts = {
+            "accepted": len(events) - duplicates,
+            "rejected": len(rejected),
+            "duplicates": duplicates,
+            "tombstones": tombstones,
+        }
+        row = Finished(
+            sequence, read, {"records": sum(counts.values()), **counts}, hours, dict(source_tables.complete_from), clock
+        )
+        appends: list[tuple[Handle[Any], list[Any]]] = [
+            (source_tables.events, events),
+            (source_tables.rejected, rejected),
+        ]
+        appends += [
+            (source_tables.provisional[declaration], tiles(declaration, events))
+            for declaration in source_tables.complete_from
+        ]
         self.random.shuffle(appends)  # the order among its tables does not matter
         place = len(appends) if self.holds("progress is committed last") else 0
         for handle, rows in [*appends[:place], (source_tables.progress, [row]), *appends[place:]]:
@@ -195,15 +245,28 @@ class Model:
                 handle.commit(lambda there, rows=tuple(rows): there + rows)  # type: ignore[misc]
                 if handle is source_tables.progress:
                     self.truth[source_tables.source].finish(sequence, read, source_tables.mended)
-        source_tables.next_sequence, source_tables.next_offsets, source_tables.clock = sequence + 1, source_tables.next_offsets | ends, clock
+        source_tables.next_sequence, source_tables.next_offsets, source_tables.clock = (
+            sequence + 1,
+            source_tables.next_offsets | ends,
+            clock,
+        )
         known = source_tables.known | {(event.hour, event.id) for event in events if event.id is not None}
         source_tables.known = {(hour, identity) for hour, identity in known if hour >= clock - HORIZON}
 
-    def _validate(self, source_tables: SourceTables, sequence: int, read: Mapping[int, tuple[int, int]]) -> tuple[list[Event], list[Rejected], int]:
+    def _validate(
+        self, source_tables: SourceTables, sequence: int, read: Mapping[int, tuple[int, int]]
+    ) -> tuple[list[Event], list[Rejected], int]:
         archived = {event.address for event in source_tables.events.rows}
-        before = {(p, o) for row in source_tables.progress.rows for p, (first, end) in row.read.items() for o in range(first, end)}
+        before = {
+            (p, o)
+            for row in source_tables.progress.rows
+            for p, (first, end) in row.read.items()
+            for o in range(first, end)
+        }
         known, events, rejected, tombstones = set(source_tables.known), [], [], 0
-        for address in [(partition, offset) for partition, (first, end) in sorted(read.items()) for offset in range(first, end)]:
+        for address in [
+            (partition, offset) for partition, (first, end) in sorted(read.items()) for offset in range(first, end)
+        ]:
             record = self.kafka[source_tables.source][address[0]][address[1]]
             if address in archived and self.holds("a reset skips what is archived"):
                 continue
@@ -224,16 +287,21 @@ class Model:
         yield "prune and compact"
         for declaration, handle in source_tables.provisional.items():
             if not self.holds("only a published cutoff is pruned"):
-                covered |= {(declaration, hour): source_tables.progress.rows[-1].sequence for hour in self.final[declaration].rows}
+                covered |= {
+                    (declaration, hour): source_tables.progress.rows[-1].sequence
+                    for hour in self.final[declaration].rows
+                }
             kept = [row for row in handle.rows if row.sequence > covered.get((declaration, row.hour), -1)]
             if not self.holds("compaction keeps sequences"):
                 kept = [
-                    Tile(max(row.sequence for row in kept), hour, sum(r.value for r in kept if r.hour == hour)) for hour in {r.hour for r in kept}
+                    Tile(max(row.sequence for row in kept), hour, sum(r.value for r in kept if r.hour == hour))
+                    for hour in {r.hour for r in kept}
                 ]
             handle.commit(lambda there, kept=tuple(kept): kept)  # type: ignore[misc]
             yield "prune and compact"
 
-    # -- resets, while no speed layer runs: they begin as its start does, and so fence one out that does --------------------------
+    # -- resets, while no speed layer runs: they begin as its start does, and so fence one out that does
+    # --------------------------
 
     def reset_source(self, source: str, position: Mapping[int, int]) -> Process:
         """Reading goes on at ``position``: one row of progress, and all else follows from it."""
@@ -241,14 +309,27 @@ class Model:
         yield "append reset"
         gone = sum(row.address[1] >= position[row.address[0]] for row in source_tables.rejected.rows)
         counts = {"records": -gone, "rejected": -gone} if self.holds("a reset withdraws rejected records") else {}
-        row = Finished(source_tables.next_sequence, {}, counts, frozenset(), dict(source_tables.complete_from), source_tables.clock, position)
+        row = Finished(
+            source_tables.next_sequence,
+            {},
+            counts,
+            frozenset(),
+            dict(source_tables.complete_from),
+            source_tables.clock,
+            position,
+        )
         source_tables.progress.commit(lambda there: (*there, row))
         self.truth[source].withdraw(position)
 
     def reset_metric(self, source: str, metric: str) -> Process:
-        """All that was computed of a metric goes; a recompute computes it anew. Killed in between: hours are final or missing."""
+        """All that was computed of a metric goes; a recompute computes it anew. Killed in between: hours are final or
+        missing.
+        """
         source_tables = yield from self._start(source)
-        complete_from = {d: source_tables.next_sequence if d.metric == metric else first for d, first in source_tables.complete_from.items()}
+        complete_from = {
+            d: source_tables.next_sequence if d.metric == metric else first
+            for d, first in source_tables.complete_from.items()
+        }
         row = Finished(source_tables.next_sequence, {}, {}, frozenset(), complete_from, source_tables.clock)
         self.excused.add(metric)
         if self.holds("a reset of a metric raises complete_from first"):

@@ -1,7 +1,7 @@
 """What a read of the protocol's model must give: plain Python over the records that were sent, see protocol_model.py.
 
-The facts that it takes are those a finished micro-batch makes known: its sequence and the offsets that it read. It shares the vocabulary with
-the model, and no rule.
+The facts that it takes are those a finished micro-batch makes known: its sequence and the offsets that it read. It
+shares the vocabulary with the model, and no rule.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,9 @@ Address = tuple[int, int]
 
 
 class Record(NamedTuple):
-    """What lies in Kafka. Garbage is rejected, until the source is mended: then it would be accepted. The first event of an id and hour counts."""
+    """What lies in Kafka. Garbage is rejected, until the source is mended: then it would be accepted. The first event
+    of an id and hour counts.
+    """
 
     kind: str  # event, garbage, tombstone
     hour: int = 0
@@ -56,7 +58,9 @@ class Truth:
 
     def finish(self, sequence: int, read: Mapping[int, tuple[int, int]], mended: bool) -> None:
         """A micro-batch has read these offsets (by partition: from, and up to before)."""
-        for address in sorted((partition, offset) for partition, (first, end) in read.items() for offset in range(first, end)):
+        for address in sorted(
+            (partition, offset) for partition, (first, end) in read.items() for offset in range(first, end)
+        ):
             record = self.record(address)
             self.seen.add(address)
             if address not in self.sequences and (record.kind == "event" or (record.kind == "garbage" and mended)):
@@ -72,14 +76,21 @@ class Truth:
         self.seen -= {address for address in self.rejected() if address[1] >= position[address[0]]}
 
     def rejected(self) -> set[Address]:
-        return {address for address in self.seen if self.record(address).kind == "garbage" and address not in self.sequences}
+        return {
+            address for address in self.seen if self.record(address).kind == "garbage" and address not in self.sequences
+        }
 
     def counts(self) -> dict[str, int]:
         """How many records each number of progress must add up to."""
         duplicates = sum(event.duplicate for event in self.accepted)
         tombstones = sum(self.record(address).kind == "tombstone" for address in self.seen)
         accepted = len(self.accepted) - duplicates
-        of_each = {"accepted": accepted, "rejected": len(self.rejected()), "duplicates": duplicates, "tombstones": tombstones}
+        of_each = {
+            "accepted": accepted,
+            "rejected": len(self.rejected()),
+            "duplicates": duplicates,
+            "tombstones": tombstones,
+        }
         return {"records": len(self.seen), **of_each}
 
     def record(self, address: Address) -> Record:
@@ -87,7 +98,9 @@ class Truth:
         return self.log[partition][offset]
 
     def answer(self, declaration: Declaration, progress: int, cutoffs: Mapping[int, int]) -> dict[int, int]:
-        """By hour, of all events up to ``progress``: at or below the hour's cutoff the first of each id, above it those not recognised as duplicates."""
+        """By hour, of all events up to ``progress``: at or below the hour's cutoff the first of each id, above it those
+        not recognised as duplicates.
+        """
         total: dict[int, int] = {}
         firsts = set()
         for event in self.accepted:

@@ -1,15 +1,28 @@
-"""Reading in the protocol's model, and what must hold: at each read, of the accounts at each moment, and when everything has come to rest."""
+"""Reading in the protocol's model, and what must hold: at each read, of the accounts at each moment, and when
+everything has come to rest.
+"""
 
 from typing import Any
 
 from tests.support.protocol_batch import recompute
 from tests.support.protocol_model import HOURS, PARTITIONS, SOURCES, Model, Process
 from tests.support.protocol_oracle import Declaration, naive
-from tests.support.protocol_tables import Coverage, Progress, Tile, is_withdrawn, last_sequence, missing_hours, pinned, served
+from tests.support.protocol_tables import (
+    Coverage,
+    Progress,
+    Tile,
+    is_withdrawn,
+    last_sequence,
+    missing_hours,
+    pinned,
+    served,
+)
 
 
 def read(model: Model) -> Process:
-    """One read of all metrics, which may take its time: returns the value of each metric's hours, those that are missing left out."""
+    """One read of all metrics, which may take its time: returns the value of each metric's hours, those that are
+    missing left out.
+    """
     for _ in range(10):
         if not model.holds("progress is read before provisional"):
             provisional = {declaration: table.rows for declaration, table in model.provisional.items()}
@@ -44,7 +57,9 @@ def read(model: Model) -> Process:
 
 
 def _begin_again(model: Model, progress: dict[str, Progress], coverage: Coverage) -> bool:
-    beyond = any(cutoff > last_sequence(progress[declaration.source]) for (declaration, _), (cutoff, _) in coverage.items())
+    beyond = any(
+        cutoff > last_sequence(progress[declaration.source]) for (declaration, _), (cutoff, _) in coverage.items()
+    )
     now = {
         declaration: complete_from
         for source in SOURCES
@@ -74,7 +89,9 @@ def _answer(
     for tile in provisional:
         if cutoffs.get(tile.hour, -1) < tile.sequence <= sequence:
             merged[tile.hour] = merged.get(tile.hour, 0) + tile.value
-    missing = missing_hours(declaration, progress, coverage, None if model.holds("a new metric has hours that are missing") else 0)
+    missing = missing_hours(
+        declaration, progress, coverage, None if model.holds("a new metric has hours that are missing") else 0
+    )
     assert not missing or declaration.metric in model.excused, f"{declaration}: hours {missing} are missing"
     answers = merged, model.truth[declaration.source].answer(declaration, sequence, cutoffs)
     got, want = ({hour: value for hour, value in answer.items() if value and hour not in missing} for answer in answers)
@@ -103,13 +120,21 @@ def check_accounts(model: Model) -> None:
         progress, last = model.progress[source].rows, last_sequence(model.progress[source].rows)
         want = truth.counts()
         assert {name: sum(row.counts.get(name, 0) for row in progress) for name in want} == want
-        assert sorted((row.address, row.sequence) for row in model.events[source].rows if row.sequence <= last) == sorted(truth.sequences.items())
-        kept = [row.address for row in model.rejected[source].rows if row.sequence <= last and not is_withdrawn(row, progress)]
+        assert sorted(
+            (row.address, row.sequence) for row in model.events[source].rows if row.sequence <= last
+        ) == sorted(truth.sequences.items())
+        kept = [
+            row.address
+            for row in model.rejected[source].rows
+            if row.sequence <= last and not is_withdrawn(row, progress)
+        ]
         assert sorted(kept) == sorted(truth.rejected())
 
 
 def come_to_rest(model: Model) -> dict[str, dict[int, int]]:
-    """Read all that is in Kafka and recompute every hour; asserts that each metric is one naive pass over what was accepted. Returns the answers."""
+    """Read all that is in Kafka and recompute every hour; asserts that each metric is one naive pass over what was
+    accepted. Returns the answers.
+    """
     for source in SOURCES:
         finish(model.speed(source, most=3))
     for _ in range(2):  # recomputed twice: nothing changes
@@ -119,7 +144,9 @@ def come_to_rest(model: Model) -> dict[str, dict[int, int]]:
         for metric, declarations in model.declared.items():
             truth = model.truth[declarations[-1].source]
             want = naive(declarations[-1], [truth.record(address) for address in truth.sequences])
-            assert answers[metric] == (declarations[-1].number, want), f"{metric} at rest: got {answers[metric]}, want {want}"
+            assert answers[metric] == (declarations[-1].number, want), (
+                f"{metric} at rest: got {answers[metric]}, want {want}"
+            )
     return {metric: answer for metric, (_, answer) in answers.items()}
 
 

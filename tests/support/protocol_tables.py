@@ -118,7 +118,10 @@ def next_offsets(progress: Progress, partitions: Iterable[int]) -> dict[int, int
 def is_withdrawn(row: Rejected, progress: Progress) -> bool:
     """Whether a reset has gone back before this record, which is validated anew."""
     partition, offset = row.address
-    return any(reset.position is not None and row.sequence < reset.sequence and offset >= reset.position[partition] for reset in progress)
+    return any(
+        reset.position is not None and row.sequence < reset.sequence and offset >= reset.position[partition]
+        for reset in progress
+    )
 
 
 def pinned(declaration: Declaration, coverage: Coverage) -> int:
@@ -126,8 +129,12 @@ def pinned(declaration: Declaration, coverage: Coverage) -> int:
     return max((version for (covered, _), (_, version) in coverage.items() if covered == declaration), default=0)
 
 
-def missing_hours(declaration: Declaration, progress: Progress, coverage: Coverage, first_complete_from: int | None = None) -> set[int]:
-    """Hours with events from before the declaration was written (``first_complete_from``, unless progress says it) that no recompute has covered since."""
+def missing_hours(
+    declaration: Declaration, progress: Progress, coverage: Coverage, first_complete_from: int | None = None
+) -> set[int]:
+    """Hours with events from before the declaration was written (``first_complete_from``, unless progress says it) that
+    no recompute has covered since.
+    """
     complete_from = progress[-1].complete_from.get(declaration, last_sequence(progress) + 1) if progress else 0
     complete_from = complete_from if first_complete_from is None else first_complete_from
     unseen = {hour: row.sequence for row in progress if row.sequence < complete_from for hour in row.hours}
@@ -135,9 +142,15 @@ def missing_hours(declaration: Declaration, progress: Progress, coverage: Covera
 
 
 def served(metric: str, progress: Progress, coverage: Coverage, patient: bool = True) -> Declaration | None:
-    """Of the declarations that the speed layer writes: the newest one of which no hour is missing; until there is one, the oldest."""
-    written = sorted(declaration for declaration in (progress[-1].complete_from if progress else ()) if declaration.metric == metric)
-    whole = [declaration for declaration in written if not patient or not missing_hours(declaration, progress, coverage)]
+    """Of the declarations that the speed layer writes: the newest one of which no hour is missing; until there is one,
+    the oldest.
+    """
+    written = sorted(
+        declaration for declaration in (progress[-1].complete_from if progress else ()) if declaration.metric == metric
+    )
+    whole = [
+        declaration for declaration in written if not patient or not missing_hours(declaration, progress, coverage)
+    ]
     return max(whole, default=min(written, default=None))
 
 

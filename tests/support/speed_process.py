@@ -24,11 +24,22 @@ class SpeedProcess:
     """Runs from construction until it ends, is killed, or the block is left. ``program`` is how Python runs Hourline."""
 
     def __init__(
-        self, project: StackProject, *options: str, command: str = "speed", program: Sequence[str] = ("-m", "hourline"), failpoint: str = ""
+        self,
+        project: StackProject,
+        *options: str,
+        command: str = "speed",
+        program: Sequence[str] = ("-m", "hourline"),
+        failpoint: str = "",
     ) -> None:
         arguments = [sys.executable, *program, command, "--project", str(project.root), *options]
-        environment = {**os.environ, "KAFKA": project.kafka, "HOURLINE_FAILPOINT": failpoint or os.environ.get("HOURLINE_FAILPOINT", "")}
-        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        environment = {
+            **os.environ,
+            "KAFKA": project.kafka,
+            "HOURLINE_FAILPOINT": failpoint or os.environ.get("HOURLINE_FAILPOINT", ""),
+        }
+        self.process = subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
         self.lines: list[str] = []
         self.family: list[int] = []
         """What it has started, once it is ready."""
@@ -68,7 +79,9 @@ class SpeedProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()

@@ -1,4 +1,6 @@
-"""A project in a temporary folder on the real broker and Spark: send records, run the layers, and compare every answer with the oracle."""
+"""A project in a temporary folder on the real broker and Spark: send records, run the layers, and compare every answer
+with the oracle.
+"""
 
 import hashlib
 import json
@@ -57,7 +59,8 @@ class StackProject:
     mended: dict[tuple[int, int], int] = field(default_factory=dict)
     """By partition and offset, the sequence after which a record is accepted that was rejected before."""
     files: dict[str, int] = field(default_factory=dict)
-    """By topic id, the imported files, each with the number of a partition that stands for it; no topic has that many."""
+    """By topic id, the imported files, each with the number of a partition that stands for it; no topic has that many.
+    """
 
     def __post_init__(self) -> None:
         self.project = load_project(self.root, {"KAFKA": self.kafka})
@@ -95,11 +98,15 @@ class StackProject:
         if file.suffix == ".parquet":
             pq.write_table(pa.Table.from_pylist(bodies), file)
         else:
-            lines = [body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode() for body in bodies]
+            lines = [
+                body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode() for body in bodies
+            ]
             file.write_bytes(b"".join(line + b"\n" for line in lines))
         partition = _FIRST_FILE + len(self.files)
         self.files["file:" + hashlib.sha256(file.read_bytes()).hexdigest()[:32]] = partition
-        self.sent[source] += [Sent(partition, row, None if isinstance(body, bytes) else body) for row, body in enumerate(bodies)]
+        self.sent[source] += [
+            Sent(partition, row, None if isinstance(body, bytes) else body) for row, body in enumerate(bodies)
+        ]
         return file
 
     def flush(self) -> None:
@@ -129,10 +136,14 @@ class StackProject:
 
     def note_cutoffs(self) -> None:
         """Note what any process has recomputed."""
-        self.cutoffs = {(row["metric"], row["hour"]): row["cutoff"] for row in self.table("coverage", "") if row["hour"]}
+        self.cutoffs = {
+            (row["metric"], row["hour"]): row["cutoff"] for row in self.table("coverage", "") if row["hour"]
+        }
 
     def check(self) -> int:
-        """Once all is processed: compare the accounting and all answers with the oracle; returns how many cells that were."""
+        """Once all is processed: compare the accounting and all answers with the oracle; returns how many cells that
+        were.
+        """
         for source in self.rules:
             self.check_accounting(source)
         return self.check_answers()
@@ -143,9 +154,14 @@ class StackProject:
             return self.check_snapshot(connection, {source: self.events(source) for source in self.rules}, self.cutoffs)
 
     def check_snapshot(
-        self, connection: serving_layer.Connection, events_of: Mapping[str, list[Event]], cutoffs: Mapping[tuple[str, datetime], int]
+        self,
+        connection: serving_layer.Connection,
+        events_of: Mapping[str, list[Event]],
+        cutoffs: Mapping[tuple[str, datetime], int],
     ) -> int:
-        """The same for a connection at whose snapshot these events (by source) have been accepted, and these cutoffs published."""
+        """The same for a connection at whose snapshot these events (by source) have been accepted, and these cutoffs
+        published.
+        """
         cells = 0
         hours = connection.sql("FROM hours").to_arrow_table().to_pylist()
         for source, rule in self.rules.items():
@@ -155,9 +171,13 @@ class StackProject:
                 rows = connection.sql(f"FROM {metric}").to_arrow_table().to_pylist()
                 cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, cutoffs))
                 states = oracle.states(rule, metric, events, cutoffs)
-                of_metrics[metric] = {hour: "blocked" if (metric, hour) in self.blocked else state for hour, state in states.items()}
+                of_metrics[metric] = {
+                    hour: "blocked" if (metric, hour) in self.blocked else state for hour, state in states.items()
+                }
                 assert [row for row in rows if row["state"] != of_metrics[metric][row["hour"]]] == []
-                assert {row["hour"]: row["state"] for row in hours if (row["kind"], row["name"]) == ("metric", metric)} == of_metrics[metric]
+                assert {
+                    row["hour"]: row["state"] for row in hours if (row["kind"], row["name"]) == ("metric", metric)
+                } == of_metrics[metric]
             first = [event for event in events if not event.duplicate]
             mine = {row["hour"]: row for row in hours if (row["kind"], row["name"]) == ("source", source)}
             assert {hour: row["events"] for hour, row in mine.items()} == Counter(event.hour for event in first)
@@ -180,20 +200,32 @@ class StackProject:
             "SELECT published, hour, metric, measure, at_close, final, sum(amount) FROM drift "
             "WHERE at_close IS NOT NULL AND final IS NOT NULL GROUP BY ALL"
         ).fetchall():
-            assert math.isclose(at_close + (amount or 0), final, rel_tol=1e-9, abs_tol=1e-6), (*where, at_close, amount, final)
+            assert math.isclose(at_close + (amount or 0), final, rel_tol=1e-9, abs_tol=1e-6), (
+                *where,
+                at_close,
+                amount,
+                final,
+            )
 
     def check_accounting(self, source: str) -> None:
-        """Every record was read once: as accepted (and archived), rejected (and kept) or tombstone, at the sequence whose offsets hold it."""
+        """Every record was read once: as accepted (and archived), rejected (and kept) or tombstone, at the sequence
+        whose offsets hold it.
+        """
         sent = self.sent[source]
         progress = self.table("progress", source)
         assert sorted(self.sequences(source)) == sorted((record.partition, record.offset) for record in sent)
         if all(row["position"] is None for row in progress):  # no reset: nothing was read twice
             assert sum(row["last"] - row["first"] + 1 for batch in progress for row in batch["offsets"]) == len(sent)
         assert sum(row["records"] for row in progress) == len(sent)
-        assert all(row["records"] == row["accepted"] + row["rejected"] + row["duplicates"] + row["tombstones"] for row in progress)
+        assert all(
+            row["records"] == row["accepted"] + row["rejected"] + row["duplicates"] + row["tombstones"]
+            for row in progress
+        )
         assert sum(row["tombstones"] for row in progress) == sum(record.tombstone for record in sent)
         duplicates = {(event.partition, event.offset) for event in self.events(source) if event.duplicate}
-        assert sum(row["accepted"] for row in progress) == sum(record.body is not None for record in sent) - len(duplicates)
+        assert sum(row["accepted"] for row in progress) == sum(record.body is not None for record in sent) - len(
+            duplicates
+        )
         assert {self._address(row) for row in self.table("events", source) if row["duplicate"]} == duplicates
         for table, belongs in (("events", True), ("rejected", False)):
             kept = [self._address(row) for row in self.table(table, source)]
@@ -205,10 +237,16 @@ class StackProject:
     def events(self, source: str) -> list[Event]:
         """The accepted events of what was read, as the oracle sees them."""
         read = self.sequences(source)
-        return oracle.accepted(self.rules[source], [record for record in self.sent[source] if (record.partition, record.offset) in read], read)
+        return oracle.accepted(
+            self.rules[source],
+            [record for record in self.sent[source] if (record.partition, record.offset) in read],
+            read,
+        )
 
     def sequences(self, source: str) -> dict[tuple[int, int], int]:
-        """By partition and offset, the sequence that read it so that it counts, according to progress: the first one, also after a reset."""
+        """By partition and offset, the sequence that read it so that it counts, according to progress: the first one,
+        also after a reset.
+        """
         found: dict[tuple[int, int], int] = {}
         for row in sorted(self.table("progress", source), key=lambda row: row["sequence"]):
             for read in row["offsets"]:
@@ -237,5 +275,7 @@ class StackProject:
             self.sent[source].append(Sent(partition, offset, body, value is None))
 
         declared = self.project.sources[source]
-        self.producer.produce(declared.topic, value, partition=self.random.randrange(declared.partitions), on_delivery=delivered)
+        self.producer.produce(
+            declared.topic, value, partition=self.random.randrange(declared.partitions), on_delivery=delivered
+        )
         self.producer.poll(0)

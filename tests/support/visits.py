@@ -1,6 +1,8 @@
-"""A source of visits with a metric of two dimensions, without Kafka and Spark: written by the product's own commits, counted by plain Python.
+"""A source of visits with a metric of two dimensions, without Kafka and Spark: written by the product's own commits,
+counted by plain Python.
 
-One dimension is a field, the other an expression; a visit that is sent again is a duplicate, recognised at once or, when ``missed``, not.
+One dimension is a field, the other an expression; a visit that is sent again is a duplicate, recognised at once or,
+when ``missed``, not.
 """
 
 from collections import defaultdict
@@ -78,7 +80,12 @@ def values(visits: Iterable[Visit]) -> dict[str, Any]:
         return {"visits": None, "mean_ms": None, "worst": None, "pages": None}
     milliseconds = [visit.ms for visit in seen]
     pages = {visit.page for visit in seen if visit.page is not None}
-    return {"visits": len(seen), "mean_ms": sum(milliseconds) / len(seen), "worst": max(milliseconds), "pages": len(pages)}
+    return {
+        "visits": len(seen),
+        "mean_ms": sum(milliseconds) / len(seen),
+        "worst": max(milliseconds),
+        "pages": len(pages),
+    }
 
 
 def first_of_each(visits: Iterable[Visit]) -> list[Visit]:
@@ -125,7 +132,9 @@ class Visits:
 
     def start(self, *, knows_metric: bool = True) -> None:
         """As a start of the speed layer does; a metric that it does not know is declared later."""
-        self.source_tables = open_source_tables(self.layout, self.source, FIELDS, [self.aggregation] if knows_metric else [], "topic-id")
+        self.source_tables = open_source_tables(
+            self.layout, self.source, FIELDS, [self.aggregation] if knows_metric else [], "topic-id"
+        )
         self.sequence = self.source_tables.first_sequence
 
     def micro_batch(self, *visits: Visit) -> None:
@@ -140,23 +149,54 @@ class Visits:
         new = [visit for visit in batch if not visit.duplicate]
         rows = [
             {
-                **{"topic_id": "topic-id", "topic": "visits", "partition": 0, "offset": offset + number, "event_time": hour(visit.hour)},
-                **{"hour": hour(visit.hour), "duplicate": visit.duplicate, "visit": visit.visit, "page": visit.page, "ms": visit.ms},
+                **{
+                    "topic_id": "topic-id",
+                    "topic": "visits",
+                    "partition": 0,
+                    "offset": offset + number,
+                    "event_time": hour(visit.hour),
+                },
+                **{
+                    "hour": hour(visit.hour),
+                    "duplicate": visit.duplicate,
+                    "visit": visit.visit,
+                    "page": visit.page,
+                    "ms": visit.ms,
+                },
             }
             for number, visit in enumerate(batch)
         ]
         events = pa.schema([column for column in source_tables.events_schema if column.name != "sequence"])
-        source_tables.append(source_tables.events, source_tables.events_schema, pa.Table.from_pylist(rows, events), self.sequence)
+        source_tables.append(
+            source_tables.events, source_tables.events_schema, pa.Table.from_pylist(rows, events), self.sequence
+        )
         for name in source_tables.provisional:
-            source_tables.append(source_tables.provisional[name], source_tables.provisional_schemas[name], tiles(new), self.sequence)
+            source_tables.append(
+                source_tables.provisional[name], source_tables.provisional_schemas[name], tiles(new), self.sequence
+            )
         self.clock = max(self.clock, *(hour(visit.hour) for visit in batch))
         hours = [
-            {"hour": hour(number), "events": sum(v.hour == number for v in new), "late": sum(v.hour == number and v.late for v in new)}
+            {
+                "hour": hour(number),
+                "events": sum(v.hour == number for v in new),
+                "late": sum(v.hour == number and v.late for v in new),
+            }
             for number in sorted({visit.hour for visit in new})
         ]
         row = {
-            **{"topic_id": "topic-id", "topic": "visits", "offsets": [{"partition": 0, "first": offset, "last": offset + len(batch) - 1}]},
-            **{"records": len(batch), "accepted": len(new), "rejected": 0, "duplicates": len(batch) - len(new), "tombstones": 0, "hours": hours},
+            **{
+                "topic_id": "topic-id",
+                "topic": "visits",
+                "offsets": [{"partition": 0, "first": offset, "last": offset + len(batch) - 1}],
+            },
+            **{
+                "records": len(batch),
+                "accepted": len(new),
+                "rejected": 0,
+                "duplicates": len(batch) - len(new),
+                "tombstones": 0,
+                "hours": hours,
+            },
             **{
                 "metrics": source_tables.metrics_row(),
                 "clock": self.clock,
@@ -170,12 +210,16 @@ class Visits:
         self.sequence += 1
 
     def publish(self, *hours: int, blocked: Collection[int] = (), person: str | None = None) -> None:
-        """Recompute these hours up to what is finished; those that are blocked do not pass, and who accepts what did not is kept."""
+        """Recompute these hours up to what is finished; those that are blocked do not pass, and who accepts what did
+        not is kept.
+        """
         cutoff = self.sequence - 1
         publication = Publication(self.project, [self.aggregation])
         chosen = [hour(number) for number in hours]
         counted = first_of_each(self.visits)
-        staged = publication.stage(self.aggregation, tiles(visit for visit in counted if visit.hour in hours), chosen, cutoff)
+        staged = publication.stage(
+            self.aggregation, tiles(visit for visit in counted if visit.hour in hours), chosen, cutoff
+        )
         staged = replace(staged, blocked={hour(number): "expectations" for number in blocked})
         with open_database(self.project) as (database, snapshot):
             install_sketch_functions(database)
@@ -192,16 +236,29 @@ class Visits:
             "about": "worst",
         }
         audit |= {"expectation": "expect_column_max_to_be_between", "origin": "user", "severity": "fail"}
-        found = [{**audit, "hour": one, "success": one not in staged.blocked, "found": "900" if one in staged.blocked else ""} for one in chosen]
+        found = [
+            {
+                **audit,
+                "hour": one,
+                "success": one not in staged.blocked,
+                "found": "900" if one in staged.blocked else "",
+            }
+            for one in chosen
+        ]
         if person:
-            found = [{**row, "expectation": "accepted", "origin": "person", "severity": "warn", "found": person} for row in found]
+            found = [
+                {**row, "expectation": "accepted", "origin": "person", "severity": "warn", "found": person}
+                for row in found
+            ]
         publication.publish([staged], pa.Table.from_pylist(found, QUALITY_SCHEMA), moment)
         self.publications += 1
         self.cutoffs |= {number: cutoff for number in hours if number not in blocked}
 
     def _replay(self, hours: list[datetime]) -> Replayed:
         once = set(first_of_each(self.visits))
-        counting = [v for v in self.visits if (v in once if v.sequence <= self.cutoffs.get(v.hour, 0) else not v.duplicate)]
+        counting = [
+            v for v in self.visits if (v in once if v.sequence <= self.cutoffs.get(v.hour, 0) else not v.duplicate)
+        ]
         counted, first = ([v for v in of if hour(v.hour) in hours] for of in (counting, first_of_each(self.visits)))
         return Replayed(tiles(counted), tiles(first), {})
 
@@ -211,7 +268,9 @@ class Visits:
 
     def provisional(self, number: int) -> list[Visit]:
         """The visits of one hour that the speed layer adds to that."""
-        return [v for v in self.visits if v.hour == number and v.sequence > self.cutoffs.get(number, 0) and not v.duplicate]
+        return [
+            v for v in self.visits if v.hour == number and v.sequence > self.cutoffs.get(number, 0) and not v.duplicate
+        ]
 
     @staticmethod
     def arrived(sequence: int) -> datetime:

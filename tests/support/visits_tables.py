@@ -1,4 +1,6 @@
-"""bare_tables with a metric that has dimensions and measures of every kind, an oracle over plain lists, and a server on them."""
+"""bare_tables with a metric that has dimensions and measures of every kind, an oracle over plain lists, and a server on
+them.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,7 +64,9 @@ class Visit(int):
     visitor: str
 
     @classmethod
-    def of(cls, number: int, page: str | None = "/", size: int = 1, spent: int = 1, took: float = 1.0, visitor: str = "v") -> "Visit":
+    def of(
+        cls, number: int, page: str | None = "/", size: int = 1, spent: int = 1, took: float = 1.0, visitor: str = "v"
+    ) -> "Visit":
         visit = cls(number)
         visit.page, visit.size, visit.spent, visit.took, visit.visitor = page, size, spent, took, visitor
         return visit
@@ -79,8 +83,12 @@ def visit_tables(folder: Path, visits: Sequence[Visit], monkeypatch: pytest.Monk
     metrics = {"totals": bare_tables.METRICS["totals"], "visits": VISITS}
     plain = bare_tables.tiles
     monkeypatch.setattr(bare_tables, "METRICS", metrics)
-    monkeypatch.setattr(bare_tables, "TILINGS", [bare_tables.TILINGS[0], AggregationPlan(SOURCE, VISITS, _STATES, _SCHEMA)])
-    monkeypatch.setattr(bare_tables, "tiles", lambda name, events: _tiles(events) if name == "visits" else plain(name, events))
+    monkeypatch.setattr(
+        bare_tables, "TILINGS", [bare_tables.TILINGS[0], AggregationPlan(SOURCE, VISITS, _STATES, _SCHEMA)]
+    )
+    monkeypatch.setattr(
+        bare_tables, "tiles", lambda name, events: _tiles(events) if name == "visits" else plain(name, events)
+    )
     return BareTables(folder, list(visits))
 
 
@@ -98,7 +106,10 @@ def serve_settings(project: Project, **serve: Any) -> Project:
 @contextmanager
 def serving(project: Project, environ: dict[str, str] | None = None, **serve: Any) -> Iterator[httpx.Client]:
     """A client of a server of its own, on a real socket."""
-    with Server(serve_settings(project, **serve), environ=environ or {}) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+    with (
+        Server(serve_settings(project, **serve), environ=environ or {}) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+    ):
         yield client
 
 
@@ -114,7 +125,9 @@ def after(number: int) -> str:
 def _groups(visits: Collection[Visit], *keys: str) -> dict[tuple[Any, ...], list[Visit]]:
     groups: dict[tuple[Any, ...], list[Visit]] = {}
     for visit in visits:
-        groups.setdefault(tuple(hour(visit) if key == "hour" else getattr(visit, key) for key in keys), []).append(visit)
+        groups.setdefault(tuple(hour(visit) if key == "hour" else getattr(visit, key) for key in keys), []).append(
+            visit
+        )
     return groups
 
 

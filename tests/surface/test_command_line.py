@@ -17,14 +17,25 @@ from tests.support.stack_project import StackProject, write_project
 pytestmark = pytest.mark.beside
 
 NO_KAFKA = "127.0.0.1:1"
-PROJECT = {name: text.replace("TOPIC", "command_line").replace("RECORDS_PER_BATCH", "500") for name, text in parcels.FILES.items()}
+PROJECT = {
+    name: text.replace("TOPIC", "command_line").replace("RECORDS_PER_BATCH", "500")
+    for name, text in parcels.FILES.items()
+}
 
 
 def hourline(*arguments: str, folder: Path, status: int) -> str:
-    """Run a command as a process that must end with ``status``; returns its standard output, or, of a failure, its standard error."""
+    """Run a command as a process that must end with ``status``; returns its standard output, or, of a failure, its
+    standard error.
+    """
     environment = {**os.environ, "KAFKA": NO_KAFKA, "HOURLINE_PROJECT": str(folder)}
     done = subprocess.run(
-        [sys.executable, "-m", "hourline", *arguments], env=environment, cwd=folder, capture_output=True, text=True, timeout=150, check=False
+        [sys.executable, "-m", "hourline", *arguments],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
     )
     assert done.returncode == status, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
@@ -73,7 +84,10 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["recompute", "--from", "2024-05-06T22", "--to", "2024-05-06T20"], "reversed"),
         (["recompute", "--from", "2024-05-06T22", "--to", "2024-05-06T22"], "--to 2024-05-06T23:00Z"),
-        (["recompute", "--from", "2024-05-06T22:30", "--to", "2024-05-07"], "2024-05-06T22:30' is not on the hour (UTC)"),
+        (
+            ["recompute", "--from", "2024-05-06T22:30", "--to", "2024-05-07"],
+            "2024-05-06T22:30' is not on the hour (UTC)",
+        ),
         (["recompute", "--from", "2024-05-06T22:00+05:30", "--to", "2024-05-07"], "not on the hour (UTC)"),
         (["recompute", "--from", "noon", "--to", "2024-05-07"], "'noon' is not an hour"),
         (["recompute", "--from", "2024-05-06T22"], "give both --from and --to"),
@@ -111,7 +125,9 @@ def test_a_wrong_argument_gets_one_sentence(failing: Failing, declared: Path, ar
         ("hourline.yaml", "kafka: {", "kafka: [", "hourline.yaml:2"),
     ],
 )
-def test_a_mistake_in_a_declaration_names_its_line(failing: Failing, tmp_path: Path, file: str, right: str, wrong: str, said: str) -> None:
+def test_a_mistake_in_a_declaration_names_its_line(
+    failing: Failing, tmp_path: Path, file: str, right: str, wrong: str, said: str
+) -> None:
     assert right in PROJECT[file]
     write_project(tmp_path, {**PROJECT, file: PROJECT[file].replace(right, wrong, 1)})
     assert said in failing.sentence("plan", folder=tmp_path, status=1)

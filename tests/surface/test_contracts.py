@@ -1,4 +1,5 @@
-"""Who may import whom, tried out: reading works without Spark, Kafka, Airflow or Java, and declarations load without any engine.
+"""Who may import whom, tried out: reading works without Spark, Kafka, Airflow or Java, and declarations load without
+any engine.
 
 The static half of it is in pyproject.toml, for `lint-imports`.
 """
@@ -60,7 +61,11 @@ def test_reading_needs_neither_spark_nor_java(finished_project: StackProject) ->
 @pytest.mark.stack
 def test_query_and_status_need_neither_spark_nor_java(finished_project: StackProject) -> None:
     root = str(finished_project.root)
-    done = without(READING, command_line("query", "SELECT DISTINCT state FROM hours", "--format", "json", "--project", root), finished_project)
+    done = without(
+        READING,
+        command_line("query", "SELECT DISTINCT state FROM hours", "--format", "json", "--project", root),
+        finished_project,
+    )
     assert done.returncode == 0, done.stderr
     assert {row["state"] for row in json.loads(done.stdout)} == {"final", "revised", "provisional"}
     done = without(READING, command_line("status", "--format", "json", "--project", root), finished_project)
@@ -74,9 +79,13 @@ def command_line(*arguments: str) -> str:
     return f"import sys\nsys.argv = {['hourline', *arguments]!r}\nfrom hourline.cli import main\nmain()"
 
 
-def without(names: tuple[str, ...], script: str, project: StackProject | None = None) -> "subprocess.CompletedProcess[str]":
+def without(
+    names: tuple[str, ...], script: str, project: StackProject | None = None
+) -> "subprocess.CompletedProcess[str]":
     """Run ``script`` where ``names`` cannot be imported and no Java is to be found."""
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(Path(sys.executable).parent)}
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {
+        "PATH": str(Path(sys.executable).parent)
+    }
     environment |= {"KAFKA": project.kafka} if project else {}
     command = [sys.executable, "-c", BLOCK.format(names=names) + script]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)

@@ -43,8 +43,13 @@ def command(site: Visits, *arguments: str) -> str:
 
 
 def some_visits(rng: random.Random, count: int, hours: range, known: list[Visit]) -> list[Visit]:
-    made = [Visit(rng.choice(hours), rng.choice(["home", "it's", None]), rng.choice([5, 80, 120, 900]), f"v{rng.random()}") for _ in range(count)]
-    again = [Visit(v.hour, v.page, v.ms, v.visit, missed=rng.random() < 0.5) for v in rng.sample(known, min(len(known), 3))]
+    made = [
+        Visit(rng.choice(hours), rng.choice(["home", "it's", None]), rng.choice([5, 80, 120, 900]), f"v{rng.random()}")
+        for _ in range(count)
+    ]
+    again = [
+        Visit(v.hour, v.page, v.ms, v.visit, missed=rng.random() < 0.5) for v in rng.sample(known, min(len(known), 3))
+    ]
     return made + again
 
 
@@ -71,7 +76,9 @@ def _check(site: Visits, connection: serving_layer.Connection, number: int, cell
     assert {answer.measure: answer.value for answer in found.answer} == values(final + provisional)
     assert {answer.measure: answer.final for answer in found.answer} == values(final)
     assert {answer.measure: answer.provisional for answer in found.answer} == values(provisional)
-    assert {answer.measure: answer.at_close for answer in found.answer} == values(final + [visit for visit in provisional if not visit.late])
+    assert {answer.measure: answer.at_close for answer in found.answer} == values(
+        final + [visit for visit in provisional if not visit.late]
+    )
     assert found.groups == len({(visit.page, visit.slow) for visit in final + provisional})
     above = {visit.sequence for visit in site.provisional(number)}
     assert (found.versions.cutoff, found.versions.above) == (site.cutoffs.get(number), len(above))
@@ -83,8 +90,14 @@ def _check(site: Visits, connection: serving_layer.Connection, number: int, cell
     accepted = [visit for visit in arrived if not visit.duplicate]
     events = found.events
     assert (events.of, events.before) == (list(of_page), [*(["slow"] if "slow" in cell else []), "where"])
-    assert (events.events, events.duplicates, events.late) == (len(accepted), len(arrived) - len(accepted), sum(visit.late for visit in accepted))
-    assert events.repeated == sum(visit.visit in {v.visit for v in site.visits if v.sequence < visit.sequence} for visit in accepted)
+    assert (events.events, events.duplicates, events.late) == (
+        len(accepted),
+        len(arrived) - len(accepted),
+        sum(visit.late for visit in accepted),
+    )
+    assert events.repeated == sum(
+        visit.visit in {v.visit for v in site.visits if v.sequence < visit.sequence} for visit in accepted
+    )
     sequences = sorted({visit.sequence for visit in accepted})
     assert (events.sequences, events.first_arrived, events.last_arrived) == (
         len(sequences),
@@ -92,7 +105,10 @@ def _check(site: Visits, connection: serving_layer.Connection, number: int, cell
         site.arrived(sequences[-1]),
     )
     offsets = {
-        layer: [site.visits.index(v) for v in accepted if (v.sequence <= site.cutoffs.get(number, 0)) == (layer == "final")] for layer in LAYERS
+        layer: [
+            site.visits.index(v) for v in accepted if (v.sequence <= site.cutoffs.get(number, 0)) == (layer == "final")
+        ]
+        for layer in LAYERS
     }
     assert {s.layer: (s.first_offset, s.last_offset, s.events) for s in events.stretches} == {
         layer: (min(lying), max(lying), len(lying)) for layer, lying in offsets.items() if lying
@@ -119,10 +135,15 @@ def test_every_published_value_is_told_with_its_cut_and_its_cause(site: Visits) 
         ("provisional", 2, None, values([*first, first[0], once[-1]])),
         ("final", 2, 3, values(once)),
     ]
-    reasons = [{reason.cause: reason.amount for reason in entry.why if reason.measure == "visits"} for entry in found.published]
+    reasons = [
+        {reason.cause: reason.amount for reason in entry.why if reason.measure == "visits"} for entry in found.published
+    ]
     assert reasons == [{}, {}, {}, {"late": 1.0}, {"duplicate": -1.0}]
     assert {reason.measure: reason.amount for reason in found.published[3].why} == late
-    assert [entry.published for entry in found.published if entry.stage == "final"] == [site.published(1), site.published(2)]
+    assert [entry.published for entry in found.published if entry.stage == "final"] == [
+        site.published(1),
+        site.published(2),
+    ]
 
     of_home = [(entry.stage, entry.values) for entry in explain(site, 0, {"page": "home"}).published]
     assert of_home == [("final", values(chosen(visits, {"page": "home"}))) for visits in (first, once)]
@@ -156,8 +177,14 @@ def test_what_did_not_pass_and_who_accepted_it_are_told(site: Visits) -> None:
     site.publish(0, person="ada: a slow day")
     site.publish(0)
     found = explain(site, 0)
-    assert [entry.note for entry in found.published if entry.stage == "final"] == ["", "accepted by ada: a slow day", ""]
-    assert [entry.values for entry in found.published if entry.stage == "blocked"] == [None], "its rows are staged no more"
+    assert [entry.note for entry in found.published if entry.stage == "final"] == [
+        "",
+        "accepted by ada: a slow day",
+        "",
+    ]
+    assert [entry.values for entry in found.published if entry.stage == "blocked"] == [None], (
+        "its rows are staged no more"
+    )
     assert explain(site, 1).published[-1].publication == 1, "another hour's"
 
 
@@ -176,10 +203,16 @@ def test_an_older_declaration_that_is_served_is_named(site: Visits) -> None:
     site.micro_batch(Visit(0, "home", 50))
     site.publish(0)
     declared = explain(site, 0).declared
-    (site.project.root / "metrics/loads.yaml").write_text("source: visits\ndimensions: [page]\nmeasures: {visits: count, least: min(ms)}\n")
+    (site.project.root / "metrics/loads.yaml").write_text(
+        "source: visits\ndimensions: [page]\nmeasures: {visits: count, least: min(ms)}\n"
+    )
     site.project = load_project(site.project.root)
     now = explain(site, 0, {"slow": "false"}).declared
-    assert (now.hash, now.where, list(now.measures)) == (declared.hash, "ms >= 0", ["visits", "mean_ms", "worst", "pages"])
+    assert (now.hash, now.where, list(now.measures)) == (
+        declared.hash,
+        "ms >= 0",
+        ["visits", "mean_ms", "worst", "pages"],
+    )
     assert now.changing is not None and declared.changing is None
     assert "an older declaration: the YAML says otherwise by now" in command(site, "loads", "2024-03-01T00")
 
@@ -190,16 +223,25 @@ def test_an_older_declaration_that_is_served_is_named(site: Visits) -> None:
         (["lods", "2024-03-01T00"], "there is no metric 'lods' — did you mean 'loads'?"),
         (["unseen", "2024-03-01T00"], "metric 'unseen' has no tables yet"),
         (["loads", "2024-03-01T00:30"], "is not on the hour (UTC)"),
-        (["loads", "2024-03-01T02"], "no event in 2024-03-01T02:00Z; the nearest with events: 2024-03-01T01:00Z and 2024-03-01T04:00Z"),
+        (
+            ["loads", "2024-03-01T02"],
+            "no event in 2024-03-01T02:00Z; the nearest with events: 2024-03-01T01:00Z and 2024-03-01T04:00Z",
+        ),
         (["loads", "2024-03-01T00", "pag=home"], "metric 'loads' has no dimension 'pag' — did you mean 'page'?"),
         (["loads", "2024-03-01T00", "=home"], "got '=home', allowed is DIMENSION=VALUE"),
         (["loads", "2024-03-01T00", "page=home", "page=cart"], "got dimension 'page' twice"),
-        (["loads", "2024-03-01T00", "page=hom"], "no row of 'loads' in 2024-03-01T00:00Z has page 'hom' — did you mean 'home'?"),
+        (
+            ["loads", "2024-03-01T00", "page=hom"],
+            "no row of 'loads' in 2024-03-01T00:00Z has page 'hom' — did you mean 'home'?",
+        ),
         (["loads", "2024-03-01T01", "page"], "has page null (there is: cart)"),
         (["loads", "2024-03-01T00", "page=null"], "(there is: home); null is written page alone"),
         (["loads", "2024-03-01T00", "page="], "has page '' (there is: home); null is written page alone"),
         (["loads", "2024-03-01T00", "slow=maybe"], "got 'maybe' for dimension 'slow', which is of type BOOLEAN"),
-        (["loads", "2024-03-01T00", "page=home", "slow=true"], "has page 'home' and slow 'true' together, though each of them is there"),
+        (
+            ["loads", "2024-03-01T00", "page=home", "slow=true"],
+            "has page 'home' and slow 'true' together, though each of them is there",
+        ),
     ],
 )
 def test_a_wrong_argument_gets_one_sentence(site: Visits, arguments: list[str], said: str) -> None:
@@ -211,14 +253,27 @@ def test_a_wrong_argument_gets_one_sentence(site: Visits, arguments: list[str], 
 
 
 def test_the_page(site: Visits) -> None:
-    site.micro_batch(Visit(0, "home", 50, "a"), Visit(0, "home", 150, "b"), Visit(0, "cart", 10, "c"), Visit(3, "home", 1, "d"))
+    site.micro_batch(
+        Visit(0, "home", 50, "a"), Visit(0, "home", 150, "b"), Visit(0, "cart", 10, "c"), Visit(3, "home", 1, "d")
+    )
     site.publish(0)
     site.micro_batch(Visit(0, "home", 400, "e"), Visit(0, "home", 50, "a"))
     page = command(site, "loads", "2024-03-01T00", "page=home")
     assert page.splitlines() == PAGE.format(hash=site.aggregation.declaration).splitlines()
     report: dict[str, Any] = json.loads(command(site, "loads", "2024-03-01T00", "page=home", "--format", "json"))
-    assert (report["state"], report["hour"], report["dimensions"]) == ("revised", f"{BASE:%Y-%m-%dT%H:%M:%SZ}", {"page": "home"})
-    assert report["answer"][0] == {"measure": "visits", "declared": "count", "value": 3, "final": 2, "provisional": 1, "at_close": 2}
+    assert (report["state"], report["hour"], report["dimensions"]) == (
+        "revised",
+        f"{BASE:%Y-%m-%dT%H:%M:%SZ}",
+        {"page": "home"},
+    )
+    assert report["answer"][0] == {
+        "measure": "visits",
+        "declared": "count",
+        "value": 3,
+        "final": 2,
+        "provisional": 1,
+        "at_close": 2,
+    }
 
 
 PAGE = """\

@@ -1,4 +1,6 @@
-"""`hourline export`: files that hold what the views give, written as a whole or not at all, and over nothing that somebody wants to keep."""
+"""`hourline export`: files that hold what the views give, written as a whole or not at all, and over nothing that
+somebody wants to keep.
+"""
 
 import os
 import resource
@@ -54,14 +56,18 @@ def rows(relation: duckdb.DuckDBPyRelation) -> list[object]:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("events", [False, True])
-def test_an_export_holds_what_the_views_give_and_says_of_when_it_is(form: Format, events: bool, tables: BareTables, tmp_path: Path) -> None:
+def test_an_export_holds_what_the_views_give_and_says_of_when_it_is(
+    form: Format, events: bool, tables: BareTables, tmp_path: Path
+) -> None:
     target = tmp_path / "exports" / f"o'clock.{form}"
     done: list[int] = []
     with serving_layer.connect(tables.project) as connection:
         tables.publish(2)  # meanwhile, which it does not see
         export(connection, target, form, events, move=done.append)
         found = exported(target)
-        assert set(found) == RESULTS | {"hourline_snapshot"} | ({"events_clicks", "rejected_clicks"} if events else set())
+        assert set(found) == RESULTS | {"hourline_snapshot"} | (
+            {"events_clicks", "rejected_clicks"} if events else set()
+        )
         for name in set(found) - {"hourline_snapshot"}:
             assert rows(found[name]) == rows(connection.database.sql(f'FROM "{name}"')), name
         assert connection.sql("SELECT count(*) FROM totals").fetchall() == [(4,)], "the connection is as it was"
@@ -72,7 +78,9 @@ def test_an_export_holds_what_the_views_give_and_says_of_when_it_is(form: Format
     assert list(target.parent.iterdir()) == [target], "nothing is left beside it"
 
 
-def test_nothing_is_overwritten_unasked_and_a_folder_only_if_it_is_an_export(tables: BareTables, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_unasked_and_a_folder_only_if_it_is_an_export(
+    tables: BareTables, tmp_path: Path
+) -> None:
     file, folder, other = (tmp_path / "exports" / name for name in ("x.duckdb", "x", "photos"))
     other.mkdir()
     check_target(other, "parquet", overwrite=False)  # empty
@@ -111,11 +119,15 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_ctrl_c_leaves_what_was_there_and_nothing_else(form: Format, tables: BareTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_leaves_what_was_there_and_nothing_else(
+    form: Format, tables: BareTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "exports" / "x"
     write(tables, target, form)
     before = {name: rows(table) for name, table in exported(target).items()}
-    monkeypatch.setattr(exporting, "_rows_sql", lambda view: "SELECT count(*) AS n FROM range(1_000_000_000_000) a WHERE range % 7 = 3")
+    monkeypatch.setattr(
+        exporting, "_rows_sql", lambda view: "SELECT count(*) AS n FROM range(1_000_000_000_000) a WHERE range % 7 = 3"
+    )
 
     def press() -> None:
         wait_until(lambda: any(target.parent.glob(".x-*/new*")), "it has not begun")
@@ -149,7 +161,9 @@ def test_a_full_disk_gets_one_sentence_and_leaves_what_was_there(tables: BareTab
         export(connection, target, "duckdb", False, move=lambda done: None)  # now there is room
 
 
-def test_a_folder_that_cannot_be_written_and_a_project_without_results_get_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_and_a_project_without_results_get_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tables = BareTables(tmp_path, hours=[])
     with pytest.raises(TableError, match="no results to export yet"):
         write(tables, tmp_path / "x.duckdb", "duckdb")

@@ -23,7 +23,17 @@ from serving_layer import Connection, connect
 from serving_layer.http.server import Server
 from tests.support.bare_tables import BareTables, hour
 from tests.support.stack_project import write_project
-from tests.support.visits_tables import ODD, Visit, after, grouped, iso, serve_settings, serving, some_visits, visit_tables
+from tests.support.visits_tables import (
+    ODD,
+    Visit,
+    after,
+    grouped,
+    iso,
+    serve_settings,
+    serving,
+    some_visits,
+    visit_tables,
+)
 
 VISITS = some_visits(60)
 KEYS = ("hour", "page", "size")
@@ -67,8 +77,18 @@ def test_all_rows_of_a_metric_are_what_the_events_say(client: httpx.Client) -> N
     assert told["states"] == {"final": 2, "revised": 1, "provisional": 2}
     assert (told["metric"], told["token"], told["next"]) == ("visits", "p2-clicks.3", None)
     states = {row["hour"]: row["state"] for row in told["rows"]}
-    assert states == {iso(hour(n)): state for n, state in enumerate(["final", "final", "revised", "provisional", "provisional"])}
-    assert [column["name"] for column in told["columns"]] == [*KEYS, "views", "spent", "longest", "mean_size", "visitors", "state"]
+    assert states == {
+        iso(hour(n)): state for n, state in enumerate(["final", "final", "revised", "provisional", "provisional"])
+    }
+    assert [column["name"] for column in told["columns"]] == [
+        *KEYS,
+        "views",
+        "spent",
+        "longest",
+        "mean_size",
+        "visitors",
+        "state",
+    ]
 
 
 @pytest.mark.parametrize("grain", ["hour", "day", "month", "total"])
@@ -81,7 +101,9 @@ def test_rolled_up_rows_are_what_the_events_say(client: httpx.Client, grain: str
         return
     keys = [] if grain == "total" else ["hour"]
     start = () if grain == "total" else (hour(0),)
-    assert rows(answer, *keys, *dimensions) == {(*start, *key): values for key, values in grouped(VISITS, *dimensions).items()}
+    assert rows(answer, *keys, *dimensions) == {
+        (*start, *key): values for key, values in grouped(VISITS, *dimensions).items()
+    }
     assert {row["state"] for row in answer.json()["rows"]} == {"provisional"}  # the weakest
 
 
@@ -100,9 +122,17 @@ def test_days_and_months_begin_at_midnight_in_utc(tmp_path: Path, monkeypatch: p
 
 
 def test_filters_ranges_and_measures_choose(client: httpx.Client) -> None:
-    parameters = {"from": iso(hour(1)), "to": after(2), "where": ["page:/home", "page", "size:2"], "measure": ["visitors", "views"]}
+    parameters = {
+        "from": iso(hour(1)),
+        "to": after(2),
+        "where": ["page:/home", "page", "size:2"],
+        "measure": ["visitors", "views"],
+    }
     chosen = [visit for visit in VISITS if 1 <= visit <= 2 and visit.page in ("/home", None) and visit.size == 2]
-    expected = {key: {"views": values["views"], "visitors": values["visitors"]} for key, values in grouped(chosen, *KEYS).items()}
+    expected = {
+        key: {"views": values["views"], "visitors": values["visitors"]}
+        for key, values in grouped(chosen, *KEYS).items()
+    }
     answer = client.get("/api/v1/metrics/visits", params=parameters)
     assert rows(answer, *KEYS) == expected
     assert answer.json()["states"] == {"final": 1, "revised": 1}
@@ -123,7 +153,9 @@ def test_null_and_the_empty_text_are_two_values(tmp_path: Path, monkeypatch: pyt
 
 def test_pages_in_any_order_fit_together_and_show_one_moment(client: httpx.Client) -> None:
     whole = client.get("/api/v1/metrics/visits", params={"order": "-views,visitors"}).json()["rows"]
-    assert [(-row["views"], row["visitors"]) for row in whole] == sorted((-row["views"], row["visitors"]) for row in whole)
+    assert [(-row["views"], row["visitors"]) for row in whole] == sorted(
+        (-row["views"], row["visitors"]) for row in whole
+    )
     url, pages = "/api/v1/metrics/visits?order=-views,visitors&limit=7", []
     while url:
         answer = client.get(url).json()
@@ -141,7 +173,12 @@ def test_csv_and_arrow_say_the_same_as_json(client: httpx.Client) -> None:
     assert answer.headers["hourline-token"] == expected["token"]
     read = list(csv.DictReader(io.StringIO(answer.text)))
     assert [
-        {name: "" if value is None else str(value) for name, value in row.items() if name not in ("longest", "mean_size")} for row in expected["rows"]
+        {
+            name: "" if value is None else str(value)
+            for name, value in row.items()
+            if name not in ("longest", "mean_size")
+        }
+        for row in expected["rows"]
     ] == [{name: value for name, value in row.items() if name not in ("longest", "mean_size")} for row in read]
     assert [float(row["longest"]) for row in read] == [row["longest"] for row in expected["rows"]]
     answer = client.get("/api/v1/metrics/visits?format=arrow&limit=5")
@@ -152,8 +189,14 @@ def test_csv_and_arrow_say_the_same_as_json(client: httpx.Client) -> None:
     assert json.loads(table.schema.metadata[b"states"]) == expected["states"]
 
 
-def test_integers_keep_all_their_digits_and_what_is_no_number_is_null(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    visits = [Visit.of(0, "/a", ODD, ODD, float("nan")), Visit.of(0, "/b", 1, 1, float("inf")), Visit.of(0, "/c", 1, 1, 1e300)]
+def test_integers_keep_all_their_digits_and_what_is_no_number_is_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = [
+        Visit.of(0, "/a", ODD, ODD, float("nan")),
+        Visit.of(0, "/b", 1, 1, float("inf")),
+        Visit.of(0, "/c", 1, 1, 1e300),
+    ]
     tables = visit_tables(tmp_path, visits, monkeypatch)
     tables.start()
     tables.micro_batch(3)
@@ -170,7 +213,9 @@ def test_integers_keep_all_their_digits_and_what_is_no_number_is_null(tmp_path: 
 
 def test_a_cell_is_found_by_hour_and_dimensions(client: httpx.Client) -> None:
     for page in ("/home", None):
-        found = client.get(f"/api/v1/metrics/visits/hours/{iso(hour(2))}", params={"where": "page" if page is None else f"page:{page}"}).json()
+        found = client.get(
+            f"/api/v1/metrics/visits/hours/{iso(hour(2))}", params={"where": "page" if page is None else f"page:{page}"}
+        ).json()
         chosen = [visit for visit in VISITS if visit == 2 and visit.page == page]
         assert found["measures"] == grouped(chosen)[()]
         assert (found["state"], found["token"], found["dimensions"]) == ("revised", "p2-clicks.3", {"page": page})
@@ -226,7 +271,10 @@ def test_a_mistake_gets_one_sentence(client: httpx.Client, path: str, status: in
 
 def test_another_method_is_told_which_one_is_allowed(client: httpx.Client) -> None:
     answer = client.post("/api/v1/project")
-    assert (answer.status_code, answer.json()) == (405, {"error": "POST is not answered at /api/v1/project; allowed is GET"})
+    assert (answer.status_code, answer.json()) == (
+        405,
+        {"error": "POST is not answered at /api/v1/project; allowed is GET"},
+    )
 
 
 def test_the_heads_of_answers_can_be_asked_for(client: httpx.Client) -> None:
@@ -235,7 +283,10 @@ def test_the_heads_of_answers_can_be_asked_for(client: httpx.Client) -> None:
         assert head.content == b""
         if path != "changes":
             answer = client.get(f"/api/v1/{path}")
-            assert (head.status_code, dict(head.headers) | {"date": ""}) == (answer.status_code, dict(answer.headers) | {"date": ""})
+            assert (head.status_code, dict(head.headers) | {"date": ""}) == (
+                answer.status_code,
+                dict(answer.headers) | {"date": ""},
+            )
 
 
 def test_openapi_names_what_may_go_wrong_and_how_to_show_a_token(client: httpx.Client) -> None:
@@ -258,7 +309,10 @@ def test_what_nobody_has_foreseen_shows_no_stack_trace(tables: BareTables, monke
     monkeypatch.setattr("serving_layer.http.hour_routes.late_hours", lambda *_: 1 // 0)
     with serving(tables.project) as client:
         answer = client.get("/api/v1/late")
-        assert (answer.status_code, answer.json()) == (500, {"error": "that is a fault of Hourline's, not yours; the server's log has more of it"})
+        assert (answer.status_code, answer.json()) == (
+            500,
+            {"error": "that is a fault of Hourline's, not yours; the server's log has more of it"},
+        )
         assert client.get("/api/v1/project").status_code == 200
 
 
@@ -281,7 +335,9 @@ def test_an_answer_that_a_client_has_is_not_sent_again(client: httpx.Client) -> 
     assert as_csv.headers["etag"] != client.get("/api/v1/metrics/visits?grain=day").headers["etag"]
 
 
-def test_tables_put_in_the_place_of_others_answer_for_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_put_in_the_place_of_others_answer_for_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def write(visits: list[Visit]) -> BareTables:
         tables = visit_tables(tmp_path / "tables", visits, monkeypatch)
         tables.start()
@@ -316,21 +372,33 @@ def test_an_old_answer_is_given_again_and_a_strict_one_refused(tmp_path: Path, m
         assert client.get("/api/v1/metrics/visits", params={"strict": True, "from": iso(hour(2))}).status_code == 200
 
 
-def test_hours_status_audits_and_records_are_those_of_the_command_line(tables: BareTables, client: httpx.Client) -> None:
+def test_hours_status_audits_and_records_are_those_of_the_command_line(
+    tables: BareTables, client: httpx.Client
+) -> None:
     with connect(tables.project) as connection:
-        expected = connection.sql(f"SELECT kind, name, hour, state, events FROM hours WHERE hour < TIMESTAMPTZ '{sql_timestamp(hour(3))}'").fetchall()
+        expected = connection.sql(
+            f"SELECT kind, name, hour, state, events FROM hours WHERE hour < TIMESTAMPTZ '{sql_timestamp(hour(3))}'"
+        ).fetchall()
     told = client.get("/api/v1/hours", params={"to": iso(hour(3))}).json()
-    assert {(h["kind"], h["name"], datetime.fromisoformat(h["hour"]), h["state"], h["events"]) for h in told["hours"]} == set(expected)
+    assert {
+        (h["kind"], h["name"], datetime.fromisoformat(h["hour"]), h["state"], h["events"]) for h in told["hours"]
+    } == set(expected)
     assert {h["name"] for h in client.get("/api/v1/hours?metric=visits").json()["hours"]} == {"visits"}
     status = client.get("/api/v1/status?last=2").json()
     (source,) = status["sources"]
     assert (source["accepted"], source["sequence"], source["rejected"]) == (60, 3, 3)
     assert datetime.fromisoformat(source["finished"]) < datetime.now(UTC)
-    assert ([h["hour"] for h in status["hours"]], status["recomputing"], status["token"]) == ([iso(hour(3)), iso(hour(4))], [], "p2-clicks.3")
+    assert ([h["hour"] for h in status["hours"]], status["recomputing"], status["token"]) == (
+        [iso(hour(3)), iso(hour(4))],
+        [],
+        "p2-clicks.3",
+    )
     assert client.get("/api/v1/quality").json()["passed"] > 0
     assert client.get("/api/v1/late").json() == {"token": "p2-clicks.3", "hours": []}
     found = client.get(f"/api/v1/explain/visits/{iso(hour(2))}?where=page:/home").json()
-    assert {a["measure"]: a["value"] for a in found["answer"]} == grouped([visit for visit in VISITS if visit == 2 and visit.page == "/home"])[()]
+    assert {a["measure"]: a["value"] for a in found["answer"]} == grouped(
+        [visit for visit in VISITS if visit == 2 and visit.page == "/home"]
+    )[()]
     assert client.get("/api/v1/rejected/clicks?limit=1").json()["rejected"] == [
         {"sequence": 3, "topic": "clicks", "partition": 1, "offset": 3, "reason": "invalid JSON", "value": "ew=="}
     ]
@@ -343,12 +411,17 @@ def test_the_reports_are_linked_and_served(tables: BareTables, client: httpx.Cli
     address = client.get(f"/api/v1/metrics/visits/hours/{iso(hour(0))}").json()["report"]
     assert address == "/reports/runs/000002/metric-visits.html#h2024-03-01T00:00Z"
     answer = client.get(address)
-    assert (answer.text, "default-src 'none'" in answer.headers["content-security-policy"]) == ("<p>what was found", True)
+    assert (answer.text, "default-src 'none'" in answer.headers["content-security-policy"]) == (
+        "<p>what was found",
+        True,
+    )
     assert client.get("/reports/../../hourline.yaml").status_code == 404
     assert client.get("/reports/%2e%2e/%2e%2e/tables").status_code == 404
 
 
-def test_a_stream_tells_when_an_hour_becomes_final_and_goes_on_where_one_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_tells_when_an_hour_becomes_final_and_goes_on_where_one_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tables = visit_tables(tmp_path, [Visit.of(0), Visit.of(1), Visit.of(1)], monkeypatch)
     tables.start()
     tables.micro_batch(2)
@@ -359,13 +432,18 @@ def test_a_stream_tells_when_an_hour_becomes_final_and_goes_on_where_one_was(tmp
             tables.publish(0, metrics=["totals", "visits"])
             told, token = next_token(lines)
             assert token == {"token": "p1-clicks.1", "complete": True}
-            assert told == [{"metric": name, "hour": iso(hour(0)), "state": "final", "token": "p1-clicks.1"} for name in ("totals", "visits")]
+            assert told == [
+                {"metric": name, "hour": iso(hour(0)), "state": "final", "token": "p1-clicks.1"}
+                for name in ("totals", "visits")
+            ]
         tables.micro_batch(1)
         assert wait_for(client, "p1-clicks.2")
         with client.stream("GET", "/api/v1/changes", headers={"Last-Event-ID": "p0-clicks.1"}) as stream:
             told, token = next_token(stream.iter_lines())
             assert {(one["metric"], one["hour"], one["state"]) for one in told} == {
-                (name, iso(hour(number)), state) for name in ("totals", "visits") for number, state in ((0, "final"), (1, "provisional"))
+                (name, iso(hour(number)), state)
+                for name in ("totals", "visits")
+                for number, state in ((0, "final"), (1, "provisional"))
             }
             assert token == {"token": "p1-clicks.2", "complete": True}
 
@@ -393,7 +471,10 @@ def wait_for(client: httpx.Client, token: str) -> bool:
 
 
 def test_a_server_stops_though_streams_are_open(tables: BareTables) -> None:
-    with Server(tables.project, environ={}) as server, httpx.stream("GET", f"{server.url}/api/v1/changes", timeout=30) as stream:
+    with (
+        Server(tables.project, environ={}) as server,
+        httpx.stream("GET", f"{server.url}/api/v1/changes", timeout=30) as stream,
+    ):
         lines = stream.iter_lines()
         next_token(lines)
         server.stop()
@@ -423,7 +504,9 @@ with Server(project, environ={{}}) as server:
     sys.stdin.read()
 """
     with serving(tables.project) as own:
-        other = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ)
+        other = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
+        )
         try:
             assert other.stdout is not None
             url = other.stdout.readline().strip()

@@ -1,4 +1,6 @@
-"""Who is answered over HTTP: every route, with every kind of token; hosts, origins, TLS, and what is refused at the start."""
+"""Who is answered over HTTP: every route, with every kind of token; hosts, origins, TLS, and what is refused at the
+start.
+"""
 
 import base64
 import ssl
@@ -40,7 +42,13 @@ def authorizations(token: str) -> list[dict[str, str]]:
 def test_every_route_wants_a_token_and_some_an_admins(tables: BareTables) -> None:
     with Server(tables.project, environ=ENVIRON) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         routes: list[Any] = list(server.routes)  # of several kinds, all with a path
-        assert {route.path for route in routes} >= {"/api/v1/project", "/api/v1/changes", "/api/v1/openapi.json", "/reports", "/health"}
+        assert {route.path for route in routes} >= {
+            "/api/v1/project",
+            "/api/v1/changes",
+            "/api/v1/openapi.json",
+            "/reports",
+            "/health",
+        }
         for route in routes:
             path = route.path.format(metric="visits", hour="2024-03-01T00", source="clicks", path="index.html")
             for method in sorted(getattr(route, "methods", None) or {"GET"}):
@@ -48,7 +56,13 @@ def test_every_route_wants_a_token_and_some_an_admins(tables: BareTables) -> Non
                 if path in OPEN_PATHS:
                     assert status(client, method, path) == 200, told
                     continue
-                for wrong in ({}, *authorizations(READER + "r"), authorizations("")[1], {"Authorization": READER}, {"Authorization": "Basic ,"}):
+                for wrong in (
+                    {},
+                    *authorizations(READER + "r"),
+                    authorizations("")[1],
+                    {"Authorization": READER},
+                    {"Authorization": "Basic ,"},
+                ):
                     assert status(client, method, path, wrong) == 401, (told, wrong)
                 for header in authorizations(READER):
                     assert (status(client, method, path, header) == 403) == (route.path in ADMINS_OWN), told
@@ -79,7 +93,14 @@ def test_without_tokens_only_this_machine_s_own_names_are_answered(tables: BareT
         port = client.base_url.port
         for host in (f"127.0.0.1:{port}", "localhost", f"[::1]:{port}", "LOCALHOST:80", "127.0.0.2"):
             assert client.get("/api/v1/project", headers={"Host": host}).status_code == 200, host
-        for host in ("attacker.example", f"attacker.example:{port}", "127.0.0.1.attacker.example", "", "localhost@attacker.example", "[::1"):
+        for host in (
+            "attacker.example",
+            f"attacker.example:{port}",
+            "127.0.0.1.attacker.example",
+            "",
+            "localhost@attacker.example",
+            "[::1",
+        ):
             answer = client.get("/api/v1/project", headers={"Host": host})
             assert (answer.status_code, "error" in answer.json()) == (403, True), host
 
@@ -97,7 +118,11 @@ def test_pages_of_other_sites_get_nothing(tables: BareTables) -> None:
             answer = client.get("/api/v1/project", headers=foreign)
             assert answer.status_code == 403, foreign
             assert not [name for name in answer.headers if name.startswith("access-control")]
-        for fine in ({"Origin": own}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}):
+        for fine in (
+            {"Origin": own},
+            {"Sec-Fetch-Site": "same-origin"},
+            {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+        ):
             assert client.get("/api/v1/project", headers=fine).status_code == 200, fine
 
 
@@ -106,14 +131,19 @@ def test_tokens_come_from_a_file_and_the_environment_and_are_never_shown(tables:
     project = serve_settings(tables.project, tokens=file)
     file.write_text(f"# of the dashboard\nreader {READER}\n\nadmin {ADMIN}\n")
     tokens = Tokens.of(project, {"HOURLINE_READER_TOKEN": "e" * 20})
-    found = [client.right if (client := tokens.client(token)) else None for token in (READER, ADMIN, "e" * 20, "", "reader")]
+    found = [
+        client.right if (client := tokens.client(token)) else None for token in (READER, ADMIN, "e" * 20, "", "reader")
+    ]
     assert found == ["reader", "admin", "reader", None, None]
     assert READER not in repr(vars(tokens))
     secret = "s3cret"  # noqa: S105
     for content, told in (
         (f"reader {secret}", "tokens:1: the token has 6 characters, allowed are 16 or more"),
         (f"reeder {secret}", "tokens:1: allowed in a line is `reader TOKEN` or `admin TOKEN` — did you mean 'reader'?"),
-        (f"reader {READER}\nadmin {READER}", "tokens:2: this token stands above as reader's; allowed is each for one of them"),
+        (
+            f"reader {READER}\nadmin {READER}",
+            "tokens:2: this token stands above as reader's; allowed is each for one of them",
+        ),
         (f"reader {secret * 4}ü", "tokens:1: the token has letters that a header cannot carry"),
         (secret * 4, "allowed in a line is `reader TOKEN` or `admin TOKEN`"),
         ("# none", "holds no token"),
@@ -130,7 +160,9 @@ def test_tokens_come_from_a_file_and_the_environment_and_are_never_shown(tables:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])  # noqa: S104
 def test_beyond_this_machine_it_needs_tokens_and_tls(tables: BareTables, host: str, tmp_path: Path) -> None:
     project = serve_settings(tables.project, host=host)
-    with pytest.raises(SetupError, match=r"needs tokens \(serve.tokens .*\) and TLS \(serve.certificate and serve.key\)"):
+    with pytest.raises(
+        SetupError, match=r"needs tokens \(serve.tokens .*\) and TLS \(serve.certificate and serve.key\)"
+    ):
         Server(project, environ={})
     with pytest.raises(SetupError, match=r"needs TLS"):
         Server(project, environ=ENVIRON)
@@ -144,7 +176,9 @@ def test_tls_is_spoken_where_a_certificate_is_set(tables: BareTables, tmp_path: 
     trusting = ssl.create_default_context(cafile=str(certificate))
     with Server(serve_settings(tables.project, certificate=certificate, key=key), environ=ENVIRON) as server:
         assert server.url.startswith("https://127.0.0.1:")
-        answer = httpx.get(f"{server.url}/api/v1/project", headers=authorizations(READER)[0], verify=trusting, timeout=60)
+        answer = httpx.get(
+            f"{server.url}/api/v1/project", headers=authorizations(READER)[0], verify=trusting, timeout=60
+        )
         assert answer.json()["project"] == tables.project.name
     key.write_text("no key")
     with pytest.raises(SetupError, match=r"TLS cannot be set up with .*serve.certificate, serve.key"):
@@ -157,7 +191,9 @@ def test_tls_is_spoken_where_a_certificate_is_set(tables: BareTables, tmp_path: 
 def test_a_port_that_is_taken_is_told(tables: BareTables) -> None:
     with (
         serving(tables.project) as client,
-        pytest.raises(SetupError, match=r"cannot be listened on: .*; stop what uses it, or set serve.host and serve.port"),
+        pytest.raises(
+            SetupError, match=r"cannot be listened on: .*; stop what uses it, or set serve.host and serve.port"
+        ),
     ):
         Server(serve_settings(tables.project, port=client.base_url.port), environ={})
 
@@ -186,5 +222,7 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
     )
     files = folder / "tls.crt", folder / "tls.key"
     files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    files[1].write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
     return files

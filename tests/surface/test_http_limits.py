@@ -1,4 +1,6 @@
-"""Limits over HTTP: what is too large, too long or too much is refused, and a slow or greedy client leaves the others their share."""
+"""Limits over HTTP: what is too large, too long or too much is refused, and a slow or greedy client leaves the others
+their share.
+"""
 
 import asyncio
 import socket
@@ -63,7 +65,9 @@ def telling(begun: threading.Event) -> Callable[[Connection], None]:
 
 def test_answers_have_at_most_so_many_rows_and_bytes(tables: BareTables) -> None:
     with serving(tables.project, rows=10, bytes=1_500) as client:
-        assert client.get("/api/v1/metrics/visits?limit=11").json() == {"error": "got limit 11, allowed are 10 rows on a page (serve.rows)"}
+        assert client.get("/api/v1/metrics/visits?limit=11").json() == {
+            "error": "got limit 11, allowed are 10 rows on a page (serve.rows)"
+        }
         assert client.get("/api/v1/metrics/visits?limit=2").status_code == 200
         for path in ("metrics/visits", "metrics/visits?limit=10&format=arrow", "explain/visits/2024-03-01T00"):
             answer = client.get(f"/api/v1/{path}")
@@ -94,8 +98,15 @@ def test_a_request_s_body_is_bounded_also_where_it_does_not_say_how_long_it_is()
             yield b"x" * 1024
 
     async def asked() -> list[int]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(length_of_body()), base_url="http://localhost") as client:
-            bodies: list[Any] = [b"x" * BODY_BYTES, b"x" * (BODY_BYTES + 1), pieces(BODY_BYTES // 1024), pieces(BODY_BYTES // 1024 + 1)]
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(length_of_body()), base_url="http://localhost"
+        ) as client:
+            bodies: list[Any] = [
+                b"x" * BODY_BYTES,
+                b"x" * (BODY_BYTES + 1),
+                pieces(BODY_BYTES // 1024),
+                pieces(BODY_BYTES // 1024 + 1),
+            ]
             answers = [await client.post("/length", content=body) for body in bodies]
             assert all("allowed" in answer.json()["error"] for answer in answers if answer.is_error)
             return [answer.status_code for answer in answers]
@@ -111,7 +122,9 @@ def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.Mon
         await asyncio.Event().wait()
 
     async def asked() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(length_of_body()), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(length_of_body()), base_url="http://localhost"
+        ) as client:
             return await client.post("/length", content=half())
 
     answer = asyncio.run(asked())
@@ -134,14 +147,19 @@ def test_a_query_is_stopped_at_its_time_limit(tables: BareTables, computing: Cal
     computing(for_ever)
     with serving(tables.project, timeout=timedelta(seconds=1), concurrent=1) as client:
         answer = client.get("/api/v1/late")
-        assert (answer.status_code, answer.json()["error"].startswith("the query was stopped after 1 s (serve.timeout)")) == (504, True)
+        assert (
+            answer.status_code,
+            answer.json()["error"].startswith("the query was stopped after 1 s (serve.timeout)"),
+        ) == (504, True)
         assert client.get("/health").status_code == 200
         # Its only thread is free again.
         computing(lambda _: [])
         assert client.get("/api/v1/late").status_code == 200
 
 
-def test_a_query_is_stopped_when_nobody_waits_for_it_any_more(tables: BareTables, computing: Callable[..., None]) -> None:
+def test_a_query_is_stopped_when_nobody_waits_for_it_any_more(
+    tables: BareTables, computing: Callable[..., None]
+) -> None:
     begun = threading.Event()
     computing(telling(begun))
     with serving(tables.project, timeout=LONG, concurrent=1) as client:
@@ -175,7 +193,10 @@ def test_a_greedy_client_leaves_the_others_their_turns(tables: BareTables, compu
 
     computing(hold)
     with serving(tables.project, ENVIRON, timeout=LONG) as client, ThreadPoolExecutor(OPEN_PER_CLIENT + 8) as pool:
-        greedy = [pool.submit(httpx.get, f"{client.base_url}/api/v1/late", headers=AS_ONE, timeout=120) for _ in range(OPEN_PER_CLIENT + 8)]
+        greedy = [
+            pool.submit(httpx.get, f"{client.base_url}/api/v1/late", headers=AS_ONE, timeout=120)
+            for _ in range(OPEN_PER_CLIENT + 8)
+        ]
         refused = as_answered(greedy, 8)
         assert {answer.status_code for answer in refused} == {429}
         assert {answer.headers["retry-after"] for answer in refused} == {"1"}
@@ -194,7 +215,9 @@ def as_answered(futures: list[Any], count: int) -> list[httpx.Response]:
     return [next(found).result() for _ in range(count)]
 
 
-def test_who_waits_too_long_for_a_turn_is_told_to_come_again(tables: BareTables, computing: Callable[..., None]) -> None:
+def test_who_waits_too_long_for_a_turn_is_told_to_come_again(
+    tables: BareTables, computing: Callable[..., None]
+) -> None:
     release, begun = threading.Event(), threading.Event()
 
     def hold(_: Connection) -> list[Any]:
@@ -260,7 +283,9 @@ def test_slow_clients_hold_up_nobody_and_are_given_up(tables: BareTables, monkey
         slow = [socket.socket() for _ in range(6)]
         try:
             for one in slow:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)  # by itself, the system may take the whole answer for them
+                one.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536
+                )  # by itself, the system may take the whole answer for them
                 one.connect(address)
             for number, one in enumerate(slow):
                 one.sendall(head if number % 2 else head[:20])  # some are slow to ask, some to read

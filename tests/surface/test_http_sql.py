@@ -62,15 +62,23 @@ def test_an_admin_gets_rows_in_each_format(admin: httpx.Client) -> None:
     query = "SELECT hour, n, 9007199254740993 AS large, 'nan'::DOUBLE AS nan FROM totals ORDER BY hour"
     answer = _ask(admin, query).json()
     assert answer["token"] == "p0-clicks.1"  # noqa: S105
-    assert [column["type"] for column in answer["columns"]] == ["TIMESTAMP WITH TIME ZONE", "BIGINT", "BIGINT", "DOUBLE"]
+    assert [column["type"] for column in answer["columns"]] == [
+        "TIMESTAMP WITH TIME ZONE",
+        "BIGINT",
+        "BIGINT",
+        "DOUBLE",
+    ]
     assert answer["rows"] == [
-        {"hour": f"2024-03-01T0{number}:00:00Z", "n": number + 1, "large": 9007199254740993, "nan": None} for number in range(2)
+        {"hour": f"2024-03-01T0{number}:00:00Z", "n": number + 1, "large": 9007199254740993, "nan": None}
+        for number in range(2)
     ]
     assert _ask(admin, query, integers="text").json()["rows"][0]["large"] == "9007199254740993"
     assert _ask(admin, "SELECT hour, n FROM totals ORDER BY hour", format="csv").text == (
         '"hour","n"\n"2024-03-01T00:00:00Z",1\n"2024-03-01T01:00:00Z",2\n'
     )
-    arrow = pa.ipc.open_stream(_ask(admin, "SELECT hour, n FROM totals ORDER BY hour", format="arrow").content).read_all()
+    arrow = pa.ipc.open_stream(
+        _ask(admin, "SELECT hour, n FROM totals ORDER BY hour", format="arrow").content
+    ).read_all()
     assert arrow.to_pylist() == [{"hour": hour(0), "n": 1}, {"hour": hour(1), "n": 2}]
 
 
@@ -79,7 +87,9 @@ def test_a_column_may_be_called_anything(admin: httpx.Client, tmp_path: Path) ->
     secret.write_text("canary")
     names = ["a", "a", "x', (SELECT content FROM read_text('" + str(secret) + "')), 'y", 'x", (SELECT 1) AS "y']
     columns = ", ".join(f'{number} AS "' + name.replace('"', '""') + '"' for number, name in enumerate(names))
-    assert list(_ask(admin, f"SELECT {columns}").json()["rows"][0].items()) == list(zip(["a", "a_1", *names[2:]], range(4), strict=True))
+    assert list(_ask(admin, f"SELECT {columns}").json()["rows"][0].items()) == list(
+        zip(["a", "a_1", *names[2:]], range(4), strict=True)
+    )
     assert "canary" not in _ask(admin, f"SELECT {columns}", format="csv").text
 
 
@@ -142,10 +152,17 @@ def server_is_busy(client: httpx.Client) -> None:
 
 
 def test_what_cannot_be_given_as_it_is_is_refused_by_name(admin: httpx.Client) -> None:
-    for value, kind in (("1::UHUGEINT", "UHUGEINT"), ("'101'::BIT", "BIT"), ("[TIMESTAMP_NS '2024-03-01 00:00:00.123456789']", "TIMESTAMP_NS")):
+    for value, kind in (
+        ("1::UHUGEINT", "UHUGEINT"),
+        ("'101'::BIT", "BIT"),
+        ("[TIMESTAMP_NS '2024-03-01 00:00:00.123456789']", "TIMESTAMP_NS"),
+    ):
         answer = _ask(admin, f"SELECT {value} AS odd")
         assert answer.status_code == 400, value
-        assert f"column 'odd' of the answer is a {kind}, which cannot be given as it is; cast it to VARCHAR" in answer.json()["error"]
+        assert (
+            f"column 'odd' of the answer is a {kind}, which cannot be given as it is; cast it to VARCHAR"
+            in answer.json()["error"]
+        )
         assert _ask(admin, f"SELECT ({value})::VARCHAR AS odd").status_code == 200
     exact = "SELECT TIMESTAMPTZ '2024-03-01 00:00:00.25Z' AS hour, INTERVAL 90 MINUTE AS taken, 18446744073709551615::UBIGINT AS most"
     row = {"hour": "2024-03-01T00:00:00.250000Z", "taken": "01:30:00", "most": 18446744073709551615}

@@ -26,10 +26,15 @@ from speed_layer.source_tables import open_source_tables
 from tests.support.headless_browser import NoBrowserError, headless_browser
 
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
-SOURCE = Source(name="sales", topic="sales", fields={"shop": Field(type="string")}, event_time=EventTime(expression="at"))
+SOURCE = Source(
+    name="sales", topic="sales", fields={"shop": Field(type="string")}, event_time=EventTime(expression="at")
+)
 METRICS = {
     "by_shop": Metric(
-        name="by_shop", source="sales", dimensions={"shop": "shop"}, measures={"n": Measure(kind="count"), "last": Measure.parse("max(n)")}
+        name="by_shop",
+        source="sales",
+        dimensions={"shop": "shop"},
+        measures={"n": Measure(kind="count"), "last": Measure.parse("max(n)")},
     ),
     "turnover": Metric(name="turnover", source="sales", dimensions={}, measures={"n": Measure(kind="count")}),
 }
@@ -37,7 +42,10 @@ STATES = {"by_shop": ("shop", "n", "last"), "turnover": ("n",)}
 TYPES = {"shop": pa.string(), "n": pa.int64(), "last": pa.int64()}
 TILINGS = {
     name: AggregationPlan(
-        SOURCE, metric, dict.fromkeys(STATES[name], ""), pa.schema({"hour": TIMESTAMP, **{column: TYPES[column] for column in STATES[name]}})
+        SOURCE,
+        metric,
+        dict.fromkeys(STATES[name], ""),
+        pa.schema({"hour": TIMESTAMP, **{column: TYPES[column] for column in STATES[name]}}),
     )
     for name, metric in METRICS.items()
 }
@@ -61,7 +69,9 @@ class Sales:
     def __init__(self, folder: Path) -> None:
         settings = Settings(serve=ServeSettings(port=free_ports(1)[0]))
         self.project = Project(folder, settings, {"sales": SOURCE}, METRICS)
-        self.source_tables = open_source_tables(Layout.of(self.project), SOURCE, pa.schema({"shop": pa.string()}), list(TILINGS.values()), "topic-id")
+        self.source_tables = open_source_tables(
+            Layout.of(self.project), SOURCE, pa.schema({"shop": pa.string()}), list(TILINGS.values()), "topic-id"
+        )
         self.sold: list[Sale] = []
         self.sequence = 0
 
@@ -72,15 +82,24 @@ class Sales:
         source_tables = self.source_tables
         for name, aggregation in TILINGS.items():
             source_tables.append(
-                source_tables.provisional[aggregation.name], source_tables.provisional_schemas[aggregation.name], _tiles(name, sales), self.sequence
+                source_tables.provisional[aggregation.name],
+                source_tables.provisional_schemas[aggregation.name],
+                _tiles(name, sales),
+                self.sequence,
             )
-        hours = [{"hour": hour(number), "events": count, "late": late} for number, count in Counter(number for number, _ in sales).items()]
+        hours = [
+            {"hour": hour(number), "events": count, "late": late}
+            for number, count in Counter(number for number, _ in sales).items()
+        ]
         counts = {"records": len(sales), "accepted": len(sales), "rejected": 0, "duplicates": 0, "tombstones": 0}
         clock = max(hour(number) for number, _ in self.sold) + timedelta(minutes=59)
         times = {"clock": clock, "started": BASE, "finished": datetime.now(UTC)}
         about = {"topic_id": "topic-id", "topic": "sales", "offsets": [], "metrics": source_tables.metrics_row()}
         source_tables.append(
-            source_tables.progress, PROGRESS_SCHEMA, pa.Table.from_pylist([{**about, "hours": hours, **counts, **times}], _PROGRESS), self.sequence
+            source_tables.progress,
+            PROGRESS_SCHEMA,
+            pa.Table.from_pylist([{**about, "hours": hours, **counts, **times}], _PROGRESS),
+            self.sequence,
         )
 
     def publish(self, *numbers: int, blocked: tuple[int, ...] = ()) -> None:
@@ -91,10 +110,22 @@ class Sales:
         for name, aggregation in TILINGS.items():
             rows = _tiles(name, [sale for sale in self.sold if sale[0] in numbers])
             drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
-            staged.append(replace(publication.stage(aggregation, rows, chosen, self.sequence), drift=drift, blocked=marks))
-            audit = {"audited": BASE, "source": "sales", "severity": "fail", "metric": name, "expectation": "expect_sense", "about": "n"}
+            staged.append(
+                replace(publication.stage(aggregation, rows, chosen, self.sequence), drift=drift, blocked=marks)
+            )
+            audit = {
+                "audited": BASE,
+                "source": "sales",
+                "severity": "fail",
+                "metric": name,
+                "expectation": "expect_sense",
+                "about": "n",
+            }
             audit |= {"origin": "user", "cutoff": self.sequence}
-            found += [{**audit, "hour": moment, "success": moment not in marks, "found": "no sense in it"} for moment in chosen]
+            found += [
+                {**audit, "hour": moment, "success": moment not in marks, "found": "no sense in it"}
+                for moment in chosen
+            ]
             page = report_site(self.project) / page_path(publication.number, page_name("sales", name))
             page.parent.mkdir(parents=True, exist_ok=True)
             page.write_text(f"<!doctype html><title>audit</title><h1>{name}</h1>", encoding="utf-8")
@@ -103,8 +134,12 @@ class Sales:
 
 def _tiles(name: str, sales: tuple[Sale, ...] | list[Sale]) -> pa.Table:
     counts = Counter(sales if name == "by_shop" else [(number, "") for number, _ in sales])
-    rows = [{"hour": hour(number), "shop": shop, "n": count, "last": number} for (number, shop), count in counts.items()]
-    return pa.Table.from_pylist([{column: row[column] for column in TILINGS[name].schema.names} for row in rows], TILINGS[name].schema)
+    rows = [
+        {"hour": hour(number), "shop": shop, "n": count, "last": number} for (number, shop), count in counts.items()
+    ]
+    return pa.Table.from_pylist(
+        [{column: row[column] for column in TILINGS[name].schema.names} for row in rows], TILINGS[name].schema
+    )
 
 
 STOPPED = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "status of 503", "status of 504")
@@ -145,13 +180,16 @@ def context(browser: Browser, server: Server) -> Iterator[BrowserContext]:
         wrong: list[str] = []
         allowed = {urlsplit(server.url).netloc}
         context.on("request", lambda request: asked.append(request.url))
-        context.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+        context.on(
+            "console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None
+        )
         context.on("weberror", lambda error: wrong.append(str(error.error)))
         context.set_default_timeout(SECONDS * 1000)
         expect.set_options(timeout=SECONDS * 1000)
         yield context
         assert asked
-        # The browser says so itself when a request fails; a server that was stopped on purpose is not a fault of the page.
+        # The browser says so itself when a request fails; a server that was stopped on purpose is not a fault of the
+        # page.
         assert not [text for text in wrong if not any(excuse in text for excuse in STOPPED)]
         assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == allowed
 
@@ -175,7 +213,9 @@ def drawn(page: Page, metric: str) -> dict[str, list[tuple[str, int]]]:
     found = page.locator(f'[data-metric="{metric}"] .plot').evaluate(
         "plot => plot.data.slice(0, 2).map(({ x, y }) => x.map((time, index) => [time, y[index]]).filter(([, value]) => value !== null))"
     )
-    return {part: [(time, value) for time, value in points] for part, points in zip(("solid", "dashed"), found, strict=True)}
+    return {
+        part: [(time, value) for time, value in points] for part, points in zip(("solid", "dashed"), found, strict=True)
+    }
 
 
 def points(sales: Sales, *numbers: int, shop: str | None = None) -> list[tuple[str, int]]:
@@ -183,7 +223,9 @@ def points(sales: Sales, *numbers: int, shop: str | None = None) -> list[tuple[s
     return [(f"{hour(number):%Y-%m-%d %H:%M}", sold[number]) for number in numbers]
 
 
-def test_hours_stand_in_their_states_and_what_may_change_is_dashed(context: BrowserContext, server: Server, sales: Sales) -> None:
+def test_hours_stand_in_their_states_and_what_may_change_is_dashed(
+    context: BrowserContext, server: Server, sales: Sales
+) -> None:
     page = opened(context, server)
     assert [cell(page, number) for number in range(5)] == ["final", "revised", "final", "blocked", "provisional"]
     assert drawn(page, "turnover") == {"solid": points(sales, 0, 2), "dashed": points(sales, 0, 1, 2, 3, 4)}
@@ -193,7 +235,9 @@ def test_hours_stand_in_their_states_and_what_may_change_is_dashed(context: Brow
     expect(page.locator("#facts")).to_contain_text("Mon 2 Mar 12:59")
 
 
-def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload(context: BrowserContext, server: Server, sales: Sales) -> None:
+def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload(
+    context: BrowserContext, server: Server, sales: Sales
+) -> None:
     page = opened(context, server)
     page.evaluate("window.same = true")
     sales.sell((4, "north"), (5, "north"))
@@ -202,13 +246,17 @@ def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload
     sales.publish(1, 3, 4)
     for number in (1, 3, 4):
         expect(page.locator(f'#strip [data-hour="{key(number)}"]')).to_have_attribute("data-state", "final")
-    page.wait_for_function("document.querySelector('[data-metric=turnover] .plot').data[0].y.filter(value => value !== null).length === 5")
+    page.wait_for_function(
+        "document.querySelector('[data-metric=turnover] .plot').data[0].y.filter(value => value !== null).length === 5"
+    )
     assert drawn(page, "turnover") == {"solid": points(sales, 0, 1, 2, 3, 4), "dashed": points(sales, 4, 5)}
     expect(page.locator("#quality")).to_contain_text("All audited hours in this range passed")
     assert page.evaluate("window.same"), "it was loaded anew"
 
 
-def test_a_filter_reaches_the_metrics_that_have_the_dimension_and_goes_away_again(context: BrowserContext, server: Server, sales: Sales) -> None:
+def test_a_filter_reaches_the_metrics_that_have_the_dimension_and_goes_away_again(
+    context: BrowserContext, server: Server, sales: Sales
+) -> None:
     page = opened(context, server)
     choice = page.get_by_label("Filter by shop")
     expect(choice.locator("option")).to_have_text(["shop", "<b>south</b>", "north"])  # text, and never markup
@@ -225,7 +273,9 @@ def test_a_filter_reaches_the_metrics_that_have_the_dimension_and_goes_away_agai
     expect(page.locator("#metrics-note")).to_have_text("all dimensions together")
 
 
-def test_a_link_restores_what_one_saw_and_so_does_going_back(context: BrowserContext, server: Server, sales: Sales) -> None:
+def test_a_link_restores_what_one_saw_and_so_does_going_back(
+    context: BrowserContext, server: Server, sales: Sales
+) -> None:
     page = opened(context, server)
     page.get_by_role("button", name="24 hours").click()
     page.get_by_label("Filter by shop").select_option("north")
@@ -253,7 +303,10 @@ def test_an_hour_tells_its_audits_and_links_to_their_reports(context: BrowserCon
     page = opened(context, server, "?hour=2026-03-02T11")
     expect(page.locator("#hour tbody tr")).to_have_count(2)
     expect(page.locator("#hour")).to_contain_text("did not pass its audit")
-    for report in (page.locator("#hour").get_by_role("link", name="report").first, page.locator("#quality").get_by_role("link", name="report").first):
+    for report in (
+        page.locator("#hour").get_by_role("link", name="report").first,
+        page.locator("#quality").get_by_role("link", name="report").first,
+    ):
         with context.expect_page() as new:
             report.click()
         expect(new.value.locator("h1")).to_have_text("by_shop")
@@ -268,7 +321,9 @@ def test_the_keyboard_reaches_everything_and_moves_about_the_hours(context: Brow
     for _ in range(len(wanted) + 5):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
-        if page.evaluate("document.activeElement !== document.body && getComputedStyle(document.activeElement).outlineStyle === 'none'"):
+        if page.evaluate(
+            "document.activeElement !== document.body && getComputedStyle(document.activeElement).outlineStyle === 'none'"
+        ):
             hidden.append(reached[-1])
     assert set(wanted) <= set(reached)
     assert not hidden, "where the focus is must be seen"
@@ -303,7 +358,11 @@ def test_sql_is_asked_where_it_is_allowed_and_nowhere_else(context: BrowserConte
     expect(page.locator("#sql")).to_be_hidden()
     project = {**context.request.get(f"{server.url}/api/v1/project").json(), "sql": True}
     asked: list[str] = []
-    answer = {"token": "p1", "columns": [{"name": "n", "type": "BIGINT"}, {"name": "who", "type": "VARCHAR"}], "rows": [{"n": 12345, "who": "<i>"}]}
+    answer = {
+        "token": "p1",
+        "columns": [{"name": "n", "type": "BIGINT"}, {"name": "who", "type": "VARCHAR"}],
+        "rows": [{"n": 12345, "who": "<i>"}],
+    }
     page.route("**/api/v1/project", lambda route: route.fulfill(json=project))
 
     def answered(route: Route) -> None:
@@ -319,7 +378,9 @@ def test_sql_is_asked_where_it_is_allowed_and_nowhere_else(context: BrowserConte
     assert "sql=SELECT+1" in page.url
 
 
-def test_it_fits_a_phone_and_the_dark(browser: Browser, context: BrowserContext, server: Server, tmp_path: Path) -> None:
+def test_it_fits_a_phone_and_the_dark(
+    browser: Browser, context: BrowserContext, server: Server, tmp_path: Path
+) -> None:
     """Leaves screenshots to look at: in the folder that HOURLINE_SCREENSHOTS names, else in pytest's."""
     folder = Path(os.environ.get("HOURLINE_SCREENSHOTS") or tmp_path)
     opened(context, server).close()
@@ -344,7 +405,9 @@ def test_before_the_first_event_it_says_so_and_then_shows_it(browser: Browser, t
         expect(page.locator("#strip button")).to_have_count(1, timeout=SECONDS * 1000)
 
 
-def test_its_files_come_with_a_strict_policy_and_the_charts_library_is_kept_for_ever(context: BrowserContext, server: Server) -> None:
+def test_its_files_come_with_a_strict_policy_and_the_charts_library_is_kept_for_ever(
+    context: BrowserContext, server: Server
+) -> None:
     opened(context, server)
     html = context.request.get(server.url)
     assert "script-src 'self';" in html.headers["content-security-policy"]

@@ -1,4 +1,6 @@
-"""What the README shows is what happens: its tour is run in order in a fresh folder, its Python too, and its tables name every key."""
+"""What the README shows is what happens: its tour is run in order in a fresh folder, its Python too, and its tables
+name every key.
+"""
 
 import json
 import os
@@ -71,7 +73,11 @@ class Tour:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("HOURLINE_PRO", "HOURLINE_WORK", "KAFKA"))}
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("HOURLINE_PRO", "HOURLINE_WORK", "KAFKA"))
+        }
         self.environment["PATH"] = path
 
     def type(self, command: str) -> list[str]:
@@ -89,12 +95,21 @@ class Tour:
 
     def _await_arrival(self) -> None:
         deadline = time.monotonic() + PATIENCE
-        while any(source["lag"] for source in json.loads(self._run(["hourline", "status", "--format", "json"]).stdout)["sources"]):
+        while any(
+            source["lag"]
+            for source in json.loads(self._run(["hourline", "status", "--format", "json"]).stdout)["sources"]
+        ):
             assert time.monotonic() < deadline, "the speed layer does not catch up"
 
     def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
 
 
@@ -131,5 +146,9 @@ def test_the_tour_prints_what_the_readme_says(tmp_path: Path) -> None:
 )
 def test_the_tables_name_every_key(model: type[pydantic.BaseModel], prefix: str) -> None:
     sections = {"kafka", "spark", "speed", "batch", "schedule", "airflow", "serve"}  # their keys have rows of their own
-    missing = [key for key in model.model_fields if key not in sections and not re.search(rf"`[^`\n]*\b{re.escape(prefix + key)}\b[^`\n]*`", README)]
+    missing = [
+        key
+        for key in model.model_fields
+        if key not in sections and not re.search(rf"`[^`\n]*\b{re.escape(prefix + key)}\b[^`\n]*`", README)
+    ]
     assert not missing

@@ -1,4 +1,6 @@
-"""Free SQL: what it answers is what the same query gives without it; what it must not do is refused, and would not work if it were not."""
+"""Free SQL: what it answers is what the same query gives without it; what it must not do is refused, and would not work
+if it were not.
+"""
 
 import os
 import re
@@ -89,7 +91,9 @@ def safe() -> Iterator[Sandbox]:
 
 
 class Canary:
-    """A file with a secret, and a listener; at the end, the file and its folder are as they were, and nobody has connected."""
+    """A file with a secret, and a listener; at the end, the file and its folder are as they were, and nobody has
+    connected.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "secret.csv"
@@ -98,7 +102,11 @@ class Canary:
         self._listener.settimeout(0)
 
     def query(self, escape: str) -> str:
-        for name, value in {"file": self.file, "folder": self.file.parent, "port": self._listener.getsockname()[1]}.items():
+        for name, value in {
+            "file": self.file,
+            "folder": self.file.parent,
+            "port": self._listener.getsockname()[1],
+        }.items():
             escape = escape.replace(f"{{{name}}}", str(value))
         return escape
 
@@ -123,7 +131,9 @@ def test_a_canary_would_notice(tmp_path: Path) -> None:
         canary.check()
 
 
-def test_an_answer_is_what_the_query_gives_without_the_sandbox(safe: Sandbox, connection: serving_layer.Connection) -> None:
+def test_an_answer_is_what_the_query_gives_without_the_sandbox(
+    safe: Sandbox, connection: serving_layer.Connection
+) -> None:
     for query in GOOD:
         expected = connection.sql(query).to_arrow_table()
         with connection.explaining(query):
@@ -145,11 +155,15 @@ def test_sketches_are_rolled_up(safe: Sandbox) -> None:
     assert safe.answer(query, database, ["visits"]).to_pylist() == database.sql(query).to_arrow_table().to_pylist()
     assert safe.answer(query, database, ["visits"]).column(0).to_pylist() == [40]
     by_two = "SELECT hour // 2 AS two, distinct_merge(visitors) AS visitors FROM visits GROUP BY two"
-    counted = safe.answer(f"SELECT distinct_count(visitors) FROM ({by_two}) GROUP BY two ORDER BY two", database, ["visits"])
+    counted = safe.answer(
+        f"SELECT distinct_count(visitors) FROM ({by_two}) GROUP BY two ORDER BY two", database, ["visits"]
+    )
     assert counted.column(0).to_pylist() == [30, 20]
 
 
-def test_every_escape_is_refused_with_the_part_that_is(safe: Sandbox, connection: serving_layer.Connection, canary: Canary) -> None:
+def test_every_escape_is_refused_with_the_part_that_is(
+    safe: Sandbox, connection: serving_layer.Connection, canary: Canary
+) -> None:
     assert len(REFUSED) + len(BOMBS) + len(ENDLESS) > 50
     wrong = {}
     for escape, part in REFUSED.items():
@@ -163,7 +177,9 @@ def test_every_escape_is_refused_with_the_part_that_is(safe: Sandbox, connection
     assert wrong == {}
 
 
-def test_bombs_are_contained_and_the_next_query_is_answered(safe: Sandbox, connection: serving_layer.Connection) -> None:
+def test_bombs_are_contained_and_the_next_query_is_answered(
+    safe: Sandbox, connection: serving_layer.Connection
+) -> None:
     for bomb in BOMBS:
         try:
             answer = safe.answer(bomb, connection.database.cursor(), connection.views)
@@ -185,7 +201,9 @@ def test_an_answer_that_is_too_large_is_refused(safe: Sandbox) -> None:
         with pytest.raises(TooLargeError, match="reads more than 128 MB of large"):
             safe.answer("SELECT max(text) FROM large", database, ["large"])
         # Only what is named is read.
-        assert safe.answer("SELECT count(*), max(a) FROM large", database, ["large"]).to_pylist() == [{"count_star()": 1_000_000, "max(a)": 999_999}]
+        assert safe.answer("SELECT count(*), max(a) FROM large", database, ["large"]).to_pylist() == [
+            {"count_star()": 1_000_000, "max(a)": 999_999}
+        ]
         with pytest.raises(TooLargeError, match="characters"):
             safe.answer(f"SELECT '{'x' * 50_000}'", database, [])
 
@@ -224,7 +242,9 @@ sandbox_process._database = lambda limits: duckdb.connect(config={{"threads": 1,
 def test_without_the_check_the_process_alone_contains_them(
     weakened: str, canary: Canary, connection: serving_layer.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{weakened}\nsys.exit(sandbox_process.main())"])
+    monkeypatch.setattr(
+        sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{weakened}\nsys.exit(sandbox_process.main())"]
+    )
     bare = Sandbox(Limits(seconds=10, memory=256 << 20, rows=10_000, bytes=1 << 20), workers=1)
     try:
         harmless = 0
@@ -232,7 +252,9 @@ def test_without_the_check_the_process_alone_contains_them(
             if "sleep" in escape:
                 continue
             try:
-                answer = str(bare.answer(canary.query(escape), connection.database.cursor(), connection.views).to_pylist())
+                answer = str(
+                    bare.answer(canary.query(escape), connection.database.cursor(), connection.views).to_pylist()
+                )
             except (HourlineError, duckdb.Error) as error:
                 answer = str(error)
                 assert "Traceback" not in answer, (escape[:100], answer)
@@ -271,7 +293,9 @@ def test_more_queries_than_workers_are_told_to_come_again(connection: serving_la
     database = duckdb.connect()
     database.create_function("begin", view, [], "BIGINT", side_effects=True)
     database.execute("CREATE VIEW v AS SELECT begin() AS n")
-    endless = threading.Thread(target=lambda: _ignoring(running, "SELECT count(*) FROM v, range(1000000000000) a, range(1000000) b", database))
+    endless = threading.Thread(
+        target=lambda: _ignoring(running, "SELECT count(*) FROM v, range(1000000000000) a, range(1000000) b", database)
+    )
     endless.start()
     try:
         assert begun.wait(60)
@@ -311,7 +335,9 @@ def test_where_queries_cannot_be_confined_free_sql_is_refused(monkeypatch: pytes
         Sandbox(LIMITS)
     monkeypatch.undo()
     unfiltered = f"{UNCHECKED}\nfrom serving_layer.http import confinement\nconfinement._filter = lambda: confinement._instruction(6, 0x7FFF0000)"
-    monkeypatch.setattr(sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{unfiltered}\nsys.exit(sandbox_process.main())"])
+    monkeypatch.setattr(
+        sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{unfiltered}\nsys.exit(sandbox_process.main())"]
+    )
     with pytest.raises(SetupError, match="applies no seccomp filter"):
         Sandbox(LIMITS, workers=1)
 

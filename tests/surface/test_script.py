@@ -1,4 +1,6 @@
-"""The script of `hourline sql` in a plain DuckDB, which has nothing of Hourline's: each view is what `serving_layer.connect` gives."""
+"""The script of `hourline sql` in a plain DuckDB, which has nothing of Hourline's: each view is what
+`serving_layer.connect` gives.
+"""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -18,9 +20,14 @@ from tests.support import bare_tables
 from tests.support.bare_tables import SOURCE, BareTables, hour
 
 VISITS = Metric(
-    name="visits", source="clicks", dimensions={}, measures={"people": Measure(kind="distinct", argument="n"), "n": Measure(kind="sum", argument="n")}
+    name="visits",
+    source="clicks",
+    dimensions={},
+    measures={"people": Measure(kind="distinct", argument="n"), "n": Measure(kind="sum", argument="n")},
 )
-PEOPLE = Metric(name="people", source="clicks", dimensions={}, measures={"people": Measure(kind="distinct", argument="n")})
+PEOPLE = Metric(
+    name="people", source="clicks", dimensions={}, measures={"people": Measure(kind="distinct", argument="n")}
+)
 
 
 @pytest.fixture
@@ -48,11 +55,15 @@ def plain_duckdb(statements: str) -> duckdb.DuckDBPyConnection:
 
 
 def views(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    rows = connection.execute("SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal").fetchall()
+    rows = connection.execute(
+        "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+    ).fetchall()
     return {name for (name,) in rows}
 
 
-def contents(connection: duckdb.DuckDBPyConnection, view: str, without: Collection[str] = ()) -> list[tuple[object, ...]]:
+def contents(
+    connection: duckdb.DuckDBPyConnection, view: str, without: Collection[str] = ()
+) -> list[tuple[object, ...]]:
     """Names and types of the columns, then the rows in an order of their own."""
     rows = connection.sql(f'FROM "{view}"')
     columns = [name for name in rows.columns if name not in without]
@@ -65,13 +76,20 @@ def test_every_view_of_the_script_is_what_connect_gives(tables: BareTables) -> N
         printed = script(connection)
         tables.publish(3)  # meanwhile, which neither sees
         plain = plain_duckdb(printed)
-        assert views(plain) == views(connection.database) >= {"totals", "totals_states", "totals_staged", "hours", "events_clicks", "late_events"}
+        assert (
+            views(plain)
+            == views(connection.database)
+            >= {"totals", "totals_states", "totals_staged", "hours", "events_clicks", "late_events"}
+        )
         for view in views(plain):
             assert contents(plain, view) == contents(connection.database, view), view
         found = dict(plain.execute("SELECT hour, state FROM totals").fetchall())
     assert found == {hour(0): "final", hour(1): "revised", hour(2): "final", hour(3): "blocked", hour(4): "provisional"}
     assert plain.execute("SELECT count(*) FROM totals_staged").fetchone() == (1,)
-    assert plain.execute("SELECT count(DISTINCT publication), max(publication) FROM publications").fetchone() == (2, 2), "not the third"
+    assert plain.execute("SELECT count(DISTINCT publication), max(publication) FROM publications").fetchone() == (
+        2,
+        2,
+    ), "not the third"
     assert "publication 2; clicks up to sequence 3" in printed
 
 
@@ -92,7 +110,11 @@ def test_before_the_first_publication_or_event_the_views_are_there_and_empty(sta
 def test_what_needs_sketches_is_left_out_and_a_comment_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = bare_tables.TILE_SCHEMA.append(pa.field("people", pa.binary()))
     monkeypatch.setattr(bare_tables, "METRICS", {"visits": VISITS, "people": PEOPLE})
-    monkeypatch.setattr(bare_tables, "TILINGS", [AggregationPlan(SOURCE, VISITS, {}, schema), AggregationPlan(SOURCE, PEOPLE, {}, schema)])
+    monkeypatch.setattr(
+        bare_tables,
+        "TILINGS",
+        [AggregationPlan(SOURCE, VISITS, {}, schema), AggregationPlan(SOURCE, PEOPLE, {}, schema)],
+    )
     monkeypatch.setattr(bare_tables, "tiles", sketched_tiles)
     tables = BareTables(tmp_path, hours=[0, 1, 1, 0, 1])
     tables.start()
@@ -103,7 +125,13 @@ def test_what_needs_sketches_is_left_out_and_a_comment_says_so(tmp_path: Path, m
         assert connection.sql("SELECT n, people FROM visits ORDER BY hour").fetchall() == [(2, 2), (3, 3)]
         printed = script(connection)
         plain = plain_duckdb(printed)
-        assert views(connection.database) - views(plain) == {"people", "people_states", "people_final", "people_provisional", "people_staged"}
+        assert views(connection.database) - views(plain) == {
+            "people",
+            "people_states",
+            "people_final",
+            "people_provisional",
+            "people_staged",
+        }
         for view in views(plain):
             without = ["people"] if view.startswith("visits") else []
             assert contents(plain, view) == contents(connection.database, view, without), view

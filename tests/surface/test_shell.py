@@ -42,7 +42,13 @@ def command(tables: BareTables) -> list[str]:
 
 def environment(folder: Path) -> dict[str, str]:
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": path, "XDG_STATE_HOME": str(folder / "state"), "TERM": "xterm", "COLUMNS": "200"}
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "XDG_STATE_HOME": str(folder / "state"),
+        "TERM": "xterm",
+        "COLUMNS": "200",
+    }
 
 
 class Terminal:
@@ -56,7 +62,13 @@ class Terminal:
             os.login_tty(slave)
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # which whoever runs tests in the background may have ignored
 
-        self.process = subprocess.Popen(command(tables), env=environment(folder), pass_fds=[slave], preexec_fn=in_terminal)  # noqa: PLW1509 (no other thread runs)
+        place = environment(folder)
+        self.process = subprocess.Popen(
+            command(tables),
+            env=place,
+            pass_fds=[slave],
+            preexec_fn=in_terminal,  # noqa: PLW1509 (there are no threads)
+        )
         os.close(slave)
 
     def type(self, text: str) -> None:
@@ -151,7 +163,15 @@ def test_ctrl_c_stops_a_query_or_what_is_typed_and_the_shell_goes_on(terminal: T
 
 
 def piped(tables: BareTables, folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(tables), input=text, env=environment(folder), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(
+        command(tables),
+        input=text,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
 
 
 def test_a_pipe_brings_several_statements(tables: BareTables, tmp_path: Path) -> None:

@@ -21,16 +21,18 @@ def has_json_form(kind: pa.DataType) -> bool:
     if types.is_dictionary(kind):
         return has_json_form(kind.value_type)
     if types.is_nested(kind):
-        return not types.is_union(kind) and all(has_json_form(kind.field(index).type) for index in range(kind.num_fields))
+        return not types.is_union(kind) and all(
+            has_json_form(kind.field(index).type) for index in range(kind.num_fields)
+        )
     return not (types.is_duration(kind) or types.is_interval(kind))
 
 
 def to_json(array: pa.Array) -> list[str]:
     """The JSON text of each value of ``array``; ``null`` for a null.
 
-    Integers and decimals exactly, floats in the fewest digits that read back the same, NaN and infinities as null; a timestamp with a zone
-    as ISO text in UTC with Z, one without as ISO text without offset; dates and times of day as ISO text; binary as base64; a map as an
-    object with its keys as text.
+    Integers and decimals exactly, floats in the fewest digits that read back the same, NaN and infinities as null; a
+    timestamp with a zone as ISO text in UTC with Z, one without as ISO text without offset; dates and times of day as
+    ISO text; binary as base64; a map as an object with its keys as text.
     """
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -79,12 +81,22 @@ def _structs(array: pa.StructArray) -> list[str]:
 
 def _lists(array: pa.Array) -> list[str]:
     values = iter(to_json(array.flatten()))
-    return ["null" if length is None else "[" + ",".join(islice(values, length)) + "]" for length in pc.list_value_length(array).to_pylist()]
+    return [
+        "null" if length is None else "[" + ",".join(islice(values, length)) + "]"
+        for length in pc.list_value_length(array).to_pylist()
+    ]
 
 
 def _maps(array: pa.MapArray) -> list[str]:
-    lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))  # Arrow's list functions take no maps
+    lists = array.cast(
+        pa.list_(pa.struct([array.type.key_field, array.type.item_field]))
+    )  # Arrow's list functions take no maps
     entries = lists.flatten()
     keys, values = (to_json(entries.field(index)) for index in range(2))
-    pairs = ((key if key.startswith('"') else quote(key)) + ":" + value for key, value in zip(keys, values, strict=True))
-    return ["null" if length is None else "{" + ",".join(islice(pairs, length)) + "}" for length in pc.list_value_length(lists).to_pylist()]
+    pairs = (
+        (key if key.startswith('"') else quote(key)) + ":" + value for key, value in zip(keys, values, strict=True)
+    )
+    return [
+        "null" if length is None else "{" + ",".join(islice(pairs, length)) + "}"
+        for length in pc.list_value_length(lists).to_pylist()
+    ]

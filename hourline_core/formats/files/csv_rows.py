@@ -1,8 +1,9 @@
 """CSV: each row becomes a JSON object by the header's names.
 
-A column is numbers when each of its cells is one as JSON writes numbers, booleans when each is true or false, and text otherwise; nothing is
-reformatted. So 007 and +1 stay text, and with them their whole column; 1.10 stays 1.10; times stay as they are. An empty cell is null; in a
-column of numbers or booleans so are NA, NaN and NULL, which can mean nothing else there.
+A column is numbers when each of its cells is one as JSON writes numbers, booleans when each is true or false, and text
+otherwise; nothing is reformatted. So 007 and +1 stay text, and with them their whole column; 1.10 stays 1.10; times
+stay as they are. An empty cell is null; in a column of numbers or booleans so are NA, NaN and NULL, which can mean
+nothing else there.
 """
 
 import csv
@@ -28,12 +29,11 @@ Row = tuple[int, list[str]]
 
 
 class CsvRows:
-    """The rows below the header, as JSON. The whole file is read once to type its columns, so what is wrong in it is found before anything
-    is sent.
+    """The rows below the header, as JSON. The whole file is read once to type its columns, so what is wrong in it is
+    found before anything is sent.
 
-    ``null_text``: a cell that is just this text is null, in columns of text too.
-    Raises UsageError, with the line: cells without a column, a quote that is not closed, two columns of one name, a file that cannot be
-    read to its end.
+    ``null_text``: a cell that is just this text is null, in columns of text too. Raises UsageError, with the line:
+    cells without a column, a quote that is not closed, two columns of one name, a file that cannot be read to its end.
     """
 
     def __init__(self, file: DataFile, null_text: str | None = None) -> None:

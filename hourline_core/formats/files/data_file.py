@@ -12,7 +12,13 @@ from typing import IO, Literal, cast
 from hourline_core.errors import UsageError, did_you_mean
 
 Format = Literal["csv", "jsonl", "parquet"]
-_ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+_ENDINGS: dict[str, Format] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
 _PACKED = (".gz", ".zip")
 _READABLE = f"readable are {', '.join(_ENDINGS)}, each also as {' or '.join(_PACKED)}"
 _MOST_NAMES_SHOWN = 10
@@ -54,10 +60,11 @@ class DataFile:
 
 
 def find_data_file(name: str, format: Format | None = None) -> DataFile:
-    """The file ``name``; ``file.zip::member`` chooses one of several members. Without ``format`` it is told by the ending: csv, jsonl
-    (also ndjson, json) or parquet.
+    """The file ``name``; ``file.zip::member`` chooses one of several members. Without ``format`` it is told by the
+    ending: csv, jsonl (also ndjson, json) or parquet.
 
-    Raises UsageError: no such file, a folder, an empty or unreadable file, an ending that tells no format, a zip without a clear member.
+    Raises UsageError: no such file, a folder, an empty or unreadable file, an ending that tells no format, a zip
+    without a clear member.
     """
     path_text, _, member = name.partition("::")
     path = Path(path_text).expanduser()
@@ -98,7 +105,9 @@ def _unpacked_ending(path: Path, member: str | None) -> str:
 def _format_of(path: Path, member: str) -> Format:
     if found := _ENDINGS.get(_unpacked_ending(path, member)):
         return found
-    raise UsageError(f"the ending of {member or path} does not tell its format: {_READABLE}; otherwise name the format, as in --format csv")
+    raise UsageError(
+        f"the ending of {member or path} does not tell its format: {_READABLE}; otherwise name the format, as in --format csv"
+    )
 
 
 def _choose_member(path: Path, wanted: str) -> str:
@@ -108,10 +117,16 @@ def _choose_member(path: Path, wanted: str) -> str:
         if wanted not in members:
             raise UsageError(f"{path} has no member '{wanted}'{did_you_mean(wanted, members)}")
         return wanted
-    candidates = members if len(members) == 1 else [member for member in members if PurePosixPath(member).suffix.lower() in _ENDINGS]
+    candidates = (
+        members
+        if len(members) == 1
+        else [member for member in members if PurePosixPath(member).suffix.lower() in _ENDINGS]
+    )
     if len(candidates) != 1:
         which = f"{len(candidates)} files of records: {', '.join(candidates)}" if candidates else "no file of records"
-        raise UsageError(f"{path} holds {which}; choose a member, as in '{path.name}::{(candidates or ['flights.csv'])[0]}' ({_READABLE})")
+        raise UsageError(
+            f"{path} holds {which}; choose a member, as in '{path.name}::{(candidates or ['flights.csv'])[0]}' ({_READABLE})"
+        )
     return candidates[0]
 
 
@@ -127,8 +142,13 @@ def _readable(path: Path) -> Iterator[None]:
         raise UsageError(f"{path} ends in the middle of its packed data; copy or download it again") from None
     except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
         kind = path.suffix.lower().lstrip(".")
-        raise UsageError(f"{path} is not a sound {kind} file ({error}); copy or download it again, or rename it if it is none") from None
-    except (NotImplementedError, RuntimeError) as error:  # zipfile's words for a password, or a packing it does not know
+        raise UsageError(
+            f"{path} is not a sound {kind} file ({error}); copy or download it again, or rename it if it is none"
+        ) from None
+    except (
+        NotImplementedError,
+        RuntimeError,
+    ) as error:  # zipfile's words for a password, or a packing it does not know
         raise UsageError(f"{path} cannot be unpacked ({error}); unpack it, and give what was in it") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None

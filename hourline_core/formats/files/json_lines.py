@@ -1,4 +1,6 @@
-"""JSON lines: one record a line, passed on byte by byte. To validate them is the platform's work, so a line that is no JSON is sent too."""
+"""JSON lines: one record a line, passed on byte by byte. To validate them is the platform's work, so a line that is no
+JSON is sent too.
+"""
 
 import codecs
 from collections.abc import Iterator
@@ -33,7 +35,9 @@ class JsonLines:
         lines, last = 0, b""
         with self._file.open() as stream:
             if _skip_mark(stream) == b"[" and self._file.unpacked_ending == ".json":
-                raise UsageError(f"{self._file} is one JSON array, not a JSON object a line; turn it into lines, as with jq -c '.[]'")
+                raise UsageError(
+                    f"{self._file} is one JSON array, not a JSON object a line; turn it into lines, as with jq -c '.[]'"
+                )
             while chunk := stream.read(_CHUNK):
                 lines += chunk.count(b"\n")
                 last = chunk

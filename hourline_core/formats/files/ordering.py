@@ -1,4 +1,6 @@
-"""The order of a replay by a column: numbers, then times, then other text, then records without a value; ties in the file's order."""
+"""The order of a replay by a column: numbers, then times, then other text, then records without a value; ties in the
+file's order.
+"""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -29,7 +31,8 @@ _SCHEMA = pa.schema(
 
 @contextmanager
 def ordered(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
-    """The records, each of which has a rank, by their ranks. They lie on disk, in the system's temporary folder, until the block is left.
+    """The records, each of which has a rank, by their ranks. They lie on disk, in the system's temporary folder, until
+    the block is left.
 
     Raises UsageError when there is no room for them, and what ``records`` raises.
     """
@@ -42,7 +45,9 @@ def ordered(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
                 yield _sorted(database)
             except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
                 reason = str(error).splitlines()[0]
-                raise UsageError(f"there is no room to sort the records in {folder} ({reason}); set TMPDIR to a folder that has some") from None
+                raise UsageError(
+                    f"there is no room to sort the records in {folder} ({reason}); set TMPDIR to a folder that has some"
+                ) from None
 
 
 def _store(records: Iterable[Record], database: duckdb.DuckDBPyConnection) -> None:

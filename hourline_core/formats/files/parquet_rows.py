@@ -29,7 +29,9 @@ class ParquetRows:
         self.columns: list[str] = schema.names
         for field in schema:
             if not has_json_form(field.type):
-                raise UsageError(f"{file}: the column '{field.name}' is of type {field.type}, which JSON has no form for; leave it out of the file")
+                raise UsageError(
+                    f"{file}: the column '{field.name}' is of type {field.type}, which JSON has no form for; leave it out of the file"
+                )
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         template = "{" + ",".join(quote(name).replace("%", "%%") + ":%s" for name in self.columns) + "}"

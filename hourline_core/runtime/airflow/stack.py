@@ -30,12 +30,15 @@ _AGAIN_AFTER_SECONDS = 2.0
 class Airflow:
     """A context manager: Airflow answers at ``url`` from entering to leaving, or until this process is gone.
 
-    Entering raises SetupError (the port is taken, the database cannot be reached, a part does not start); ``on_step`` is told what is being done.
+    Entering raises SetupError (the port is taken, the database cannot be reached, a part does not start); ``on_step``
+    is told what is being done.
     """
 
     url: str
 
-    def __init__(self, project: Project, on_step: Callable[[str], None], stopped: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, project: Project, on_step: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+    ) -> None:
         self._project = project
         self._on_step = on_step
         self._stopped = stopped
@@ -65,7 +68,9 @@ class Airflow:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stack.close()
 
     def keep_running(self) -> None:
@@ -88,7 +93,9 @@ class Airflow:
             except OSError as error:
                 self._on_step(f"old runs could not be forgotten, which is tried again in a day: {error}")
         if self._housekeeping.failed():
-            self._on_step(f"old runs could not be forgotten, which is tried again in a day; the log is {self._housekeeping.log}")
+            self._on_step(
+                f"old runs could not be forgotten, which is tried again in a day; the log is {self._housekeeping.log}"
+            )
 
     def _postgres(self, stack: ExitStack) -> str:
         """The URL of the database, which answers."""
@@ -98,14 +105,18 @@ class Airflow:
             self._on_step("starting PostgreSQL")
             folder = home(self._project) / "postgres"
             folder.parent.mkdir(parents=True, exist_ok=True)
-            self._embedded = stack.enter_context(Postgres(folder, kept_secrets(self._project)["database"], self._logs / "airflow-postgres.log"))
+            self._embedded = stack.enter_context(
+                Postgres(folder, kept_secrets(self._project)["database"], self._logs / "airflow-postgres.log")
+            )
             return self._embedded.url
         import psycopg
 
         try:
             psycopg.connect(url, connect_timeout=10).close()
         except psycopg.ProgrammingError:  # it shows what it could not read, password and all
-            raise SetupError("the database in hourline.yaml, airflow.database, is no URL that PostgreSQL understands") from None
+            raise SetupError(
+                "the database in hourline.yaml, airflow.database, is no URL that PostgreSQL understands"
+            ) from None
         except psycopg.Error as error:
             said = " ".join(str(error).split())
             raise SetupError(f"the database in hourline.yaml, airflow.database, cannot be reached: {said}") from None
@@ -125,9 +136,12 @@ class Airflow:
             done.write_text(version("apache-airflow"))
 
     def _start(self, part: str) -> None:
-        # Tasks and triggers run on this machine: the API server reads their logs as files, and need not be served them by others, at any address.
+        # Tasks and triggers run on this machine: the API server reads their logs as files, and need not be served them
+        # by others, at any address.
         alone = ["--skip-serve-logs"] if part in ("scheduler", "triggerer") else []
-        self._running[part] = Supervised(self._command(part, *alone), log=self._log(part), env=environment(self._project), grace=15.0)
+        self._running[part] = Supervised(
+            self._command(part, *alone), log=self._log(part), env=environment(self._project), grace=15.0
+        )
         self._started[part] = time.monotonic()
 
     def _stop(self) -> None:
@@ -159,10 +173,14 @@ class Airflow:
                     break
                 for part, process in self._running.items():
                     if not process.alive():
-                        raise SetupError(f"Airflow's {part} ended with status {process.wait()}; its log is {self._log(part)}")
+                        raise SetupError(
+                            f"Airflow's {part} ended with status {process.wait()}; its log is {self._log(part)}"
+                        )
                 if time.monotonic() > deadline:
                     ill = ", ".join(part for part, state in health.items() if state != "healthy") or "the API server"
-                    raise SetupError(f"Airflow did not come up within {_UP_WITHIN_SECONDS:.0f} s, for want of: {ill}; its logs are {self._log('*')}")
+                    raise SetupError(
+                        f"Airflow did not come up within {_UP_WITHIN_SECONDS:.0f} s, for want of: {ill}; its logs are {self._log('*')}"
+                    )
                 time.sleep(0.2)
             api.make_pools()
 

@@ -1,7 +1,9 @@
-"""Takes everything from this process but computing: no file, socket or process can be opened any more, and memory and time have an end.
+"""Takes everything from this process but computing: no file, socket or process can be opened any more, and memory and
+time have an end.
 
-For Linux on x86-64 and ARM64, by any user. What holds it is a seccomp filter that lets through the system calls below and no others: computing, and
-reading and writing what is open already. A network namespace of its own, where the kernel allows one, is a second wall behind it.
+For Linux on x86-64 and ARM64, by any user. What holds it is a seccomp filter that lets through the system calls below
+and no others: computing, and reading and writing what is open already. A network namespace of its own, where the kernel
+allows one, is a second wall behind it.
 """
 
 import ctypes
@@ -32,7 +34,12 @@ _MACHINES = {"x86_64": (0xC000003E, 1, 56), "aarch64": (0xC00000B7, 2, 220)}
 
 _CLONE3 = 435
 _LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_SET, _RETURN = 0x20, 0x15, 0x45, 0x06  # of classic BPF
-_KILL, _REFUSE, _UNKNOWN, _ALLOW = 0x80000000, 0x00050001, 0x00050026, 0x7FFF0000  # the process; with EPERM; with ENOSYS
+_KILL, _REFUSE, _UNKNOWN, _ALLOW = (
+    0x80000000,
+    0x00050001,
+    0x00050026,
+    0x7FFF0000,
+)  # the process; with EPERM; with ENOSYS
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _SECCOMP_MODE_FILTER = 2
 _CLONE_THREAD, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00010000, 0x10000000, 0x40000000
@@ -72,7 +79,13 @@ def confine(memory: int, seconds: int) -> None:
     """
     _limit(resource.RLIMIT_AS, _mapped() + memory)
     _limit(resource.RLIMIT_CPU, seconds)
-    for forbidden in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
+    for forbidden in (
+        resource.RLIMIT_FSIZE,
+        resource.RLIMIT_CORE,
+        resource.RLIMIT_NPROC,
+        resource.RLIMIT_MEMLOCK,
+        resource.RLIMIT_MSGQUEUE,
+    ):
         _limit(forbidden, 0)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)  # without which only root may filter
     filter_ = _filter()
@@ -90,7 +103,8 @@ def _filter() -> bytes:
             _instruction(_JUMP_IF_EQUAL, architecture, 1, 0),
             _instruction(_RETURN, _KILL),  # a system call of another architecture would have other numbers
             _instruction(_LOAD_WORD, 0),
-            # Arrow reads by threads of its own, which are under this filter, too. The C library falls back on clone, whose flags can be seen.
+            # Arrow reads by threads of its own, which are under this filter, too. The C library falls back on clone,
+            # whose flags can be seen.
             _instruction(_JUMP_IF_EQUAL, _CLONE3, 0, 1),
             _instruction(_RETURN, _UNKNOWN),
             _instruction(_JUMP_IF_EQUAL, clone, 0, 4),
@@ -130,4 +144,6 @@ def _prctl(option: int, *values: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, *values, *[0] * (4 - len(values))) != 0:
         number = ctypes.get_errno()
-        raise SetupError(f"free SQL cannot be confined: prctl({option}) says {os.strerror(number)}. Set serve.sql to false")
+        raise SetupError(
+            f"free SQL cannot be confined: prctl({option}) says {os.strerror(number)}. Set serve.sql to false"
+        )

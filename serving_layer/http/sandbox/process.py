@@ -1,10 +1,12 @@
 """The process that runs free SQL: `python -m serving_layer.http.sandbox.process LIMITS`, started by sandbox.py alone.
 
-For each query it forks, so that none meets what another has left; the fork gives up everything but computing (confinement.py) before it reads the
-query. Then query and answer go over one socket:
+For each query it forks, so that none meets what another has left; the fork gives up everything but computing
+(confinement.py) before it reads the query. Then query and answer go over one socket:
 
-1. it gets the query, and the names of all views; it checks the query, and says after ``W`` which views and columns it reads;
-2. it gets their rows, which the server has read for it: this process has neither the tables nor the extension that reads them;
+1. it gets the query, and the names of all views; it checks the query, and says after ``W`` which views and columns it
+reads;
+2. it gets their rows, which the server has read for it: this process has neither the tables nor the extension that
+reads them;
 3. it sends the answer in parts, each an Arrow IPC stream after ``A``, and at the end a JSON object after ``J``.
 """
 
@@ -42,7 +44,9 @@ class Limits:
 
 
 _BESIDE = 384 << 20
-"""Bytes of memory beside DuckDB's own: what functions take that it does not count, the rows on their way in and out, the stacks of threads."""
+"""Bytes of memory beside DuckDB's own: what functions take that it does not count, the rows on their way in and out,
+the stacks of threads.
+"""
 
 
 _INEXACT = ("UHUGEINT", "BIT", "TIME WITH TIME ZONE", "TIMETZ", "TIMESTAMP_NS")
@@ -71,7 +75,9 @@ def main() -> int:
 
 
 def _database(limits: Limits) -> duckdb.DuckDBPyConnection:
-    """An empty one, locked. What it imports and sets up when first used is there before a fork: a fork cannot read files."""
+    """An empty one, locked. What it imports and sets up when first used is there before a fork: a fork cannot read
+    files.
+    """
     database = duckdb.connect(
         config={
             "threads": 1,
@@ -87,7 +93,9 @@ def _database(limits: Limits) -> duckdb.DuckDBPyConnection:
         database.execute(f"SET {setting}")
     sketch = pa.table({"sketch": pa.nulls(1, pa.binary()), "moment": pa.array([0], pa.timestamp("us", "UTC"))})
     database.register("_part", sketch)
-    database.execute("SELECT json_serialize_sql('FROM x'), strftime(moment, '%x'), distinct_count(sketch) FROM _part GROUP BY ALL").to_arrow_table()
+    database.execute(
+        "SELECT json_serialize_sql('FROM x'), strftime(moment, '%x'), distinct_count(sketch) FROM _part GROUP BY ALL"
+    ).to_arrow_table()
     database.unregister("_part")
     database.execute("SET lock_configuration = true")
     return database
@@ -132,7 +140,9 @@ def _answer(connection: Connection, database: duckdb.DuckDBPyConnection, limits:
     answer = database.sql(query["sql"])
     for name, kind in zip(answer.columns, answer.types, strict=True):
         if inexact := [word for word in _INEXACT if word in str(kind)]:
-            raise sql_check.RefusedError(f"column '{name}' of the answer is a {inexact[0]}, which cannot be given as it is; cast it to VARCHAR")
+            raise sql_check.RefusedError(
+                f"column '{name}' of the answer is a {inexact[0]}, which cannot be given as it is; cast it to VARCHAR"
+            )
     reader = answer.to_arrow_reader(PART_ROWS)
     part = pa.Table.from_batches([], reader.schema)  # so that an answer without rows has its columns, too
     while True:
@@ -150,7 +160,9 @@ def _answer(connection: Connection, database: duckdb.DuckDBPyConnection, limits:
 def _take(connection: Connection, database: duckdb.DuckDBPyConnection, view: str) -> None:
     """The rows of ``view`` as a table."""
     columns = json.loads(connection.recv_bytes())
-    database.execute(f"CREATE TABLE {quoted(view)} ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})")
+    database.execute(
+        f"CREATE TABLE {quoted(view)} ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"
+    )
     while message := connection.recv_bytes():
         database.register("_part", from_ipc(message))
         database.execute(f"INSERT INTO {quoted(view)} FROM _part")

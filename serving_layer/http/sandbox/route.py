@@ -13,7 +13,16 @@ from hourline_core.model import ServeSettings
 from serving_layer.connection import Connection
 from serving_layer.http.access import admin_only
 from serving_layer.http.answering import Answering, Body, answering_of
-from serving_layer.http.formats import MEDIA_TYPES, Format, columns_of, format_of, json_bytes, rows_arrow, rows_csv, rows_json
+from serving_layer.http.formats import (
+    MEDIA_TYPES,
+    Format,
+    columns_of,
+    format_of,
+    json_bytes,
+    rows_arrow,
+    rows_csv,
+    rows_json,
+)
 from serving_layer.http.sandbox.process import Limits
 from serving_layer.http.sandbox.run import Sandbox
 
@@ -28,7 +37,9 @@ class SqlQuestion(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    sql: str = Field(description="One SELECT over the views, such as SELECT hour, sum(views) FROM views_by_page GROUP BY hour.")
+    sql: str = Field(
+        description="One SELECT over the views, such as SELECT hour, sum(views) FROM views_by_page GROUP BY hour."
+    )
 
 
 class SqlColumn(BaseModel):
@@ -48,7 +59,11 @@ class SqlAnswer(BaseModel):
 
 def start_sandbox(settings: ServeSettings) -> Sandbox | None:
     """The sandbox, where free SQL is on. Raises SetupError where this machine cannot confine it."""
-    return Sandbox(Limits(int(settings.timeout.total_seconds()) or 1, MEMORY, settings.rows, settings.bytes)) if settings.sql else None
+    return (
+        Sandbox(Limits(int(settings.timeout.total_seconds()) or 1, MEMORY, settings.rows, settings.bytes))
+        if settings.sql
+        else None
+    )
 
 
 @routes.post(
@@ -86,7 +101,9 @@ def _body(connection: Connection, rows: pa.Table, form: Format, integers_as_text
     match form:
         case "json":
             head = json_bytes({"token": token, "columns": columns_of(connection.database, rows)})[:-1]
-            content = head + b',"rows":' + rows_json(connection.database, rows, integers_as_text=integers_as_text) + b"}"
+            content = (
+                head + b',"rows":' + rows_json(connection.database, rows, integers_as_text=integers_as_text) + b"}"
+            )
         case "csv":
             content = rows_csv(connection.database, rows)
         case "arrow":

@@ -1,4 +1,6 @@
-"""Free SQL: each query runs in a process of its own that can do nothing but compute (sandbox_process.py), on rows that this one reads for it."""
+"""Free SQL: each query runs in a process of its own that can do nothing but compute (sandbox_process.py), on rows that
+this one reads for it.
+"""
 
 import json
 import os
@@ -48,19 +50,25 @@ class Sandbox:
         for worker in self._workers:
             self._idle.put(worker)
         try:
-            with duckdb.connect() as empty, suppress(TimedOutError):  # a machine that is busy; each query tries it out again
+            with (
+                duckdb.connect() as empty,
+                suppress(TimedOutError),
+            ):  # a machine that is busy; each query tries it out again
                 self.answer("SELECT 1", empty, [])
         except BaseException:
             self.close()
             raise
 
-    def answer(self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event | None = None) -> pa.Table:
+    def answer(
+        self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event | None = None
+    ) -> pa.Table:
         """The rows of one SELECT over ``views`` of ``database``, which is a cursor of the caller's own.
 
         ``gone`` is set when nobody wants them any more.
 
-        Raises UsageError when the query is refused, saying which part of it, or ends its process; duckdb.Error when it is wrong or fails;
-        TimedOutError; TooLargeError when it needs more memory than is allowed, or reads or gives too much; TooManyError when all workers are busy.
+        Raises UsageError when the query is refused, saying which part of it, or ends its process; duckdb.Error when it
+        is wrong or fails; TimedOutError; TooLargeError when it needs more memory than is allowed, or reads or gives too
+        much; TooManyError when all workers are busy.
         """
         if len(sql) > SQL_BYTES:
             raise TooLargeError(f"the query has {len(sql):,} characters; allowed are {SQL_BYTES:,}")
@@ -80,20 +88,26 @@ class Sandbox:
         for worker in self._workers:
             worker.close()
 
-    def _run(self, worker: "_Worker", sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event) -> pa.Table:
+    def _run(
+        self, worker: "_Worker", sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event
+    ) -> pa.Table:
         with worker.fork() as fork, _deadline(self.limits.seconds, fork, database, gone) as passed:
             try:
                 return self._converse(fork.connection, sql, database, views)
             except (EOFError, OSError, duckdb.InterruptException):
                 status = fork.end()
                 if passed or status in (-signal.SIGXCPU, -signal.SIGALRM):
-                    raise TimedOutError(f"the query was stopped after {self.limits.seconds} s; ask for fewer hours, or for less of them") from None
+                    raise TimedOutError(
+                        f"the query was stopped after {self.limits.seconds} s; ask for fewer hours, or for less of them"
+                    ) from None
                 raise UsageError(
                     f"the query has ended its process ({_ending(status)}), as one does that needs far more memory than the "
                     f"{self.limits.memory >> 20:,} MB that are allowed, or is nested too deeply"
                 ) from None
 
-    def _converse(self, connection: Connection, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str]) -> pa.Table:
+    def _converse(
+        self, connection: Connection, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str]
+    ) -> pa.Table:
         """What comes from the fork is looked at as if somebody else had written it, since somebody may have."""
         connection.send_bytes(json.dumps({"sql": sql, "views": sorted(views)}).encode())
         parts: list[pa.Table] = []
@@ -103,7 +117,9 @@ class Sandbox:
             match message[:1]:
                 case b"W":
                     wanted = json.loads(message[1:])
-                    self._send(connection, database, [view for view in views if view in wanted["views"]], wanted["columns"])
+                    self._send(
+                        connection, database, [view for view in views if view in wanted["views"]], wanted["columns"]
+                    )
                 case b"A":
                     try:
                         parts.append(from_ipc(message[1:]))
@@ -117,7 +133,9 @@ class Sandbox:
                     self._end(json.loads(message[1:]))
                     return pa.concat_tables(parts)
 
-    def _send(self, connection: Connection, database: duckdb.DuckDBPyConnection, views: list[str], columns: list[str] | None) -> None:
+    def _send(
+        self, connection: Connection, database: duckdb.DuckDBPyConnection, views: list[str], columns: list[str] | None
+    ) -> None:
         """The rows of ``views``, of which ``columns`` (None: all)."""
         size = 0
         for view in sorted(views):
@@ -125,7 +143,9 @@ class Sandbox:
             # A query that counts rows alone names no column; a table has to have one.
             read = [name for name in types if columns is None or folded(name) in columns] or list(types)[:1]
             connection.send_bytes(json.dumps({name: types[name] for name in read}).encode())
-            for batch in database.execute(f"SELECT {', '.join(map(quoted, read))} FROM {quoted(view)}").to_arrow_reader(_READ_ROWS):
+            for batch in database.execute(f"SELECT {', '.join(map(quoted, read))} FROM {quoted(view)}").to_arrow_reader(
+                _READ_ROWS
+            ):
                 size += batch.nbytes
                 if size > self.limits.memory // 2:
                     raise TooLargeError(
@@ -142,7 +162,9 @@ class Sandbox:
         if "refused" in end:
             raise UsageError(end["refused"])
         if "memory" in end:
-            raise TooLargeError(f"the query needs more than {self.limits.memory >> 20:,} MB of memory, which are allowed; ask for less at once")
+            raise TooLargeError(
+                f"the query needs more than {self.limits.memory >> 20:,} MB of memory, which are allowed; ask for less at once"
+            )
         if "too large" in end:
             raise self._too_large()
         if "error" in end:
@@ -186,16 +208,25 @@ class _Worker:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(_START_SECONDS)
         # Nothing of this process's environment, in which tokens may be; and no threads that a fork would lack.
-        environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+        environment = {
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "OPENBLAS_NUM_THREADS": "1",
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
+        }
         with theirs:
             self._process = subprocess.Popen(
-                [*_COMMAND, json.dumps(asdict(self._limits))], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=environment
+                [*_COMMAND, json.dumps(asdict(self._limits))],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                env=environment,
             )
         with suppress(OSError):
             if self._control.recv(16) == b"ready":
                 return
         self.close()
-        raise SetupError(f"free SQL cannot be served: its process does not start (status {self._process.returncode}). Set serve.sql to false")
+        raise SetupError(
+            f"free SQL cannot be served: its process does not start (status {self._process.returncode}). Set serve.sql to false"
+        )
 
     def _fork(self) -> "_Fork":
         ours, theirs = socket.socketpair()
@@ -239,7 +270,9 @@ class _Fork:
 
 @contextmanager
 def _deadline(seconds: float, fork: _Fork, database: duckdb.DuckDBPyConnection, gone: Event) -> Iterator[list[bool]]:
-    """Stops whatever runs of the query when ``seconds`` are over, or ``gone`` is set; the list has something in it then."""
+    """Stops whatever runs of the query when ``seconds`` are over, or ``gone`` is set; the list has something in it
+    then.
+    """
     passed: list[bool] = []
     ended = Event()
     over = time.monotonic() + seconds

@@ -1,4 +1,6 @@
-"""Free SQL is checked on the tree that DuckDB's own parser makes of it: one SELECT, of nothing but the views and what sql_vocabulary.py has."""
+"""Free SQL is checked on the tree that DuckDB's own parser makes of it: one SELECT, of nothing but the views and what
+sql_vocabulary.py has.
+"""
 
 import json
 from collections.abc import Collection
@@ -31,7 +33,8 @@ class PlannedHour:
 
 
 def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str]) -> PlannedHour:
-    """What ``sql`` reads of ``views``. Raises RefusedError, and DuckDB's errors where it is no SQL; parses only, on any connection.
+    """What ``sql`` reads of ``views``. Raises RefusedError, and DuckDB's errors where it is no SQL; parses only, on any
+    connection.
 
     The parser is DuckDB's, and a query can be made to crash it: run this where that does no harm.
     """
@@ -44,7 +47,9 @@ def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str])
     statements = database.extract_statements(sql)
     kinds = [str(statement.type).rpartition(".")[2] for statement in statements]
     if kinds != ["SELECT"]:
-        raise RefusedError(f"got {' and '.join(kinds[:3]) or 'no statement'}{' …' if len(kinds) > 3 else ''}, want exactly one SELECT")
+        raise RefusedError(
+            f"got {' and '.join(kinds[:3]) or 'no statement'}{' …' if len(kinds) > 3 else ''}, want exactly one SELECT"
+        )
     ((text,),) = database.execute(
         "SELECT json_serialize_sql(?::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)", [sql]
     ).fetchall()
@@ -99,7 +104,11 @@ class _Walk:
             self._check_type(node)
         if "function_name" in node and folded(node["function_name"]) not in FUNCTIONS:
             _refuse(f"the function {_shown(node['function_name'])}")
-        if kind == "TABLE_FUNCTION" and "function" in node and folded(name := node["function"].get("function_name", "")) not in TABLE_FUNCTIONS:
+        if (
+            kind == "TABLE_FUNCTION"
+            and "function" in node
+            and folded(name := node["function"].get("function_name", "")) not in TABLE_FUNCTIONS
+        ):
             _refuse(f"the table function {_shown(name)} (allowed are {', '.join(sorted(TABLE_FUNCTIONS))})")
         if kind == "BASE_TABLE":
             self._check_table(node, named)
@@ -113,7 +122,9 @@ class _Walk:
         plain = folded(name)
         if plain not in named:
             if plain not in self._views:
-                raise RefusedError(f"there is no view {_shown(name)}{did_you_mean(name[:_SHOWN], self._views.values())}; nothing else can be read")
+                raise RefusedError(
+                    f"there is no view {_shown(name)}{did_you_mean(name[:_SHOWN], self._views.values())}; nothing else can be read"
+                )
             self.wanted.views.add(self._views[plain])
         self.whole_rows |= {plain, folded(node.get("alias", name))}
 
@@ -127,7 +138,9 @@ class _Walk:
             _refuse(f"the type {_shown(str(node['id']))}")
 
     def _note_columns(self, node: dict[str, Any]) -> None:
-        by_position = node.get("class") in ("STAR", "POSITIONAL_REFERENCE") or (node.get("type") == "BASE_TABLE" and "column_name_alias" in node)
+        by_position = node.get("class") in ("STAR", "POSITIONAL_REFERENCE") or (
+            node.get("type") == "BASE_TABLE" and "column_name_alias" in node
+        )
         if by_position or node.get("type") == "PIVOT" or node.get("ref_type") == "NATURAL":
             self.wanted.columns = None
         names = [folded(name) for name in [*node.get("column_names", []), *node.get("using_columns", [])]]

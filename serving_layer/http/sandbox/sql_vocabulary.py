@@ -1,5 +1,5 @@
-"""What free SQL may consist of, in the words of DuckDB's parsed tree (``json_serialize_sql``). What is not here is refused, so that a newer DuckDB
-that can do more does not do it before somebody has looked at it.
+"""What free SQL may consist of, in the words of DuckDB's parsed tree (``json_serialize_sql``). What is not here is
+refused, so that a newer DuckDB that can do more does not do it before somebody has looked at it.
 """
 
 
@@ -87,4 +87,6 @@ FUNCTIONS = _words(
     var_pop var_samp variance wavg week weekday weekofyear weighted_avg xor year yearweek
     """
 )
-"""Scalar functions, aggregates and windows, and operators. None of them reads or writes anything, or knows the process or its settings."""
+"""Scalar functions, aggregates and windows, and operators. None of them reads or writes anything, or knows the process
+or its settings.
+"""

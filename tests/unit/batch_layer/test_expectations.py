@@ -1,4 +1,6 @@
-"""Great Expectations as the audit runs it: by hour, against naive Python; and what it would let pass by itself is a failure here."""
+"""Great Expectations as the audit runs it: by hour, against naive Python; and what it would let pass by itself is a
+failure here.
+"""
 
 import json
 from collections import defaultdict
@@ -21,7 +23,9 @@ from hourline_core.model import EventTime, Expectation, Field, Measure, Metric, 
 from hourline_core.sql.database import connect
 
 HOURS = ["2024-05-06T20:00Z", "2024-05-06T21:00Z", "2024-05-06T22:00Z"]
-ROWS = st.lists(st.tuples(st.sampled_from(HOURS), st.sampled_from("abc"), st.one_of(st.none(), st.integers(-3, 3))), max_size=12)
+ROWS = st.lists(
+    st.tuples(st.sampled_from(HOURS), st.sampled_from("abc"), st.one_of(st.none(), st.integers(-3, 3))), max_size=12
+)
 BETWEEN: dict[str, Any] = {"column": "n", "min_value": "-1", "max_value": "2"}
 
 
@@ -44,8 +48,14 @@ def verdicts(found: Validation, check: Check) -> dict[str, bool]:
 
 @settings(max_examples=60)
 @given(rows=ROWS)
-def test_each_hour_passes_or_fails_by_its_own_rows(validator: Validator, rows: list[tuple[str, str, int | None]]) -> None:
-    between, unique, most = user("expect_column_values_to_be_between", **BETWEEN), user("expect_column_values_to_be_unique", column="page"), None
+def test_each_hour_passes_or_fails_by_its_own_rows(
+    validator: Validator, rows: list[tuple[str, str, int | None]]
+) -> None:
+    between, unique, most = (
+        user("expect_column_values_to_be_between", **BETWEEN),
+        user("expect_column_values_to_be_unique", column="page"),
+        None,
+    )
     most = user("expect_column_values_to_be_between", **BETWEEN, mostly="0.5")
     mean = user("expect_column_mean_to_be_between", column="n", max_value="1")
     count = user("expect_table_row_count_to_be_between", min_value="2")
@@ -58,13 +68,18 @@ def test_each_hour_passes_or_fails_by_its_own_rows(validator: Validator, rows: l
     within = {hour: [-1 <= n <= 2 for n in of_hour] for hour, of_hour in known.items()}
     assert verdicts(found, between) == {hour: bool(ns) and all(ns) for hour, ns in within.items()}
     assert verdicts(found, most) == {hour: bool(ns) and sum(ns) >= 0.5 * len(ns) for hour, ns in within.items()}
-    assert verdicts(found, unique) == {hour: len({page for page, _ in of_hour}) == len(of_hour) for hour, of_hour in by_hour.items()}
+    assert verdicts(found, unique) == {
+        hour: len({page for page, _ in of_hour}) == len(of_hour) for hour, of_hour in by_hour.items()
+    }
     assert verdicts(found, mean) == {hour: bool(ns) and sum(ns) / len(ns) <= 1 for hour, ns in known.items()}
     assert verdicts(found, count) == {hour: len(by_hour[hour]) >= 2 for hour in HOURS}
     failing = {hour: sum(not one for one in ns) for hour, ns in within.items() if not all(ns)}
     assert {f.hour: f.unexpected for f in found.findings if f.check is between and f.unexpected} == failing
     for finding in (f for f in found.findings if f.check is between and f.rows):
-        assert all(set(json.loads(row)) == {"hour", "page", "n"} and json.loads(row)["hour"] == finding.hour for row in finding.rows)
+        assert all(
+            set(json.loads(row)) == {"hour", "page", "n"} and json.loads(row)["hour"] == finding.hour
+            for row in finding.rows
+        )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +112,10 @@ def test_what_cannot_be_evaluated_or_has_nothing_to_evaluate_fails(validator: Va
 
 def test_null_is_fine_where_it_is_what_is_asked_for(validator: Validator) -> None:
     rows = frame([(HOURS[0], "a", None)])
-    checks = [user("expect_column_values_to_be_null", column="n"), user("expect_column_values_to_not_be_null", column="page")]
+    checks = [
+        user("expect_column_values_to_be_null", column="n"),
+        user("expect_column_values_to_not_be_null", column="page"),
+    ]
     assert all(finding.success for finding in validator.results(rows, checks, HOURS[:1], ["hour"]).findings)
 
 
@@ -108,7 +126,9 @@ def test_rows_of_an_hour_that_was_not_asked_for_fail_all(validator: Validator) -
 
 
 def test_a_warning_does_not_block(validator: Validator) -> None:
-    checks = [user("expect_column_values_to_be_between", severity, column="n", min_value="5") for severity in ("warn", "fail")]
+    checks = [
+        user("expect_column_values_to_be_between", severity, column="n", min_value="5") for severity in ("warn", "fail")
+    ]
     found = validator.results(frame([(HOURS[0], "a", 1)]), checks, HOURS[:1], ["hour"])
     assert [(finding.success, finding.blocks) for finding in found.findings] == [(False, False), (False, True)]
 
@@ -121,11 +141,18 @@ def test_a_warning_does_not_block(validator: Validator) -> None:
         ("double", 0.5, "0.5", "0.25"),
         ("decimal128(9, 2)", 0.1, "0.10", "0.11"),
         ("date32[day]", date(2026, 1, 1), "2026-01-01", "2026-01-02"),
-        ("timestamp[us, tz=UTC]", datetime(2026, 1, 1, 12, tzinfo=UTC), "2026-01-01T13:00:00+01:00", "2026-01-01T13:00:00Z"),
+        (
+            "timestamp[us, tz=UTC]",
+            datetime(2026, 1, 1, 12, tzinfo=UTC),
+            "2026-01-01T13:00:00+01:00",
+            "2026-01-01T13:00:00Z",
+        ),
         ("string", "1", "1", "2"),
     ],
 )
-def test_the_values_of_a_set_are_those_of_the_column(validator: Validator, kind: str, value: object, listed: str, unlisted: str) -> None:
+def test_the_values_of_a_set_are_those_of_the_column(
+    validator: Validator, kind: str, value: object, listed: str, unlisted: str
+) -> None:
     rows = pd.DataFrame({"hour": HOURS[:2], "x": pd.Series([value, None], dtype=object)})
     declared = [
         Expectation(type=f"expect_column_values_to_{sign}be_in_set", parameters={"column": "x", "value_set": [text]})
@@ -137,9 +164,15 @@ def test_the_values_of_a_set_are_those_of_the_column(validator: Validator, kind:
     assert [verdicts(found, check)[HOURS[0]] for check in checks] == [True, False, False, True]
 
 
-@pytest.mark.parametrize("kind", ["bool", "int64", "double", "decimal128(9, 2)", "date32[day]", "timestamp[us, tz=UTC]"])
+@pytest.mark.parametrize(
+    "kind", ["bool", "int64", "double", "decimal128(9, 2)", "date32[day]", "timestamp[us, tz=UTC]"]
+)
 def test_a_value_that_its_column_cannot_have_is_no_expectation(validator: Validator, kind: str) -> None:
-    declared = [Expectation(type="expect_column_values_to_not_be_in_set", parameters={"column": "x", "value_set": ["wednesday"]})]
+    declared = [
+        Expectation(
+            type="expect_column_values_to_not_be_in_set", parameters={"column": "x", "value_set": ["wednesday"]}
+        )
+    ]
     (check,) = declared_checks(declared, {"x": kind})
     found = validator.results(pd.DataFrame({"hour": HOURS[:1], "x": ["x"]}), [check], HOURS[:1], ["hour"])
     assert verdicts(found, check) == {HOURS[0]: False}
@@ -150,17 +183,28 @@ def test_dimensions_stay_what_they_are() -> None:
     """Whole numbers beside null, decimals, not-a-number beside null: groups that differ stay different."""
     dimensions = {
         "id": pa.array([2**53, 2**53 + 1, None, 1], pa.int64()),
-        "price": pa.array([Decimal("12345678901234567.01"), Decimal("12345678901234567.02"), None, None], pa.decimal128(20, 2)),
+        "price": pa.array(
+            [Decimal("12345678901234567.01"), Decimal("12345678901234567.02"), None, None], pa.decimal128(20, 2)
+        ),
         "ratio": pa.array([float("nan"), None, 1.0, 1.0]),
     }
-    schema = pa.schema({"hour": TIMESTAMP, **{name: column.type for name, column in dimensions.items()}, "n": pa.int64()})
-    tiles = pa.table([pa.array([datetime(2024, 5, 6, 20, tzinfo=UTC)] * 4, TIMESTAMP), *dimensions.values(), pa.array([1, 2, 3, 4])], schema=schema)
+    schema = pa.schema(
+        {"hour": TIMESTAMP, **{name: column.type for name, column in dimensions.items()}, "n": pa.int64()}
+    )
+    tiles = pa.table(
+        [pa.array([datetime(2024, 5, 6, 20, tzinfo=UTC)] * 4, TIMESTAMP), *dimensions.values(), pa.array([1, 2, 3, 4])],
+        schema=schema,
+    )
     source = Source(name="s", topic="s", fields={"id": Field(type="long")}, event_time=EventTime(expression="at"))
-    metric = Metric(name="m", source="s", dimensions={name: name for name in dimensions}, measures={"n": Measure.parse("count")})
+    metric = Metric(
+        name="m", source="s", dimensions={name: name for name in dimensions}, measures={"n": Measure.parse("count")}
+    )
     aggregation = AggregationPlan(source, metric, {"n": "count(*)"}, schema)
     connection = connect()
     assert list(rows_and_groups(connection, aggregation, tiles).values()) == [(4, 4)]
-    assert list(rows_and_groups(connection, aggregation, pa.concat_tables([tiles, tiles.slice(1, 1)])).values()) == [(5, 4)]
+    assert list(rows_and_groups(connection, aggregation, pa.concat_tables([tiles, tiles.slice(1, 1)])).values()) == [
+        (5, 4)
+    ]
     frame, types = result_frame(connection, aggregation, tiles)
     assert sorted(frame["id"].dropna()) == [1, 2**53, 2**53 + 1]
     assert (types["id"], types["price"]) == ("int64", "double")

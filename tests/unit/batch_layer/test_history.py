@@ -1,4 +1,6 @@
-"""Between which bounds an hour is expected to lie, going by past days: by hand, and by the properties that make the bounds trustworthy."""
+"""Between which bounds an hour is expected to lie, going by past days: by hand, and by the properties that make the
+bounds trustworthy.
+"""
 
 from datetime import UTC, datetime, timedelta
 

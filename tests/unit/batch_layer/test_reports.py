@@ -1,4 +1,6 @@
-"""The reports as files: they open offline, say what is the matter first, and show all that was found as text, whatever it holds."""
+"""The reports as files: they open offline, say what is the matter first, and show all that was found as text, whatever
+it holds.
+"""
 
 import json
 import os
@@ -49,7 +51,9 @@ class Page(HTMLParser):
         return [attributes["href"] for tag, attributes in self.elements if tag == "a" and "href" in attributes]
 
 
-def row(hour: int, metric: str | None = "views", expectation: str = "expect_column_values_to_be_between", **fields: Any) -> dict[str, Any]:
+def row(
+    hour: int, metric: str | None = "views", expectation: str = "expect_column_values_to_be_between", **fields: Any
+) -> dict[str, Any]:
     """A row of the quality table; ``hour`` counts from START."""
     return {
         "publication": hour + 1,
@@ -89,7 +93,11 @@ def validate() -> Any:
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
-    batches = context.data_sources.add_pandas("tiles").add_dataframe_asset("tiles").add_batch_definition_whole_dataframe("tiles")
+    batches = (
+        context.data_sources.add_pandas("tiles")
+        .add_dataframe_asset("tiles")
+        .add_batch_definition_whole_dataframe("tiles")
+    )
 
     def run(columns: dict[str, list[Any]], *expectations: Any) -> Any:
         import pandas as pd
@@ -115,17 +123,32 @@ def docs(site: Path, result: Any) -> Page:
 
 
 def some_tiles(values: list[Any], page: str = "/home") -> dict[str, list[Any]]:
-    return {"hour": ["2026-03-02T14:00Z"] * len(values), "page": [f"{page}{place}" for place in range(len(values))], "visits": values}
+    return {
+        "hour": ["2026-03-02T14:00Z"] * len(values),
+        "page": [f"{page}{place}" for place in range(len(values))],
+        "visits": values,
+    }
 
 
 def loaded_from_elsewhere(site: Path, page: Page) -> list[object]:
     style = (site / "style.css").read_text()
-    loading = [item for item in page.elements if item[0] != "a" and any("//" in item[1].get(name, "") for name in ("src", "href", "srcset", "data"))]
-    return [*loading, *re.findall(r"@import|url\(|https?:", style), *(page.tags & {"script", "iframe", "img", "object"})]
+    loading = [
+        item
+        for item in page.elements
+        if item[0] != "a" and any("//" in item[1].get(name, "") for name in ("src", "href", "srcset", "data"))
+    ]
+    return [
+        *loading,
+        *re.findall(r"@import|url\(|https?:", style),
+        *(page.tags & {"script", "iframe", "img", "object"}),
+    ]
 
 
 def test_data_docs_load_nothing_from_elsewhere_and_lead_back_to_the_overview(tmp_path: Path, validate: Any) -> None:
-    page = docs(tmp_path, validate(some_tiles([1, 2, -3]), expect("ExpectColumnValuesToBeBetween", column="visits", min_value=0)))
+    page = docs(
+        tmp_path,
+        validate(some_tiles([1, 2, -3]), expect("ExpectColumnValuesToBeBetween", column="visits", min_value=0)),
+    )
     assert loaded_from_elsewhere(tmp_path, page) == []
     assert ("link", {"rel": "stylesheet", "href": "../../style.css"}) in page.elements
     assert page.links[0] == "../../index.html"
@@ -133,7 +156,9 @@ def test_data_docs_load_nothing_from_elsewhere_and_lead_back_to_the_overview(tmp
 
 
 def test_failing_rows_are_shown_with_their_keys_and_not_all_of_many(tmp_path: Path, validate: Any) -> None:
-    result = validate(some_tiles([5, *range(-63, 0)]), expect("ExpectColumnValuesToBeBetween", column="visits", min_value=0))
+    result = validate(
+        some_tiles([5, *range(-63, 0)]), expect("ExpectColumnValuesToBeBetween", column="visits", min_value=0)
+    )
     text = " ".join(docs(tmp_path, result).text.split())
     assert "1 of 1 expectations failed" in text
     assert "hour page visits 2026-03-02T14:00Z /home1 -63 2026-03-02T14:00Z /home2 -62" in text
@@ -148,12 +173,22 @@ def test_markup_in_values_is_shown_as_text(tmp_path: Path, validate: Any) -> Non
         tiles,
         expect("ExpectColumnValuesToBeInSet", column="visits", value_set=["<em>"], meta={"hour": '"><script>'}),
         expect("ExpectColumnValuesToNotBeNull", column="<script>nowhere"),
-        expect("ExpectColumnValuesToMatchRegex", column="visits", regex="^(?!<script)", description="<script>described"),
+        expect(
+            "ExpectColumnValuesToMatchRegex", column="visits", regex="^(?!<script)", description="<script>described"
+        ),
         expect("ExpectColumnPairValuesToBeEqual", column_A="page", column_B="visits"),
     )
     page = docs(tmp_path, result)
     assert not page.tags & {"script", "img", "b", "em"}
-    for text in ("<script>alert(1)</script>", "<img src=x>", "<b>$visits</b>0", "<em>", "<script>nowhere", "<script>described", '"><script>'):
+    for text in (
+        "<script>alert(1)</script>",
+        "<img src=x>",
+        "<b>$visits</b>0",
+        "<em>",
+        "<script>nowhere",
+        "<script>described",
+        '"><script>',
+    ):
         assert text in page.text
 
 
@@ -162,7 +197,9 @@ def test_markup_in_what_other_renderers_return_is_shown_as_text() -> None:
 
     from batch_layer.reports.data_docs import OfflineView
 
-    table = RenderedTableContent(table=[["<b>", ["<i>", ("<u>",)], {"<s>": 1}, None, 3]], header_row=["<em>"]).to_json_dict()
+    table = RenderedTableContent(
+        table=[["<b>", ["<i>", ("<u>",)], {"<s>": 1}, None, 3]], header_row=["<em>"]
+    ).to_json_dict()
     shown = OfflineView().env.get_template("component.j2").render(content_block=table)
     assert not set(re.findall(r"<(b|i|u|s|em)>", shown))
 
@@ -176,7 +213,9 @@ def test_a_warning_is_told_from_a_failure_and_a_crash(tmp_path: Path, validate: 
         expect("ExpectColumnValuesToNotBeNull", column="nowhere"),
     )
     page = docs(tmp_path, result)
-    badges = [attributes["class"] for _, attributes in page.elements if attributes.get("class", "").startswith("badge badge-")]
+    badges = [
+        attributes["class"] for _, attributes in page.elements if attributes.get("class", "").startswith("badge badge-")
+    ]
     assert [badges.count(f"badge badge-{style}") for style in ("danger", "warning", "success", "mild")] == [2, 1, 1, 1]
     assert "2 of 4 expectations failed, 1 more warned" in page.text
     assert ("h2026-03-02T14:00Z") in [attributes.get("id") for _, attributes in page.elements]
@@ -184,7 +223,10 @@ def test_a_warning_is_told_from_a_failure_and_a_crash(tmp_path: Path, validate: 
 
 
 def test_odd_results_make_a_page_all_the_same(tmp_path: Path, validate: Any) -> None:
-    from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult, ExpectationValidationResult
+    from great_expectations.core.expectation_validation_result import (
+        ExpectationSuiteValidationResult,
+        ExpectationValidationResult,
+    )
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     empty = ExpectationSuiteValidationResult(success=True, results=[], suite_name="views")
@@ -193,14 +235,22 @@ def test_odd_results_make_a_page_all_the_same(tmp_path: Path, validate: Any) -> 
     crashed = ExpectationValidationResult(success=False, expectation_config=unknown)
     page = docs(tmp_path, ExpectationSuiteValidationResult(success=False, results=[crashed], suite_name="views"))
     assert "expect_the_unexpected" in page.text
-    page = docs(tmp_path, validate(some_tiles(["ö✈", None, "x" * 9000]), expect("ExpectColumnValueLengthsToBeBetween", column="visits", max_value=1)))
+    page = docs(
+        tmp_path,
+        validate(
+            some_tiles(["ö✈", None, "x" * 9000]),
+            expect("ExpectColumnValueLengthsToBeBetween", column="visits", max_value=1),
+        ),
+    )
     assert "(9,000 characters)" in page.text
     assert "x" * 200 not in page.text
     assert "ö✈" in page.text
 
 
 def test_the_overview_tells_blocked_hours_first_with_rows_and_commands(tmp_path: Path) -> None:
-    failing = [json.dumps({"hour": "2026-03-02T03:00Z", "page": "<b>/boots</b>", "visits": -place}) for place in range(1, 9)]
+    failing = [
+        json.dumps({"hour": "2026-03-02T03:00Z", "page": "<b>/boots</b>", "visits": -place}) for place in range(1, 9)
+    ]
     rows = [row(hour) for hour in range(5)] + [row(hour, "visitors") for hour in range(5)]
     rows[3] = row(3, success=False, found="11 values are below 0", unexpected=11, rows=failing)
     put_page(tmp_path, 4)
@@ -252,7 +302,9 @@ def test_each_audited_hour_is_a_link_to_a_page_that_is_there(tmp_path: Path) -> 
     links = [link.partition("#") for link in overview(tmp_path, rows).links if not link.startswith("#")]
     assert len(links) == 2 * 49
     assert all((tmp_path / path).is_file() for path, _, _ in links)
-    assert {hour for _, _, hour in links} == {f"h{START + hour * HOUR:%Y-%m-%dT%H:%MZ}" for hour in range(50) if hour != 17}
+    assert {hour for _, _, hour in links} == {
+        f"h{START + hour * HOUR:%Y-%m-%dT%H:%MZ}" for hour in range(50) if hour != 17
+    }
 
 
 def cells_of(site: Path, name: str) -> list[dict[str, set[int]]]:
@@ -265,14 +317,18 @@ def cells_of(site: Path, name: str) -> list[dict[str, set[int]]]:
         states: dict[str, set[int]] = {}
         for state, path in re.findall(r'<path class="(\w+)" d="([^"]*)"', strip):
             runs = re.findall(r"M(\d+) [-\d.]+h([\d.]+)", path)
-            states[state] = {place for start, length in runs for place in range(int(start), int(start) + max(1, int(float(length))))}
+            states[state] = {
+                place for start, length in runs for place in range(int(start), int(start) + max(1, int(float(length))))
+            }
         drawn.append(states)
     return drawn
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("length", [30, 400])
-def test_strips_show_the_newest_audit_of_each_hour_and_who_was_overruled(tmp_path: Path, seed: int, length: int) -> None:
+def test_strips_show_the_newest_audit_of_each_hour_and_who_was_overruled(
+    tmp_path: Path, seed: int, length: int
+) -> None:
     chance = random.Random(f"{seed} {length}")  # noqa: S311 (the same choices each time)
     rows, expected, overall = [], {}, {}
     publication = 0
@@ -296,7 +352,9 @@ def test_strips_show_the_newest_audit_of_each_hour_and_who_was_overruled(tmp_pat
     overview(tmp_path, rows, *(("views", hour) for hour in blocked))
 
     def by_state(states: dict[int, str]) -> dict[str, set[int]]:
-        return {state: {hour - min(expected) for hour in states if states[hour] == state} for state in set(states.values())}
+        return {
+            state: {hour - min(expected) for hour in states if states[hour] == state} for state in set(states.values())
+        }
 
     strips = cells_of(tmp_path, "metric-views")
     assert strips[0] == by_state(overall)
@@ -328,7 +386,10 @@ def test_four_weeks_are_shown_and_no_folder_is_listed(tmp_path: Path, monkeypatc
 
 def test_a_number_that_leaves_its_bounds_is_seen(tmp_path: Path) -> None:
     values = [10.0 + hour % 3 for hour in range(40)] + [500.0]
-    overview(tmp_path, [row(hour, observed=value, lower=5.0, upper=20.0, success=value < 20) for hour, value in enumerate(values)])
+    overview(
+        tmp_path,
+        [row(hour, observed=value, lower=5.0, upper=20.0, success=value < 20) for hour, value in enumerate(values)],
+    )
     text = (tmp_path / "index.html").read_text()
     (drawn,) = re.findall(r'class="values" d="([^"]*)"', text)
     levels = [int(level) for level in re.findall(r"\.5 (\d+)", drawn)]
@@ -341,10 +402,23 @@ def test_a_number_that_leaves_its_bounds_is_seen(tmp_path: Path) -> None:
 
 def test_odd_rows_make_an_overview_all_the_same(tmp_path: Path) -> None:
     numbers = [None, float("nan"), float("inf"), -float("inf"), 1e300, -0.0, 3.0]
-    rows = [row(hour, observed=number, lower=numbers[-hour], upper=number, success=None) for hour, number in enumerate(numbers)]
+    rows = [
+        row(hour, observed=number, lower=numbers[-hour], upper=number, success=None)
+        for hour, number in enumerate(numbers)
+    ]
     nothing = dict.fromkeys(("about", "parameters", "found", "unexpected", "rows", "observed", "lower", "upper"))
     rows.append({**row(3, "vïews ✈"), **nothing})
-    rows.append(row(4, "<script>", "audit", about="x" * 9000, found="<script>" * 900, success=False, rows=["no json", None, "[1]", "x" * 9000]))
+    rows.append(
+        row(
+            4,
+            "<script>",
+            "audit",
+            about="x" * 9000,
+            found="<script>" * 900,
+            success=False,
+            rows=["no json", None, "[1]", "x" * 9000],
+        )
+    )
     page = overview(tmp_path, rows, ("<script>", 4))
     assert "script" not in page.tags
     assert "vïews ✈" in page.text

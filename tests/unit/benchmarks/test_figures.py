@@ -19,7 +19,8 @@ def test_a_figure_is_the_ratio_of_medians_with_the_lowest_and_the_highest_of_the
 
 
 @pytest.mark.parametrize(
-    ("goal", "at_least", "reached"), [(2, False, True), (1.9, False, False), (2, True, True), (2.1, True, False), (None, False, None)]
+    ("goal", "at_least", "reached"),
+    [(2, False, True), (1.9, False, False), (2, True, True), (2.1, True, False), (None, False, None)],
 )
 def test_a_goal_is_reached_from_its_own_side(goal: float | None, at_least: bool, reached: bool | None) -> None:
     assert Figure(what="", unit="MB", ours=[2], peer=[], goal=goal, at_least=at_least).reached is reached
@@ -35,9 +36,21 @@ def test_every_benchmark_says_what_it_measures(name: str) -> None:
 def test_the_page_has_every_figure_and_where_it_was_taken(tmp_path: Path) -> None:
     last = tmp_path / "last"
     last.mkdir()
-    figures = [Figure(what="a question", unit="ms", ours=[3], peer=[2], goal=1), Figure(what="memory", unit="MB", ours=[300], peer=[])]
+    figures = [
+        Figure(what="a question", unit="ms", ours=[3], peer=[2], goal=1),
+        Figure(what="memory", unit="MB", ours=[300], peer=[]),
+    ]
     taken = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-    result = Result(name="queries", full=True, taken=taken, commit="c0ffee", machine="a machine", seconds=61, figures=figures, notes=["beside it"])
+    result = Result(
+        name="queries",
+        full=True,
+        taken=taken,
+        commit="c0ffee",
+        machine="a machine",
+        seconds=61,
+        figures=figures,
+        notes=["beside it"],
+    )
     (last / "queries.json").write_text(result.model_dump_json())
     write(last)
     page = (tmp_path / PAGE).read_text()

@@ -32,16 +32,24 @@ def test_dags_import_nothing_at_the_top_but_airflow_and_the_standard_library(fil
     top = ast.parse(file.read_text()).body
     imported = {node.module for node in top if isinstance(node, ast.ImportFrom) and node.module}
     imported |= {name.name for node in top if isinstance(node, ast.Import) for name in node.names}
-    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) <= {"airflow", "dags"}
+    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) <= {
+        "airflow",
+        "dags",
+        "hourline",
+    }
 
 
 def test_a_project_has_dags_of_its_own_as_its_schedule_says(tmp_path: Path) -> None:
     initialise(tmp_path / "shop")
     with (tmp_path / "shop" / "hourline.yaml").open("a") as settings:
-        settings.write("schedule: {cron: 7 * * * *, timezone: Europe/Berlin, retries: 1, retry_delay: 5s, maintenance: 0 4 * * 0}\n")
+        settings.write(
+            "schedule: {cron: 7 * * * *, timezone: Europe/Berlin, retries: 1, retry_delay: 5s, maintenance: 0 4 * * 0}\n"
+        )
     found = Settings.of(str(tmp_path / "shop"), None)
     dags = [make(found) for make in (hourly_recompute, backfill, maintenance)]
-    assert [dag.dag_id for dag in dags] == [f"{found.name}.{name}" for name in ("hourly_recompute", "backfill", "maintenance")]
+    assert [dag.dag_id for dag in dags] == [
+        f"{found.name}.{name}" for name in ("hourly_recompute", "backfill", "maintenance")
+    ]
     timetables: list[Any] = [dag.timetable for dag in dags]
     assert [(timetable.expression, str(timetable.timezone)) for timetable in timetables] == [
         ("7 * * * *", "Europe/Berlin"),
@@ -60,7 +68,9 @@ def test_a_project_that_does_not_check_is_refused_with_file_and_line(tmp_path: P
     initialise(tmp_path / "shop")
     with (tmp_path / "shop" / "hourline.yaml").open("a") as settings:
         settings.write("schedule:\n  cron: hourly\n")
-    with pytest.raises(DeclarationError, match=r"hourline.yaml:\d+: schedule.cron: got 'hourly', allowed are the five fields of cron"):
+    with pytest.raises(
+        DeclarationError, match=r"hourline.yaml:\d+: schedule.cron: got 'hourly', allowed are the five fields of cron"
+    ):
         Settings.of(str(tmp_path / "shop"), None)
 
 
@@ -105,7 +115,11 @@ def test_a_projects_ids_are_what_airflow_takes_whatever_its_folder_is_called(tmp
     ],
 )
 def test_an_alert_whose_command_fails_or_hangs_is_logged_and_leaves_nothing_behind(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], said: str
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+    said: str,
 ) -> None:
     monkeypatch.setattr("hourline.airflow.alerts._TIMEOUT_SECONDS", 1)
     groups: list[int] = []

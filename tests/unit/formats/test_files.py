@@ -72,7 +72,9 @@ Pack = Callable[[Path, bytes], Path]
 @packings
 @repeatable
 @given(lines=st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"").rstrip(b"\r")), min_size=1))
-def test_json_lines_come_back_byte_for_byte_garbage_and_empty_ones_too(tmp_path: Path, pack: Pack, lines: list[bytes]) -> None:
+def test_json_lines_come_back_byte_for_byte_garbage_and_empty_ones_too(
+    tmp_path: Path, pack: Pack, lines: list[bytes]
+) -> None:
     read = records(pack(tmp_path / "a.jsonl", b"".join(line + b"\n" for line in [b"{}", *lines])))
     assert [record.payload for record in read] == [b"{}", *lines]
     assert [record.line for record in read] == list(range(1, len(lines) + 2))
@@ -100,7 +102,9 @@ def as_csv(header: list[str], cells: list[list[str]]) -> bytes:
 @repeatable
 @given(cells=st.lists(st.lists(TEXT.map(lambda text: "x" + text), min_size=2, max_size=2), min_size=1))
 def test_csv_text_comes_back_whatever_is_in_it(tmp_path: Path, pack: Pack, cells: list[list[str]]) -> None:
-    assert rows(pack(tmp_path / "a.csv", as_csv(["100%", 'b "q"'], cells))) == [{"100%": a, 'b "q"': b} for a, b in cells]
+    assert rows(pack(tmp_path / "a.csv", as_csv(["100%", 'b "q"'], cells))) == [
+        {"100%": a, 'b "q"': b} for a, b in cells
+    ]
 
 
 @repeatable
@@ -125,7 +129,9 @@ def test_csv_numbers_come_back_exactly(tmp_path: Path, numbers: list[int | Decim
         (["", "-"], [None, None]),
     ],
 )
-def test_a_csv_column_has_the_type_that_all_its_cells_have(tmp_path: Path, cells: list[str], values: list[object]) -> None:
+def test_a_csv_column_has_the_type_that_all_its_cells_have(
+    tmp_path: Path, cells: list[str], values: list[object]
+) -> None:
     file = plain(tmp_path / "a.csv", as_csv(["id", "v"], [["x", cell] for cell in cells]))
     assert [row["v"] for row in rows(file, null_text="-")] == values
 
@@ -175,7 +181,11 @@ def test_parquet_values_are_written_without_loss(tmp_path: Path, pack: Pack) -> 
         "day": (pa.date32(), date(2013, 1, 5), "2013-01-05"),
         "bytes": (pa.binary(), b"\xff\x00", "/wA="),
         "word": (pa.dictionary(pa.int32(), pa.string()), "JFK", "JFK"),
-        "nested": (pa.struct({"a": pa.list_(pa.int32()), "b": pa.string()}), {"a": [1, None], "b": None}, {"a": [1, None], "b": None}),
+        "nested": (
+            pa.struct({"a": pa.list_(pa.int32()), "b": pa.string()}),
+            {"a": [1, None], "b": None},
+            {"a": [1, None], "b": None},
+        ),
         "lists": (pa.list_(pa.list_(pa.string())), [["a"], [], None], [["a"], [], None]),
         "map": (pa.map_(pa.string(), pa.int64()), [("k", 1), ("l", None)], {"k": 1, "l": None}),
         "counts": (pa.map_(pa.int32(), pa.string()), [(7, "x")], {"7": "x"}),
@@ -202,12 +212,21 @@ def test_a_type_without_a_json_form_is_refused(tmp_path: Path) -> None:
 # Order, keys and partitions
 
 
-MIXED = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXT | st.datetimes().map(str)
+MIXED = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
+    | st.datetimes().map(str)
+)
 
 
 @settings(repeatable, max_examples=25)
 @given(values=st.lists(MIXED, min_size=1))
-def test_the_order_by_a_column_is_that_of_the_ranks_and_keeps_ties_in_the_files_order(tmp_path: Path, values: list[object]) -> None:
+def test_the_order_by_a_column_is_that_of_the_ranks_and_keeps_ties_in_the_files_order(
+    tmp_path: Path, values: list[object]
+) -> None:
     lines = [json.dumps({"at": value}).encode() for value in values]
     read = records(plain(tmp_path / "a.jsonl", b"\n".join(lines) + b"\n"), order_by="at")
     expected = sorted(range(len(values)), key=lambda index: (rank_of(values[index]), index))
@@ -229,7 +248,9 @@ def test_whole_numbers_beyond_a_doubles_digits_are_ordered_exactly(tmp_path: Pat
 
 
 def test_lines_that_are_no_objects_go_last_in_an_order_and_have_no_key(tmp_path: Path) -> None:
-    read = records(plain(tmp_path / "a.jsonl", b'garbage\n{"n":2,"k":"b"}\n\n[1]\n{"n":1,"k":7}\n'), order_by="n", key="k")
+    read = records(
+        plain(tmp_path / "a.jsonl", b'garbage\n{"n":2,"k":"b"}\n\n[1]\n{"n":1,"k":7}\n'), order_by="n", key="k"
+    )
     assert [(record.payload, record.key) for record in read] == [
         (b'{"n":1,"k":7}', b"7"),
         (b'{"n":2,"k":"b"}', b"b"),
@@ -241,7 +262,10 @@ def test_lines_that_are_no_objects_go_last_in_an_order_and_have_no_key(tmp_path:
 
 def test_columns_of_nested_objects_are_named_with_dots(tmp_path: Path) -> None:
     file = plain(tmp_path / "a.jsonl", b'{"meta":{"at":2,"p":1}}\n{"meta":{"at":1}}\n')
-    assert [(record.line, record.partition) for record in records(file, order_by="meta.at", partition="meta.p")] == [(2, None), (1, 1)]
+    assert [(record.line, record.partition) for record in records(file, order_by="meta.at", partition="meta.p")] == [
+        (2, None),
+        (1, 1),
+    ]
     assert "no column 'meta.att'" in refusal(file, key="meta.att")
 
 
@@ -282,7 +306,9 @@ def test_an_empty_file_is_refused(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv"])
 def test_a_file_without_records_is_refused(tmp_path: Path, name: str) -> None:
-    assert "holds no records" in refusal(plain(tmp_path / name, gzip.compress(b"") if name.endswith("gz") else b"a,b\n"))
+    assert "holds no records" in refusal(
+        plain(tmp_path / name, gzip.compress(b"") if name.endswith("gz") else b"a,b\n")
+    )
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
@@ -327,5 +353,7 @@ def test_a_zip_of_several_files_asks_which(tmp_path: Path) -> None:
 @pytest.mark.parametrize("role", ["order_by", "key", "partition"])
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_an_unknown_column_is_refused_with_a_near_one(tmp_path: Path, role: str, name: str) -> None:
-    file = plain(tmp_path / name, b"carrier,origin\nUA,EWR\n" if name == "a.csv" else b'{"carrier":"UA","origin":"EWR"}\n')
+    file = plain(
+        tmp_path / name, b"carrier,origin\nUA,EWR\n" if name == "a.csv" else b'{"carrier":"UA","origin":"EWR"}\n'
+    )
     assert "has no column 'carier' — did you mean 'carrier'?" in refusal(file, **{role: "carier"})

@@ -32,7 +32,9 @@ FOLDER = TOP / "infra" / "compose"
 COMPOSE: dict[str, Any] = YAML(typ="safe").load(FOLDER / "compose.yaml")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OWN = [name for name, service in SERVICES.items() if service["image"].startswith("hourline:")]
-LOCKED = {package["name"]: package.get("version", "") for package in tomllib.loads((TOP / "uv.lock").read_text())["package"]}
+LOCKED = {
+    package["name"]: package.get("version", "") for package in tomllib.loads((TOP / "uv.lock").read_text())["package"]
+}
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(:[-?])?([^}]*)\}", re.ASCII)
 CONNECTIVES = {"&&", ";", "||"}
 
@@ -54,7 +56,10 @@ def texts(value: Any) -> Iterator[str]:
 def commands() -> Iterator[Any]:
     """Each command that a service or its healthcheck runs, as a list of words."""
     for name, service in SERVICES.items():
-        for what, words in (("runs", service.get("command")), ("is checked by", service.get("healthcheck", {}).get("test"))):
+        for what, words in (
+            ("runs", service.get("command")),
+            ("is checked by", service.get("healthcheck", {}).get("test")),
+        ):
             if not words:
                 continue
             told = words[1:] if words[0] in ("CMD", "CMD-SHELL") else words
@@ -128,7 +133,9 @@ def test_every_command_is_one_that_there_is_with_the_options_it_takes(command: l
         pytest.fail(f"{' '.join(command)}: {error}")
 
 
-@pytest.mark.parametrize("command", ["hourline speed --stand-by", "hourline stream", "airflow db upgrade", "airflow scheduler --workers 2"])
+@pytest.mark.parametrize(
+    "command", ["hourline speed --stand-by", "hourline stream", "airflow db upgrade", "airflow scheduler --workers 2"]
+)
 def test_a_command_that_there_is_not_would_be_found(command: str) -> None:
     program, *words = command.split()
     with pytest.raises(SystemExit):
@@ -148,12 +155,20 @@ def test_images_are_those_of_the_lock_files() -> None:
 
 def test_the_image_is_built_from_what_there_is() -> None:
     lines = re.sub(r"\\\n", " ", (FOLDER / "Dockerfile").read_text()).splitlines()
-    steps = [(word, rest) for word, _, rest in (line.partition(" ") for line in lines if line and not line.startswith("#"))]
-    assert [rest for word, rest in steps if word == "FROM" and re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", rest)], "pinned"
+    steps = [
+        (word, rest) for word, _, rest in (line.partition(" ") for line in lines if line and not line.startswith("#"))
+    ]
+    assert [
+        rest for word, rest in steps if word == "FROM" and re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", rest)
+    ], "pinned"
     copied = [source for word, rest in steps if word == "COPY" for source in rest.split()[:-1]]
-    let_in = [line[1:] for line in (FOLDER / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")]
+    let_in = [
+        line[1:] for line in (FOLDER / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")
+    ]
     assert sorted(copied) == sorted(let_in)
-    packages = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    packages = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
+        "packages"
+    ]
     assert set(packages) < set(copied)
     assert all((TOP / source).exists() for source in copied)
     run = " ".join(rest for word, rest in steps if word == "RUN")
@@ -198,7 +213,11 @@ def test_what_is_mounted_is_there_or_has_a_name(name: str) -> None:
 
 
 def test_whoever_takes_leases_counts_processes_alike() -> None:
-    tables = {name for name, service in SERVICES.items() if any(str(volume).startswith("workspace:") for volume in service.get("volumes", []))}
+    tables = {
+        name
+        for name, service in SERVICES.items()
+        if any(str(volume).startswith("workspace:") for volume in service.get("volumes", []))
+    }
     assert {name for name, service in SERVICES.items() if service.get("pid") == "host"} == tables - {"spark-worker"}
 
 
@@ -239,8 +258,13 @@ def test_the_pools_are_those_of_the_dags() -> None:
 def test_kafka_is_set_up_as_the_embedded_one() -> None:
     embedded = dict(line.split("=", 1) for line in broker_properties(9092, 9093).splitlines())
     where = {"listeners", "controller.quorum.voters", "log.dirs"}
-    environment = {name.removeprefix("KAFKA_").lower().replace("_", "."): value for name, value in SERVICES["kafka"]["environment"].items()}
-    assert {name: environment.get(name) for name in embedded.keys() - where} == {name: embedded[name] for name in embedded.keys() - where}
+    environment = {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): value
+        for name, value in SERVICES["kafka"]["environment"].items()
+    }
+    assert {name: environment.get(name) for name in embedded.keys() - where} == {
+        name: embedded[name] for name in embedded.keys() - where
+    }
 
 
 def test_the_check_of_the_speed_layer_sees_its_lease(tmp_path: Path) -> None:
@@ -267,11 +291,17 @@ def test_the_dag_file_has_the_dags_of_the_mounted_project(tmp_path: Path, monkey
 
 
 @pytest.mark.skipif(
-    subprocess.run(["docker", "compose", "version"], check=False, capture_output=True).returncode != 0 if shutil.which("docker") else True,
+    subprocess.run(["docker", "compose", "version"], check=False, capture_output=True).returncode != 0
+    if shutil.which("docker")
+    else True,
     reason="docker compose is not installed",
 )
 def test_compose_itself_takes_the_file() -> None:
-    environment = os.environ | {name: "x" for text in texts(COMPOSE) for name, _, _ in VARIABLE.findall(text)} | {"AIRFLOW_PORT": "8080"}
+    environment = (
+        os.environ
+        | {name: "x" for text in texts(COMPOSE) for name, _, _ in VARIABLE.findall(text)}
+        | {"AIRFLOW_PORT": "8080"}
+    )
     command = ["docker", "compose", "--file", str(FOLDER / "compose.yaml"), "config", "--quiet"]
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

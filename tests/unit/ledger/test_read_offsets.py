@@ -26,7 +26,12 @@ def test_what_was_read_and_skipped_is_told_as_by_counting_offsets(steps: list[tu
             read |= set(range(at, at + count))
             at += count
         rows.append(row)
-    other = {"sequence": 0, "topic_id": "another", "offsets": [{"partition": 1, "first": 0, "last": 99}], "position": None}
+    other = {
+        "sequence": 0,
+        "topic_id": "another",
+        "offsets": [{"partition": 1, "first": 0, "last": 99}],
+        "position": None,
+    }
     columns = pa.schema([PROGRESS_SCHEMA.field(name) for name in ("sequence", "topic_id", "offsets", "position")])
     found = reading_of(pa.Table.from_pylist([other, *rows], columns), "t")
     assert found.next_offsets.get(1, 0) == at

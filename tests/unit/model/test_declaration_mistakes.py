@@ -110,14 +110,20 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
         ),
         ("where: upper(a", f"where: got 'upper(a', {UNCLOSED}"),
         ("derived: [a]", "derived: got a list, allowed is a mapping, `name: value`"),
-        ("derived: {A: b}", "derived.A: got the name 'A', allowed is each name once (upper and lower case are the same): see fields.a"),
+        (
+            "derived: {A: b}",
+            "derived.A: got the name 'A', allowed is each name once (upper and lower case are the same): see fields.a",
+        ),
         (
             "derived: {Hour: b}",
             "derived.Hour: got the name 'Hour', which Hourline uses itself: choose another than "
             "_corrupt, _counts, _first, _parsed, _text, _time, _valid, arrived, duplicate, event_time, hour, id_hash, offset, outcome, "
             "partition, reason, sequence, topic, topic_id",
         ),
-        ("derived: {1st: b}", "derived.1st: got the name '1st', allowed are letters, digits and _, not starting with a digit"),
+        (
+            "derived: {1st: b}",
+            "derived.1st: got the name '1st', allowed are letters, digits and _, not starting with a digit",
+        ),
         (f"name: {'n' * 64}", "name: got a name of 64 characters, allowed are 63"),
         ("name: Flights", f"name: got the name 'Flights', {LOWER}"),
         ("id: ${ID}", "id: the environment has no variable ID: set it, or give a default, ${ID:default}"),
@@ -209,7 +215,10 @@ def test_dimensions(tmp_path: Path, dimensions: str, said: str) -> None:
         ("kafka: {options: {sasl.password: [secret]}}", "1: kafka.options.sasl.password: got a list, allowed is text"),
         ("spark: local", "1: spark: got 'local', allowed is a mapping with the keys master, driver_memory, config"),
         ("spark: {driver_memory: big}", "1: spark.driver_memory: got 'big', allowed is a size such as 512m or 2g"),
-        ("spark: {config: {sql.x: 1}}", "1: spark.config.sql.x: got the key 'sql.x', allowed are Spark's own, which start with 'spark.'"),
+        (
+            "spark: {config: {sql.x: 1}}",
+            "1: spark.config.sql.x: got the key 'sql.x', allowed are Spark's own, which start with 'spark.'",
+        ),
         ("workspace: [a]", "1: workspace: got a list, allowed is a path"),
         ("storage_options: secret", "1: storage_options: got text, allowed is a mapping, `name: value`"),
     ],
@@ -233,12 +242,21 @@ def test_settings(tmp_path: Path, text: str, said: str) -> None:
             "source: s\nwhere: a: b\n",
             "2: this is not YAML (mapping values are not allowed here): put text in quotes that has ': ', ' #', or a special character at its start",
         ),
-        ("source: s\n---\nsource: s\n", "2: this is not YAML (but found another document): write one document per file"),
+        (
+            "source: s\n---\nsource: s\n",
+            "2: this is not YAML (but found another document): write one document per file",
+        ),
         (b"source: s\nwhere: \xff\n", "2: got the byte 0xff, allowed is text in UTF-8"),
         (b"source: s\nwhere: \x01\n", "2: got the control character '\\x01', allowed is printable text"),
-        ("source: s\nmeasures: {n: count, n: count}\n", "2: measures.n: got the key a second time, allowed is once: see line 2"),
+        (
+            "source: s\nmeasures: {n: count, n: count}\n",
+            "2: measures.n: got the key a second time, allowed is once: see line 2",
+        ),
         ("source: s\nmeasures: {n: count}\n? [a]\n: b\n", "3: got a list or mapping as a key, allowed is text"),
-        ("source: s\nmeasures: &m {n: *m}\n", "2: measures.n: got an alias (*) for what contains it, allowed are aliases for other values"),
+        (
+            "source: s\nmeasures: &m {n: *m}\n",
+            "2: measures.n: got an alias (*) for what contains it, allowed are aliases for other values",
+        ),
         (
             'source: s\nmeasures: {n: count}\n"new\\nline": x\n',
             "3: new line: is no key that is known here (there is: description, dimensions, expectations, history, measures, name, source, where)",
@@ -253,24 +271,43 @@ def test_files(tmp_path: Path, text: str | bytes, said: str) -> None:
     assert mistakes(tmp_path, {"metrics/m.yaml": text}) == [f"metrics/m.yaml:{said}"]
 
 
-@pytest.mark.parametrize("name", ["hours", "publications", "events_x", "x_final", "x_provisional", "x_staged", "x_states"])
+@pytest.mark.parametrize(
+    "name", ["hours", "publications", "events_x", "x_final", "x_provisional", "x_staged", "x_states"]
+)
 def test_metric_names_that_hourline_uses(tmp_path: Path, name: str) -> None:
     (found,) = mistakes(tmp_path, {f"metrics/{name}.yaml": METRIC})
-    assert found.startswith(f"metrics/{name}.yaml:1: name: got the name '{name}', which Hourline uses itself: choose another than drift, ")
+    assert found.startswith(
+        f"metrics/{name}.yaml:1: name: got the name '{name}', which Hourline uses itself: choose another than drift, "
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("schedule: {cron: 99 * * * *}", "schedule.cron: got '99 * * * *', which never comes: allowed are minutes 0-59, "),
+        (
+            "schedule: {cron: 99 * * * *}",
+            "schedule.cron: got '99 * * * *', which never comes: allowed are minutes 0-59, ",
+        ),
         ("schedule: {cron: H * * * *}", "schedule.cron: got 'H * * * *', allowed are the five fields of cron"),
         ("schedule: {maintenance: 0 0 31 2 *}", "schedule.maintenance: got '0 0 31 2 *', which never comes"),
         ("schedule: {timezone: localtime}", "schedule.timezone: got 'localtime', allowed are names such as UTC"),
-        ("schedule: {alert: ./page.sh}", "schedule.alert: got './page.sh', allowed is a list of words, such as [./page.sh, --urgent]"),
+        (
+            "schedule: {alert: ./page.sh}",
+            "schedule.alert: got './page.sh', allowed is a list of words, such as [./page.sh, --urgent]",
+        ),
         ('schedule: {alert: [""]}', "schedule.alert: got a list that begins with nothing"),
-        ("schedule: {deadline: 9999999d}", "schedule.deadline: got '9999999d', which is too long: allowed are at most 36500d"),
-        ("airflow: {database: 'postgresql://u:p@ss@host/db'}", "airflow.database: got something else, allowed is postgresql://"),
-        ("airflow: {database: 'postgresql://u:p%ss@host/db'}", "airflow.database: got something else, allowed is postgresql://"),
+        (
+            "schedule: {deadline: 9999999d}",
+            "schedule.deadline: got '9999999d', which is too long: allowed are at most 36500d",
+        ),
+        (
+            "airflow: {database: 'postgresql://u:p@ss@host/db'}",
+            "airflow.database: got something else, allowed is postgresql://",
+        ),
+        (
+            "airflow: {database: 'postgresql://u:p%ss@host/db'}",
+            "airflow.database: got something else, allowed is postgresql://",
+        ),
     ],
 )
 def test_schedules_that_airflow_could_not_follow(tmp_path: Path, line: str, said: str) -> None:
@@ -306,7 +343,10 @@ def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
 
 def test_no_source(tmp_path: Path) -> None:
     (tmp_path / "hourline.yaml").touch()
-    with pytest.raises(DeclarationError, match=r"^sources: there is no source: write sources/NAME\.yaml, or see what `hourline init` writes"):
+    with pytest.raises(
+        DeclarationError,
+        match=r"^sources: there is no source: write sources/NAME\.yaml, or see what `hourline init` writes",
+    ):
         load_project(tmp_path, {})
 
 

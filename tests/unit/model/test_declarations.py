@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 
 from hourline.initialise import initialise
 from hourline_core.errors import DeclarationError, UsageError
-from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source, declaration_hash, json_schema, load_project
+from hourline_core.model import (
+    EventTime,
+    Field,
+    Measure,
+    Metric,
+    Project,
+    Settings,
+    Source,
+    declaration_hash,
+    json_schema,
+    load_project,
+)
 from hourline_core.model.environment import substitute
 from hourline_core.model.measure import KINDS
 from hourline_core.model.times import parse_duration
@@ -46,8 +57,20 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 
 def flights_source(**changed: Any) -> Source:
-    fields = {"origin": Field(type="string"), "delay": Field(type="double", required=True), "seen": Field(type="timestamp")}
-    return Source(**{"name": "flights", "topic": "flights", "fields": fields, "event_time": EventTime(expression="seen"), **changed})
+    fields = {
+        "origin": Field(type="string"),
+        "delay": Field(type="double", required=True),
+        "seen": Field(type="timestamp"),
+    }
+    return Source(
+        **{
+            "name": "flights",
+            "topic": "flights",
+            "fields": fields,
+            "event_time": EventTime(expression="seen"),
+            **changed,
+        }
+    )
 
 
 def delays_metric(**changed: Any) -> Metric:
@@ -57,7 +80,9 @@ def delays_metric(**changed: Any) -> Metric:
 
 
 def test_files_and_python_build_the_same_declarations(tmp_path: Path) -> None:
-    project = load_project(write(tmp_path, {"hourline.yaml": "", "sources/flights.yaml": SOURCE, "metrics/delays.yml": METRIC}), {})
+    project = load_project(
+        write(tmp_path, {"hourline.yaml": "", "sources/flights.yaml": SOURCE, "metrics/delays.yml": METRIC}), {}
+    )
     assert project.sources == {"flights": flights_source()}
     assert project.metrics == {"delays": delays_metric()}
     assert project.metrics_of("flights") == [delays_metric()]
@@ -71,7 +96,9 @@ def test_dimensions_are_a_list_or_a_mapping() -> None:
 
 
 def test_every_item_knows_its_line(tmp_path: Path) -> None:
-    project = load_project(write(tmp_path, {"hourline.yaml": "", "sources/flights.yaml": SOURCE, "metrics/delays.yml": METRIC}), {})
+    project = load_project(
+        write(tmp_path, {"hourline.yaml": "", "sources/flights.yaml": SOURCE, "metrics/delays.yml": METRIC}), {}
+    )
     assert project.where_declared("metric", "delays", ("measures", "mean_delay")) == "metrics/delays.yml:5"
     assert project.where_declared("metric", "delays", ("dimensions", "late")) == "metrics/delays.yml:2"
     assert project.where_declared("source", "flights", ("fields", "delay", "type")) == "sources/flights.yaml:4"
@@ -123,7 +150,8 @@ def test_workspace_and_tables_lie_where_the_settings_say(tmp_path: Path) -> None
 def test_tables_lie_where_all_that_reads_them_finds_them(odd: str, tmp_path: Path) -> None:
     folder = write(tmp_path / "shop", {"hourline.yaml": "", "sources/flights.yaml": SOURCE})
     with pytest.raises(
-        UsageError, match=r"^tables cannot lie in '.*', since '.{1,4}' in a path means something else to what reads them; choose another"
+        UsageError,
+        match=r"^tables cannot lie in '.*', since '.{1,4}' in a path means something else to what reads them; choose another",
     ):
         load_project(folder, {}, workspace=tmp_path / odd)
 
@@ -178,7 +206,10 @@ def test_field_types_are_spark_types(declared: str, spark: str) -> None:
     assert Field(type=declared).spark_type == spark
 
 
-@given(st.text(alphabet="ab${}:A"), st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True), st.text()))
+@given(
+    st.text(alphabet="ab${}:A"),
+    st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True), st.text()),
+)
 def test_text_without_references_and_escaped_text_stay(text: str, environ: dict[str, str]) -> None:
     plain = text.replace("$", "")
     assert substitute(plain, environ) == plain
@@ -274,7 +305,9 @@ def test_the_schema_has_the_short_forms() -> None:
     assert {"$ref": "#/$defs/Field"} in field_forms["anyOf"]
     assert "long" in json.dumps(field_forms)
     assert {"$ref": "#/$defs/EventTime"} in source["properties"]["event_time"]["anyOf"]
-    assert any(form.get("type") == ["string", "number", "boolean"] for form in source["properties"]["event_time"]["anyOf"])
+    assert any(
+        form.get("type") == ["string", "number", "boolean"] for form in source["properties"]["event_time"]["anyOf"]
+    )
     (measure,) = metric["properties"]["measures"]["patternProperties"].values()
     for text in ("count", "sum(delay)", "mean(coalesce(delay, 0))"):
         assert re.search(measure["pattern"], text)

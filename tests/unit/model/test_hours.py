@@ -12,7 +12,10 @@ from hourline_core.model.hours import HOUR, floor_hour, hour_text, parse_hour, p
 moments = st.datetimes(timezones=st.timezones()).filter(lambda moment: 1970 < moment.year < 2200)
 
 
-@pytest.mark.parametrize("text", ["2013-01-05T14", "2013-01-05T14:00", "2013-01-05T14:00Z", "2013-01-05 14:00:00+00:00", "2013-01-05T19:30+05:30"])
+@pytest.mark.parametrize(
+    "text",
+    ["2013-01-05T14", "2013-01-05T14:00", "2013-01-05T14:00Z", "2013-01-05 14:00:00+00:00", "2013-01-05T19:30+05:30"],
+)
 def test_an_hour_may_be_written_in_many_ways(text: str) -> None:
     assert parse_hour(text) == datetime(2013, 1, 5, 14, tzinfo=UTC)
 
@@ -41,7 +44,8 @@ def test_a_range_is_half_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "reason"), [("2013-01-05T14", "2013-01-05T14", "holds no hour"), ("2013-01-05T15", "2013-01-05T14", "reversed")]
+    ("start", "end", "reason"),
+    [("2013-01-05T14", "2013-01-05T14", "holds no hour"), ("2013-01-05T15", "2013-01-05T14", "reversed")],
 )
 def test_an_empty_or_reversed_range_is_refused(start: str, end: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):

@@ -1,4 +1,6 @@
-"""What an Airflow of Hourline's own is set up with: its settings, its secrets, its PostgreSQL. `test_airflow.py` runs the whole of it."""
+"""What an Airflow of Hourline's own is set up with: its settings, its secrets, its PostgreSQL. `test_airflow.py` runs
+the whole of it.
+"""
 
 import json
 import os
@@ -38,7 +40,9 @@ def test_airflow_reads_what_was_written_wherever_the_workspace_lies(tmp_path: Pa
     assert (home(project) / "airflow.cfg").stat().st_mode & 0o777 == 0o600
 
 
-def test_settings_of_another_airflow_do_not_reach_this_one_but_its_connections_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_another_airflow_do_not_reach_this_one_but_its_connections_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://other")
     monkeypatch.setenv("AIRFLOW_CONFIG", "/etc/other.cfg")
     monkeypatch.setenv("AIRFLOW_HOME", "/srv/other")
@@ -61,8 +65,14 @@ def test_secrets_that_were_cut_short_are_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mysql://u:secret@localhost/db", "airflow.database: got something else, allowed is postgresql://user:password@host:port/database"),
-        ("postgresql://u:secret@127.0.0.1:1/db", "the database in hourline.yaml, airflow.database, cannot be reached: "),
+        (
+            "mysql://u:secret@localhost/db",
+            "airflow.database: got something else, allowed is postgresql://user:password@host:port/database",
+        ),
+        (
+            "postgresql://u:secret@127.0.0.1:1/db",
+            "the database in hourline.yaml, airflow.database, cannot be reached: ",
+        ),
     ],
 )
 def test_a_wrong_database_is_one_sentence(tmp_path: Path, url: str, said: str) -> None:
@@ -102,7 +112,10 @@ def test_postgresql_starts_after_a_power_cut_though_its_old_process_id_is_anothe
     other = subprocess.Popen(["sleep", "300"])
     try:
         (tmp_path / "data" / "postmaster.pid").write_text("\n".join([str(other.pid), *lock.splitlines()[1:]]))
-        with Postgres(tmp_path / "data", "secret", tmp_path / "log") as server, psycopg.connect(server.url) as connection:
+        with (
+            Postgres(tmp_path / "data", "secret", tmp_path / "log") as server,
+            psycopg.connect(server.url) as connection,
+        ):
             assert connection.execute("SELECT 1").fetchall() == [(1,)]
     finally:
         other.kill()
@@ -127,7 +140,10 @@ def test_a_mistake_in_a_metric_hides_neither_the_status_nor_the_way_to_stop(tmp_
         (["airflow", "down"], 0, "nothing was running"),
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "hourline", *command, "--project", str(tmp_path / "shop")], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "hourline", *command, "--project", str(tmp_path / "shop")],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (done.returncode, done.stderr) == (status, "")
         assert said in done.stdout

@@ -22,7 +22,9 @@ CLASS_PATH = os.pathsep.join(map(str, fetch_jars("broker")))
 
 @pytest.mark.parametrize("which", get_args(JarSet))
 def test_set_up_has_prepared_classes(which: JarSet) -> None:
-    assert class_archive(which).exists(), "the last step of set-up has failed; `python -m hourline_core.runtime.class_training` says why"
+    assert class_archive(which).exists(), (
+        "the last step of set-up has failed; `python -m hourline_core.runtime.class_training` says why"
+    )
 
 
 def test_what_set_up_has_prepared_fits_the_java_and_the_jars_at_hand() -> None:
@@ -57,10 +59,14 @@ def test_what_else_java_is_told_holds_beside_it(tmp_path: Path) -> None:
     assert "Serial" in log.read_text() or "G1" in log.read_text()
 
 
-def test_settings_add_to_the_class_path_and_the_options_of_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_settings_add_to_the_class_path_and_the_options_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: dict(builder._options))
     given = {"spark.driver.extraClassPath": "/theirs.jar", "spark.driver.extraJavaOptions": "-Dtheirs=1"}
-    source = Source(name="rows", topic="rows", fields={"at": Field(type="string")}, event_time=EventTime(expression="at"))
+    source = Source(
+        name="rows", topic="rows", fields={"at": Field(type="string")}, event_time=EventTime(expression="at")
+    )
     project = Project(tmp_path, Settings.model_validate({"spark": {"config": given}}), {"rows": source}, {})
     config = cast("dict[str, str]", spark_session(project, "test"))
     assert given.items() <= config.items()

@@ -74,7 +74,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 def lock(tmp_path: Path) -> Path:
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
     lock = tmp_path / "jars.lock"
-    lock.write_text(f"# a comment\n\nspark  org.example:one:1.0  {sums['one']}\nspark org.example:two:1.0 {sums['two']}\nbroker  a:b:1  00\n")
+    lock.write_text(
+        f"# a comment\n\nspark  org.example:one:1.0  {sums['one']}\nspark org.example:two:1.0 {sums['two']}\nbroker  a:b:1  00\n"
+    )
     return lock
 
 
@@ -82,7 +84,9 @@ def cached(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "cache" / "jars").iterdir())
 
 
-def test_jars_are_fetched_once_and_come_from_the_cache_from_then_on(repository: Repository, lock: Path, tmp_path: Path) -> None:
+def test_jars_are_fetched_once_and_come_from_the_cache_from_then_on(
+    repository: Repository, lock: Path, tmp_path: Path
+) -> None:
     jars = fetch_jars("spark", lock)
     assert [jar.read_bytes() for jar in jars] == list(CONTENT.values())
     assert len(repository.requests) == 2
@@ -91,7 +95,9 @@ def test_jars_are_fetched_once_and_come_from_the_cache_from_then_on(repository: 
     assert cached(tmp_path) == ["one-1.0.jar", "two-1.0.jar"]
 
 
-def test_a_damaged_jar_in_the_cache_is_fetched_again_and_that_is_said(repository: Repository, lock: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_jar_in_the_cache_is_fetched_again_and_that_is_said(
+    repository: Repository, lock: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     one = fetch_jars("spark", lock)[0]
     one.write_bytes(one.read_bytes()[:-1])
     assert fetch_jars("spark", lock)[0].read_bytes() == CONTENT["one"]
@@ -99,10 +105,14 @@ def test_a_damaged_jar_in_the_cache_is_fetched_again_and_that_is_said(repository
     assert f"{one} is damaged" in capfd.readouterr().err
 
 
-def test_a_jar_with_another_checksum_is_refused_and_not_kept(repository: Repository, lock: Path, tmp_path: Path) -> None:
+def test_a_jar_with_another_checksum_is_refused_and_not_kept(
+    repository: Repository, lock: Path, tmp_path: Path
+) -> None:
     (repository.folder / FIRST).write_bytes(b"another")
     expected, got = hashlib.sha256(CONTENT["one"]).hexdigest(), hashlib.sha256(b"another").hexdigest()
-    with pytest.raises(SetupError, match=rf"one-1\.0\.jar has a wrong checksum: .*{expected}.*{got}; nothing was kept, so run again"):
+    with pytest.raises(
+        SetupError, match=rf"one-1\.0\.jar has a wrong checksum: .*{expected}.*{got}; nothing was kept, so run again"
+    ):
         fetch_jars("spark", lock)
     assert "one-1.0.jar" not in cached(tmp_path)
     assert not [name for name in cached(tmp_path) if name.endswith(".part")]
@@ -128,9 +138,14 @@ def test_a_trouble_that_stays(repository: Repository, lock: Path) -> None:
         fetch_jars("spark", lock)
 
 
-def test_a_repository_that_nobody_answers_for(repository: Repository, lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_nobody_answers_for(
+    repository: Repository, lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOURLINE_MAVEN", "http://127.0.0.1:1")
-    with pytest.raises(SetupError, match=r"cannot be fetched: Connection refused; check the network and the proxy, or set HOURLINE_MAVEN"):
+    with pytest.raises(
+        SetupError,
+        match=r"cannot be fetched: Connection refused; check the network and the proxy, or set HOURLINE_MAVEN",
+    ):
         fetch_jars("spark", lock)
 
 
@@ -146,13 +161,17 @@ def test_a_folder_is_a_repository_too(repository: Repository, lock: Path, monkey
 
 def test_a_repository_that_is_no_url(repository: Repository, lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOURLINE_MAVEN", "mirror.example.org/maven")
-    with pytest.raises(SetupError, match=r"HOURLINE_MAVEN is 'mirror\.example\.org/maven'; it must be a URL that begins with https://"):
+    with pytest.raises(
+        SetupError, match=r"HOURLINE_MAVEN is 'mirror\.example\.org/maven'; it must be a URL that begins with https://"
+    ):
         fetch_jars("spark", lock)
 
 
 def test_a_cache_that_cannot_be_written(repository: Repository, lock: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
-    with pytest.raises(SetupError, match=r"the jars cannot be stored in .*cache/jars: .*set HOURLINE_CACHE to another folder"):
+    with pytest.raises(
+        SetupError, match=r"the jars cannot be stored in .*cache/jars: .*set HOURLINE_CACHE to another folder"
+    ):
         fetch_jars("spark", lock)
 
 
@@ -164,7 +183,9 @@ def test_several_processes_may_fetch_into_one_cache(repository: Repository, lock
     assert fetch_jars("spark", lock)[0].read_bytes() == CONTENT["one"]
 
 
-@pytest.mark.parametrize(("xdg", "folder"), [("{home}/xdg", "xdg/hourline"), ("relative", ".cache/hourline"), ("", ".cache/hourline")])
+@pytest.mark.parametrize(
+    ("xdg", "folder"), [("{home}/xdg", "xdg/hourline"), ("relative", ".cache/hourline"), ("", ".cache/hourline")]
+)
 def test_the_cache_is_where_the_system_keeps_caches(
     repository: Repository, lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, xdg: str, folder: str
 ) -> None:

@@ -39,7 +39,9 @@ def says(version: str) -> str:
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
-def test_java_17_or_newer_on_the_path_will_do(make_java: MakeJava, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+def test_java_17_or_newer_on_the_path_will_do(
+    make_java: MakeJava, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
     java = make_java("jdk", says(version))
     monkeypatch.setenv("PATH", str(java.parent))
     assert find_java() == java
@@ -53,16 +55,22 @@ def test_java_home_goes_before_the_path(make_java: MakeJava, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("version", "release"), [("1.8.0_392", 8), ("11.0.2", 11), ("16", 16)])
-def test_an_older_java_is_refused(make_java: MakeJava, monkeypatch: pytest.MonkeyPatch, version: str, release: int) -> None:
+def test_an_older_java_is_refused(
+    make_java: MakeJava, monkeypatch: pytest.MonkeyPatch, version: str, release: int
+) -> None:
     java = make_java("old", says(version))
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    with pytest.raises(SetupError, match=rf"{java} is Java {release}, but Hourline needs Java 17 or newer; install .* set JAVA_HOME"):
+    with pytest.raises(
+        SetupError, match=rf"{java} is Java {release}, but Hourline needs Java 17 or newer; install .* set JAVA_HOME"
+    ):
         find_java()
 
 
 @pytest.mark.usefixtures("make_java")
 def test_no_java_at_all() -> None:
-    with pytest.raises(SetupError, match="there is no Java: JAVA_HOME is not set and no 'java' is on PATH; install Java 17 or newer"):
+    with pytest.raises(
+        SetupError, match="there is no Java: JAVA_HOME is not set and no 'java' is on PATH; install Java 17 or newer"
+    ):
         find_java()
 
 
@@ -76,7 +84,9 @@ def test_a_java_home_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_stand_in_without_a_java_behind_it(make_java: MakeJava, monkeypatch: pytest.MonkeyPatch) -> None:
     java = make_java("stub", "echo 'Unable to locate a Java Runtime.' >&2; exit 1")
     monkeypatch.setenv("PATH", str(java.parent))
-    with pytest.raises(SetupError, match=r"java -version' ended with status 1 and said 'Unable to locate a Java Runtime\.'; install"):
+    with pytest.raises(
+        SetupError, match=r"java -version' ended with status 1 and said 'Unable to locate a Java Runtime\.'; install"
+    ):
         find_java()
 
 

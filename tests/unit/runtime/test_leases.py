@@ -27,7 +27,10 @@ class Worker:
 
     def __init__(self, workspace: Path, turns: int) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(workspace), str(turns)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            [sys.executable, "-c", WORKER, str(workspace), str(turns)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
         )
 
     def says(self, text: str) -> bool:

@@ -1,4 +1,6 @@
-"""Which hours an answer rests on is told from the query alone: what lies in other hours could be anything, and the answer were the same."""
+"""Which hours an answer rests on is told from the query alone: what lies in other hours could be anything, and the
+answer were the same.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -29,12 +31,24 @@ PLAIN = [
     ("SELECT sum(n) FROM (FROM totals) WHERE hour < '2024-03-01 05:00:00Z'", 48, 0),
     ("FROM totals t JOIN odd o USING (hour) WHERE hour < '2024-03-01 05:00:00Z'", 5, 2),
     ("FROM totals t, odd o WHERE t.hour < '2024-03-01 05:00:00Z' AND t.hour = o.hour", 5, 24),
-    ("FROM totals t JOIN odd o ON t.n = o.n WHERE t.hour < '2024-03-01 05:00:00Z' AND o.hour < '2024-03-01 02:00:00Z'", 5, 1),
+    (
+        "FROM totals t JOIN odd o ON t.n = o.n WHERE t.hour < '2024-03-01 05:00:00Z' AND o.hour < '2024-03-01 02:00:00Z'",
+        5,
+        1,
+    ),
     ("FROM totals t LEFT JOIN odd o USING (hour) WHERE o.hour IS NULL", 48, 24),
     ("FROM totals t ANTI JOIN odd o USING (hour) WHERE hour < '2024-03-01 05:00:00Z'", 48, 24),
     ("FROM totals t WHERE hour = (SELECT max(hour) FROM odd)", 48, 24),
-    ("SELECT n, (SELECT sum(n) FROM odd o WHERE o.hour < t.hour) FROM totals t WHERE hour < '2024-03-01 05:00:00Z'", 5, 24),
-    ("SELECT n, (SELECT sum(n) FROM odd WHERE hour = totals.hour) FROM totals WHERE hour < '2024-03-01 05:00:00Z'", 5, 24),
+    (
+        "SELECT n, (SELECT sum(n) FROM odd o WHERE o.hour < t.hour) FROM totals t WHERE hour < '2024-03-01 05:00:00Z'",
+        5,
+        24,
+    ),
+    (
+        "SELECT n, (SELECT sum(n) FROM odd WHERE hour = totals.hour) FROM totals WHERE hour < '2024-03-01 05:00:00Z'",
+        5,
+        24,
+    ),
     ("FROM totals AS t(moment, hour) WHERE hour < 7", 48, 0),
     ("FROM totals WHERE hour < '2024-03-01 02:00:00Z' UNION ALL FROM totals WHERE hour > '2024-03-02 20:00:00Z'", 5, 0),
     ("FROM query('FROM totals')", 48, 24),
@@ -54,13 +68,18 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         connection.execute(f"CREATE TABLE totals AS {every}")
         connection.execute(f"CREATE TABLE odd AS {every} WHERE i % 2 = 1")
         states = "CASE WHEN hour < '2024-03-01 10:00:00Z' THEN 'final' ELSE 'provisional' END"
-        parts = [f"SELECT 'metric' AS kind, '{name}' AS name, hour, {states} AS state FROM {name}" for name in ("totals", "odd")]
+        parts = [
+            f"SELECT 'metric' AS kind, '{name}' AS name, hour, {states} AS state FROM {name}"
+            for name in ("totals", "odd")
+        ]
         connection.execute(f"CREATE TABLE hours AS {' UNION ALL '.join(parts)}")
         yield connection
 
 
 @pytest.mark.parametrize(("query", "of_totals", "of_odd"), PLAIN)
-def test_what_lies_in_other_hours_does_not_matter(database: duckdb.DuckDBPyConnection, query: str, of_totals: int, of_odd: int) -> None:
+def test_what_lies_in_other_hours_does_not_matter(
+    database: duckdb.DuckDBPyConnection, query: str, of_totals: int, of_odd: int
+) -> None:
     told = states_of(database, query, ["totals", "odd"])
     assert [sum(state.metric == metric for state in told) for metric in ("totals", "odd")] == [of_totals, of_odd]
     answer = sorted(map(str, database.sql(query).fetchall()))
@@ -73,13 +92,19 @@ def test_what_lies_in_other_hours_does_not_matter(database: duckdb.DuckDBPyConne
 def test_the_views_of_a_metric_are_the_metric(database: duckdb.DuckDBPyConnection) -> None:
     hour = "'2024-03-01 11:00:00Z'"
     for view in ("odd", "odd_states", "odd_final", "Odd_Provisional"):
-        assert states_of(database, f"FROM {view} WHERE hour = {hour}", ["totals", "odd"]) == [("odd", BASE + timedelta(hours=11), "provisional")]
+        assert states_of(database, f"FROM {view} WHERE hour = {hour}", ["totals", "odd"]) == [
+            ("odd", BASE + timedelta(hours=11), "provisional")
+        ]
     for view in ("hours", "odd_staged", "drift"):
         assert states_of(database, f"FROM {view}", ["totals", "odd"]) == []
 
 
 def test_an_hour_is_counted_in_the_weakest_state_of_its_metrics() -> None:
-    states = [HourState("a", BASE, "final"), HourState("b", BASE, "revised"), HourState("b", BASE + timedelta(hours=1), "final")]
+    states = [
+        HourState("a", BASE, "final"),
+        HourState("b", BASE, "revised"),
+        HourState("b", BASE + timedelta(hours=1), "final"),
+    ]
     assert in_words(states) == "1 final, 1 revised"
     assert in_words([]) == ""
 
@@ -87,7 +112,9 @@ def test_an_hour_is_counted_in_the_weakest_state_of_its_metrics() -> None:
 def test_a_strict_answer_names_the_hours_that_it_cannot_rest_on() -> None:
     reliable = [HourState("a", BASE, state) for state in ("final", "revised", "provisional")]
     refuse_weak(reliable)
-    weak = [HourState("a", BASE + timedelta(hours=number), "missing") for number in range(5)] + [HourState("b", BASE, "blocked")]
+    weak = [HourState("a", BASE + timedelta(hours=number), "missing") for number in range(5)] + [
+        HourState("b", BASE, "blocked")
+    ]
     with pytest.raises(UnreliableResultError) as refused:
         refuse_weak([*reliable, *weak])
     hours = "2024-03-01T00:00Z missing, 2024-03-01T01:00Z missing, 2024-03-01T02:00Z missing and 2 more"

@@ -1,4 +1,6 @@
-"""Distinct counts rolled up over hours and dimensions are those of all their values together, however often and in whatever order they are merged."""
+"""Distinct counts rolled up over hours and dimensions are those of all their values together, however often and in
+whatever order they are merged.
+"""
 
 from collections.abc import Iterator
 
@@ -33,13 +35,17 @@ def sketch(values: set[int]) -> bytes:
 def register(database: duckdb.DuckDBPyConnection, rows: list[tuple[int, str | None, set[int]]]) -> None:
     schema = pa.schema({"hour": pa.int64(), "shop": pa.string(), "visitors": pa.binary()})
     # A tile without any value has no sketch, as after a column was added.
-    states = [{"hour": hour, "shop": shop, "visitors": sketch(values) if values else None} for hour, shop, values in rows]
+    states = [
+        {"hour": hour, "shop": shop, "visitors": sketch(values) if values else None} for hour, shop, values in rows
+    ]
     database.register("states", pa.Table.from_pylist(states, schema))
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(ROW, max_size=12))
-def test_every_roll_up_counts_each_value_once(database: duckdb.DuckDBPyConnection, rows: list[tuple[int, str | None, set[int]]]) -> None:
+def test_every_roll_up_counts_each_value_once(
+    database: duckdb.DuckDBPyConnection, rows: list[tuple[int, str | None, set[int]]]
+) -> None:
     register(database, rows)
     for keys in ([], ["hour"], ["shop"], ["hour", "shop"]):
         want: dict[tuple[object, ...], set[int]] = {} if keys else {(): set()}
@@ -53,7 +59,9 @@ def test_every_roll_up_counts_each_value_once(database: duckdb.DuckDBPyConnectio
             assert {tuple(key): count for *key, count in got} == {key: len(values) for key, values in want.items()}
 
 
-def test_a_roll_up_of_many_values_is_near_the_truth_and_the_same_in_any_grouping(database: duckdb.DuckDBPyConnection) -> None:
+def test_a_roll_up_of_many_values_is_near_the_truth_and_the_same_in_any_grouping(
+    database: duckdb.DuckDBPyConnection,
+) -> None:
     register(database, [(part % 4, "abc"[part % 3], set(range(900 * part, 900 * part + 1800))) for part in range(24)])
     ((at_once,),) = database.execute("SELECT distinct_count(visitors) FROM states").fetchall()
     for key in ("hour", "shop"):
