@@ -9,7 +9,7 @@
     ├── ConflictError             somebody else writes here: a lease is held, a commit was not made on the expected version
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
-    ├── UnreliableResultError           a strict answer would rest on hours that are missing, stale or blocked
+    ├── UnreliableResultError           a strict answer would rest on hours that are missing or blocked
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
 The command line prints the sentence and exits with status 1 (2 for UsageError; 75, the EX_TEMPFAIL of sysexits.h, for
@@ -70,7 +70,7 @@ class SparkError(HourlineError):
 
 
 class UnreliableResultError(HourlineError):
-    """A strict answer would rest on hours that are missing, stale or blocked."""
+    """A strict answer would rest on hours that are missing or blocked."""
 
 
 class TableError(HourlineError):

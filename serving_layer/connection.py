@@ -39,8 +39,8 @@ class Connection:
     that an hour of a metric was published; and ``<metric>_staged``: what a recompute gave for the hours that did not
     pass their audit. The snapshot is taken when the connection is opened, and again by ``refresh``; or it is the one
     ``as_of`` a token or a time (ISO text), for good. A ``strict`` one refuses answers that rest on hours that are
-    missing, stale or blocked. Where a table is damaged, opening is refused; a ``degraded`` one answers what can be
-    answered all the same, and ``damage`` says what that is not.
+    missing or blocked. Where a table is damaged, opening is refused; a ``degraded`` one answers what can be answered
+    all the same, and ``damage`` says what that is not.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Connection:
 
         Raises UsageError when the query is not one SELECT, names what is not there, or rests on what is no longer kept
         of an earlier time; UnreliableResultError when the connection is ``strict`` and the answer rests on hours that
-        are missing, stale or blocked.
+        are missing or blocked.
         """
         with self.explaining(query):
             self._check(query)
@@ -235,9 +235,9 @@ def connect(
     """Open a project (its folder, or a Project) for queries; needs neither Spark nor Java.
 
     ``workspace`` is where its tables lie, if not where the settings say; ``strict`` refuses answers that rest on hours
-    that are missing, stale or blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless
-    it says otherwise). ``degraded`` answers what can be answered where tables are damaged; see ``Connection.damage``.
-    Raises DeclarationError, TableError, and UsageError when there is no answer of that time, or not any more.
+    that are missing or blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it says
+    otherwise). ``degraded`` answers what can be answered where tables are damaged; see ``Connection.damage``. Raises
+    DeclarationError, TableError, and UsageError when there is no answer of that time, or not any more.
     """
     if not isinstance(project, Project):
         project = load_project(Path(project), workspace=Path(workspace) if workspace else None)

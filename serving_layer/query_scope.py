@@ -21,7 +21,7 @@ from hourline_core.model.hours import hour_text
 from hourline_core.sql.hour_states import WEAKEST_FIRST
 from hourline_core.storage.tables import KEPT_HOURS
 
-_WEAK = ("missing", "stale", "blocked")
+_WEAK = ("missing", "blocked")
 _VIEWS = ("", "_states", "_final", "_provisional")
 _NAMED_BY_TEXT = ("query", "query_table")
 """Table functions to which a table's name is a text: they may read any metric."""
@@ -64,7 +64,7 @@ def in_words(states: Collection[HourState]) -> str:
 
 
 def refuse_weak(states: Collection[HourState]) -> None:
-    """Raises UnreliableResultError if any of the hours is missing, stale or blocked."""
+    """Raises UnreliableResultError if any of the hours is missing or blocked."""
     weak: dict[str, list[str]] = {}
     for metric, hour, state in states:
         if state in _WEAK:

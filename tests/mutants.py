@@ -4,10 +4,12 @@ turns red.
     python tests/mutants.py            all of them
     python tests/mutants.py restore    those whose name contains a word
 
-Each is done in a copy of the checkout. A mutant that no test notices, or whose line is no longer there, is a failure of
-this run.
+Each is done in a copy of the checkout. It counts as red when an assertion of a test has failed, or the product has
+raised an error of its own. A mutant that no test notices is a failure of this run. So is a broken mutant, which raises
+anything else, or whose line is no longer there: such code is red whatever the tests are worth.
 """
 
+import json
 import os
 import re
 import shutil
@@ -17,13 +19,25 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 ROOT = Path(__file__).parents[1]
+MISTAKES = (
+    "AttributeError",
+    "ImportError",
+    "IndentationError",
+    "ModuleNotFoundError",
+    "NameError",
+    "SyntaxError",
+    "TypeError",
+    "UnboundLocalError",
+)
 COPIED = (
     "batch_layer",
     "dags",
     "examples",
     "hourline",
+    "hourline_core",
     "infra",
     "serving_layer",
     "speed_layer",
@@ -58,7 +72,9 @@ MUTANTS = [
         "batch_layer/publish.py",
         (
             (
-                '        tables.overwrite(table, rows, _among("hour", staged.passed), {"cutoff": staged.cutoff, "hours": len(staged.passed)})\n',
+                "        tables.overwrite(\n"
+                '            table, rows, _among("hour", staged.passed), {"cutoff": staged.cutoff, "hours": len(staged.passed)}\n'
+                "        )\n",
                 "        self.later = [*getattr(self, 'later', []), (table, rows, staged.passed)]\n",
             ),
             ('"version": table.version(),', '"version": table.version() + 1,'),
@@ -105,8 +121,8 @@ MUTANTS = [
         "hourline_core/sql/database.py",
         (
             (
-                "layout.final(tables.source, tables.metric), tables.final, files)",
-                "(at := layout.final(tables.source, tables.metric)), open_table(at, layout.storage_options).version(), files)",
+                "layout.final(tables.source, tables.metric), tables.final, files\n",
+                "(at := layout.final(tables.source, tables.metric)), open_table(at, layout.storage_options).version(), files\n",
             ),
         ),
         "tests/protocol/test_publications.py",
@@ -117,8 +133,8 @@ MUTANTS = [
         (
             ("    covering = open_coverage(project, opened, publication)\n", ""),
             (
-                "    progresses = {source.name: table",
-                "    covering = open_coverage(project, opened, publication)\n    progresses = {source.name: table",
+                "    progresses = {\n        source.name: table",
+                "    covering = open_coverage(project, opened, publication)\n    progresses = {\n        source.name: table",
             ),
         ),
         "tests/protocol/test_snapshot.py",
@@ -128,9 +144,11 @@ MUTANTS = [
         "hourline_core/ledger/snapshot.py",
         (
             (
-                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken",
-                "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in opened.items()}\n"
-                "    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken",
+                "    number, coverage = _covered(covering)\n",
+                "    number, coverage = _covered(covering)\n"
+                "    for table in progresses.values():\n"
+                "        update(table)\n"
+                "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in progresses.items()}\n",
             ),
         ),
         "tests/protocol/test_snapshot.py",
@@ -289,23 +307,30 @@ MUTANTS = [
 ]
 
 
+class Verdict(NamedTuple):
+    word: Literal["red", "ALIVE", "BROKEN"]
+    what: str
+    """Which test turned red, or what is wrong with the mutant."""
+
+
 def main(words: list[str]) -> int:
     chosen = [mutant for mutant in MUTANTS if all(word in mutant.rule for word in words)]
-    survived = []
+    red, broken = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for mutant in chosen:
             began = time.monotonic()
             verdict = noticed(mutant, Path(folder) / "copy")
-            seconds = time.monotonic() - began
-            print(f"{'red ' if verdict else 'ALIVE'}  {mutant.rule:<62} {seconds:4.0f} s  {verdict}", flush=True)  # noqa: T201
-            if not verdict:
-                survived.append(mutant)
-    print(f"{len(chosen) - len(survived)} of {len(chosen)} broken rules turned a test red")  # noqa: T201
-    return bool(survived) or not chosen
+            print(f"{verdict.word:<6} {mutant.rule:<62} {time.monotonic() - began:4.0f} s  {verdict.what}", flush=True)  # noqa: T201
+            red += verdict.word == "red"
+            broken += [(mutant.rule, verdict.what)] if verdict.word == "BROKEN" else []
+    print(f"{red} of {len(chosen)} broken rules turned a test red")  # noqa: T201
+    for rule, what in broken:
+        print(f"the mutant '{rule}' is broken itself and proves nothing: {what}")  # noqa: T201
+    return red < len(chosen) or not chosen
 
 
-def noticed(mutant: Mutant, copy: Path) -> str:
-    """Which test turned red; empty if none did."""
+def noticed(mutant: Mutant, copy: Path) -> Verdict:
+    """What the tests say of a mutant, in a copy of the checkout."""
     shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir()
     for name in COPIED:
@@ -318,25 +343,44 @@ def noticed(mutant: Mutant, copy: Path) -> str:
     text = path.read_text(encoding="utf-8")
     for old, new in mutant.changes:
         if text.count(old) != 1:
-            raise SystemExit(
-                f"mutant '{mutant.rule}': {mutant.file} has {text.count(old)} times, and ought to have once: {old.strip()}"
+            return Verdict(
+                "BROKEN", f"{mutant.file} has {text.count(old)} times, and ought to have once: {old.strip()}"
             )
         text = text.replace(old, new)
     path.write_text(text, encoding="utf-8")
+    reasons = copy / "reasons"
     environment = {
         **os.environ,
-        "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests'}",
+        "PYTHONPATH": str(copy),
         "HYPOTHESIS_PROFILE": "mutants",
         "PROTOCOL_EXAMPLES": "100",
+        "RED_REASONS": str(reasons),
     }
-    command = f"{sys.executable} -m pytest -p no:cacheprovider -q -x {mutant.tests}"
+    command = f"{sys.executable} -m pytest -p no:cacheprovider -p tests.support.red_reasons -q -x {mutant.tests}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=copy, env=environment, capture_output=True, text=True, check=False
     )
-    red = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"mutant '{mutant.rule}': the tests did not run: {(done.stdout + done.stderr)[-2000:]}")
-    return red[0] if done.returncode == 1 and red else ""
+    if done.returncode == 0:
+        return Verdict("ALIVE", "")
+    failures = (
+        [json.loads(line) for line in reasons.read_text(encoding="utf-8").splitlines()] if reasons.exists() else []
+    )
+    if broken := [f"{failure['broken']} ({failure['test']})" for failure in failures if failure["broken"]]:
+        return Verdict("BROKEN", broken[0])
+    if mistake := mistake_told(done.stdout, mutant.file):
+        return Verdict("BROKEN", f"{mistake} (in a process that a test has started)")
+    if done.returncode != 1 or not failures:
+        return Verdict("BROKEN", f"the tests did not run: {(done.stdout + done.stderr)[-2000:]}")
+    return Verdict("red", failures[0]["test"])
+
+
+def mistake_told(output: str, file: str) -> str:
+    """The mistake in ``file`` by which some other process has ended, by what that has said; empty if there is none: a
+    test sees its end alone.
+    """
+    frame = rf'File "[^"]*{re.escape(file)}", line \d+(?:, in .*)?\n'
+    found = re.search(rf"{frame}(?:(?:E  )? {{3,}}.*\n)*(?:E +)?((?:{'|'.join(MISTAKES)})\b.*)", output)
+    return f"{found[1]} in {file}" if found else ""
 
 
 if __name__ == "__main__":

@@ -11,14 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-STATE_STYLES = {
-    "final": "green",
-    "revised": "yellow",
-    "provisional": "cyan",
-    "blocked": "red",
-    "stale": "magenta",
-    "missing": "red",
-}
+STATE_STYLES = {"final": "green", "revised": "yellow", "provisional": "cyan", "blocked": "red", "missing": "red"}
 
 
 def say(text: str) -> None:

@@ -39,7 +39,7 @@ def query(
         Path | None, typer.Option("--output", "-o", help="A file to write to, instead of standard output.")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing, stale or blocked.")
+        bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing or blocked.")
     ] = False,
     as_of: AsOf = None,
     degraded: Annotated[

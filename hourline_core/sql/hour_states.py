@@ -16,7 +16,7 @@ from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
 
-WEAKEST_FIRST = ("missing", "blocked", "stale", "provisional", "revised", "final")
+WEAKEST_FIRST = ("missing", "blocked", "provisional", "revised", "final")
 
 
 def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:

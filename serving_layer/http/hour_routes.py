@@ -37,7 +37,7 @@ class HourOf(BaseModel):
     kind: Literal["source", "metric"]
     name: str
     hour: datetime
-    state: Literal["final", "revised", "provisional", "blocked", "stale", "missing"] | None
+    state: Literal["final", "revised", "provisional", "blocked", "missing"] | None
     """Of a source the weakest of its metrics'; null: it has no metric."""
     events: int
     late: int

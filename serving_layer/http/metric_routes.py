@@ -137,7 +137,7 @@ class MetricParameters(BaseModel):
     )
     limit: int | None = Field(None, ge=1, description="So many rows on a page; 1,000, if left out.")
     page: int = Field(1, ge=1, le=2**31, description="From 1. Follow `next`, and all pages show the same snapshot.")
-    strict: bool = Field(False, description="Refuse an answer that rests on hours that are missing, stale or blocked.")
+    strict: bool = Field(False, description="Refuse an answer that rests on hours that are missing or blocked.")
     as_of: str | None = Field(
         None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC)."
     )
@@ -157,7 +157,7 @@ class CellParameters(BaseModel):
         [],
         description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.",
     )
-    strict: bool = Field(False, description="Refuse an answer from an hour that is missing, stale or blocked.")
+    strict: bool = Field(False, description="Refuse an answer from an hour that is missing or blocked.")
     as_of: str | None = Field(
         None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC)."
     )

@@ -80,7 +80,7 @@ class Explanation(BaseModel):
     """Those that were asked for, as text; the others are rolled up."""
     groups: int
     """So many were merged; none: no event of the hour counts for the metric, or the hour is missing."""
-    state: Literal["final", "revised", "provisional", "blocked", "stale", "missing"]
+    state: Literal["final", "revised", "provisional", "blocked", "missing"]
     closed: bool
     """Whether the hour has closed, by its source's clock."""
     answer: list[Answer]

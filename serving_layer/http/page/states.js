@@ -5,6 +5,5 @@ export const STATES = {
   revised: { sign: "!", symbol: "diamond", says: "recomputed, and late events are counted on top" },
   provisional: { sign: "~", symbol: "circle-open", says: "computed by the speed layer alone" },
   blocked: { sign: "×", symbol: "x", says: "did not pass its audit; what was there before is served" },
-  stale: { sign: "…", symbol: "square-open", says: "late input is not in the answer yet" },
   missing: { sign: "?", symbol: "circle-open-dot", says: "not known until it is recomputed" },
 };

@@ -10,10 +10,12 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
 
+import serving_layer
 from batch_layer.reports.overview import write_overview
 from batch_layer.reports.site import prune
 from hourline_core.ledger.layout import QUALITY_SCHEMA
@@ -144,12 +146,23 @@ def loaded_from_elsewhere(site: Path, page: Page) -> list[object]:
     ]
 
 
+def has_icon_of_the_page(page: Page) -> bool:
+    """Whether it brings along the icon of the server's page: a browser asks the server for one that is not named, and
+    gets 404.
+    """
+    icons = [attributes for tag, attributes in page.elements if tag == "link" and attributes.get("rel") == "icon"]
+    media, _, data = icons[0]["href"].partition(",") if len(icons) == 1 else ("", "", "")
+    svg = (Path(serving_layer.__file__).parent / "http" / "page" / "icon.svg").read_text(encoding="utf-8")
+    return media == "data:image/svg+xml" and unquote(data) == svg.strip().replace('"', "'")
+
+
 def test_data_docs_load_nothing_from_elsewhere_and_lead_back_to_the_overview(tmp_path: Path, validate: Any) -> None:
     page = docs(
         tmp_path,
         validate(some_tiles([1, 2, -3]), expect("ExpectColumnValuesToBeBetween", column="visits", min_value=0)),
     )
     assert loaded_from_elsewhere(tmp_path, page) == []
+    assert has_icon_of_the_page(page)
     assert ("link", {"rel": "stylesheet", "href": "../../style.css"}) in page.elements
     assert page.links[0] == "../../index.html"
     assert all(link.startswith(("#", "../../index.html")) for link in page.links)
@@ -256,6 +269,7 @@ def test_the_overview_tells_blocked_hours_first_with_rows_and_commands(tmp_path:
     put_page(tmp_path, 4)
     page = overview(tmp_path, rows, ("views", 3))
     assert loaded_from_elsewhere(tmp_path, page) == []
+    assert has_icon_of_the_page(page)
     assert "1 hour of views is blocked" in page.text
     assert page.text.index("11 values are below 0") < page.text.index("Trends")
     assert "<b>/boots</b>" in page.text
