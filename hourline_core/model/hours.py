@@ -1,12 +1,13 @@
 """Hours and ranges of hours: UTC, aware, half-open. The only place where text becomes an hour."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from hourline_core.errors import UsageError
+from hourline_core.model.windows import HOURLY
 
-HOUR = timedelta(hours=1)
+HOUR = HOURLY.size
 _FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 Clock = Callable[[], datetime]
@@ -24,6 +25,11 @@ class HourRange:
 
     start: datetime
     end: datetime
+
+    @classmethod
+    def spanning(cls, hours: Collection[datetime]) -> "HourRange":
+        """The shortest range that holds all of ``hours``, which are not empty."""
+        return cls(min(hours), max(hours) + HOUR)
 
     def __iter__(self) -> Iterator[datetime]:
         hour = self.start

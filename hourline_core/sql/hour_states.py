@@ -15,6 +15,7 @@ from datetime import datetime
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
+from hourline_core.model.windows import HOURLY
 
 WEAKEST_FIRST = ("missing", "blocked", "provisional", "revised", "final")
 
@@ -27,10 +28,10 @@ def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
     ``now`` is the wall time; it closes hours where the source's clock says so.
     """
     clock = f"TIMESTAMPTZ '{sql_timestamp(now)}'" if source.clock == "wall" else "max(clock) OVER ()"
-    grace = f"INTERVAL '{int(source.grace.total_seconds()) + 3600} seconds'"
+    closes_after = int(HOURLY.complete_after(source.grace).total_seconds())
     return f"""
         SELECT hour, sum(events)::BIGINT AS events, sum(late)::BIGINT AS late, any_value(clock) AS clock,
-               hour + {grace} <= any_value(clock) AS closed
+               hour + INTERVAL '{closes_after} seconds' <= any_value(clock) AS closed
         FROM (
             SELECT arrival.hour AS hour, arrival.events AS events, arrival.late AS late, clock
             FROM (SELECT hours, {clock} AS clock FROM hourline.progress_{source.name} WHERE sequence <= {sequence}),
