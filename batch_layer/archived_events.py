@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
@@ -78,19 +79,18 @@ def tiles_of(aggregation: AggregationPlan, events: DataFrame, hours: list[dateti
 
 
 def magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:
-    """By hour and measure, for sums and means: the sum of the absolute values (their mean, for a mean), which bounds
-    the error of adding them up.
-    """
+    """By hour and measure, the size of what is added up, for measures that add up more than counts."""
     metric = aggregation.metric
-    counted = {name: measure for name, measure in metric.measures.items() if measure.kind in ("sum", "mean")}
-    if not counted:
+    sizes = {
+        name: F.expr(size).alias(name)
+        for name, measure in metric.measures.items()
+        if (size := aggregate_of(measure).magnitude)
+    }
+    if not sizes:
         return {}
-    size = {"sum": "sum(abs(cast({0} as double)))", "mean": "avg(abs(cast({0} as double)))"}
-    sizes = [
-        F.expr(size[measure.kind].format(f"({measure.argument})")).alias(name) for name, measure in counted.items()
-    ]
-    rows = (events.where(metric.where) if metric.where else events).groupBy("hour").agg(*sizes).toArrow().to_pylist()
-    return {(row["hour"], name): row[name] for row in rows for name in counted if row[name] is not None}
+    counting = events.where(metric.where) if metric.where else events
+    rows = counting.groupBy("hour").agg(*sizes.values()).toArrow().to_pylist()
+    return {(row["hour"], name): row[name] for row in rows for name in sizes if row[name] is not None}
 
 
 def _timestamps(moments: list[datetime]) -> list[Column]:

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from batch_layer.archived_events import ArchivedEvents, counting, magnitudes, tiles_of
 from batch_layer.drift import Drift, HourDrift, Replay, Replayed
 from batch_layer.publish import Staged
-from hourline_core.aggregates.measures import quoted
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.ledger.snapshot import MetricTables, Snapshot
 from hourline_core.model import Project
+from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import counted_states_sql, stored_types
 
 
@@ -56,7 +56,7 @@ def seen_changes(
         for tables in snapshot.metrics
         if tables.declaration == aggregation.declaration and tables.metric.name == aggregation.metric.name
     )
-    columns = ", ".join(quoted(name) for name in aggregation.schema.names)
+    columns = ", ".join(identifier(name) for name in aggregation.schema.names)
     states = counted_states_sql(newer, stored_types(database, newer), staged.cutoff)
     found = []
     rows = [row for row in snapshot.coverage.to_pylist() if row["declaration"] == aggregation.declaration]

@@ -9,10 +9,10 @@ from typing import Literal
 
 import duckdb
 
-from hourline_core.aggregates.measures import quoted
 from hourline_core.errors import SetupError, TableError, UsageError
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.sql.database import naming_damage
+from hourline_core.sql.literals import identifier
 from serving_layer.connection import Connection
 
 SNAPSHOT = "hourline_snapshot"
@@ -101,7 +101,7 @@ def _write(
         target.mkdir()
     for done, (name, rows) in enumerate(contents.items(), start=1):
         if form == "duckdb":
-            database.execute(f"CREATE TABLE _export.{quoted(name)} AS {rows}")
+            database.execute(f"CREATE TABLE _export.{identifier(name)} AS {rows}")
         else:
             database.execute(f"COPY ({rows}) TO {_text(target / f'{name}.parquet')} (FORMAT parquet)")
         move(done)
@@ -113,7 +113,7 @@ def _rows_sql(view: str) -> str:
     """Results by hour, so that a filter on it finds them together; records as they lie, since they may be more than
     memory holds.
     """
-    return f"FROM {quoted(view)}" + ("" if view.startswith(("events_", "rejected_")) else " ORDER BY hour")
+    return f"FROM {identifier(view)}" + ("" if view.startswith(("events_", "rejected_")) else " ORDER BY hour")
 
 
 def _snapshot_sql(connection: Connection) -> str:

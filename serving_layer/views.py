@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import duckdb
 
-from hourline_core.aggregates.measures import needs_functions, quoted
+from hourline_core.aggregates import aggregate_of
 from hourline_core.ledger.snapshot import MetricTables, Snapshot
 from hourline_core.model import Metric, Project
 from hourline_core.sql.hour_states import WEAKEST_FIRST
+from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
 
 _DRIFT = """
@@ -44,7 +45,7 @@ def views_sql(
             made, revised = revised_rows(connection, tables)
             statements += made
             statements.append(f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, sequence, revised)}")
-            statements.append(f"CREATE VIEW {quoted(name)} AS {finished_sql(metric, f'{name}_states')}")
+            statements.append(f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}")
             for layer in LAYERS:
                 of_layer = merged_states_sql(tables, stored, sequence, revised, [layer])
                 statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
@@ -74,7 +75,7 @@ def _computable(
     metric, stored = tables.metric, stored_types(connection, tables)
     if functions:
         return metric, stored
-    absent = {name for name, measure in metric.measures.items() if needs_functions(measure)}
+    absent = {name for name, measure in metric.measures.items() if aggregate_of(measure).needs_functions}
     measures = {name: measure for name, measure in metric.measures.items() if name not in absent}
     return metric.model_copy(update={"measures": measures}), {
         column: kind for column, kind in stored.items() if column not in absent

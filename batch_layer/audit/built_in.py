@@ -12,9 +12,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from batch_layer.audit.facts import ADDED_UP, EventFacts, doubles
+from batch_layer.audit.facts import EventFacts, doubles, without_sketches
 from batch_layer.audit.history import Known, bounds, is_number
 from batch_layer.audit.suites import Check
+from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Source
 from hourline_core.model.hours import hour_text
@@ -82,7 +83,7 @@ def metric_facts(
         _at_least("number of rows", "rows at least"),
         _at_least("rows at most", "number of rows"),
     ]
-    for name in [name for name, measure in metric.measures.items() if measure.kind in ADDED_UP]:
+    for name in without_sketches(metric).measures:
         pairs = [(of_tiles.get(hour, {}).get(name), of_events.get(hour, {}).get(name)) for hour in hours]
         if name in doubles(aggregation):
             sizes = [events.size(hour, metric.name, name) for hour in hours]
@@ -116,7 +117,7 @@ def metric_facts(
 def row_checks(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[Check]:
     """What must hold of each row of the results: its hour is one of those recomputed, and what is never null is not."""
     metric = aggregation.metric
-    never_null = [name for name, measure in metric.measures.items() if measure.kind in ("count", "distinct")]
+    never_null = [name for name, measure in metric.measures.items() if aggregate_of(measure).is_never_null]
     return [
         Check(
             "expect_column_values_to_be_in_set", {"column": "hour", "value_set": [hour_text(hour) for hour in hours]}

@@ -16,14 +16,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.aggregates.measures import quoted
+from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Metric, Source
 from hourline_core.model.hours import hour_text
+from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import values_sql
-
-ADDED_UP = ("count", "sum", "min", "max", "mean")
-"""The measures whose value over an hour can be had in two ways; a distinct count is an estimate by a sketch."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,7 @@ class EventFacts:
         )
 
     def size(self, hour: datetime, metric: str, measure: str) -> float:
-        """The absolute values of a double measure's argument added up, which bounds the error of adding them in another
-        order.
-        """
+        """The size of what a double measure adds up, which bounds the error of adding it in another order."""
         return float(self.rows.get(hour, {}).get(f"{metric}.{measure} size") or 0.0)
 
 
@@ -87,10 +83,8 @@ def event_facts(
             for c in added_up(aggregation)
         ]
         aggregates += [
-            F.expr(f"sum(abs(cast({metric.measures[m].argument} as double))) FILTER (WHERE {counts})").alias(
-                f"{metric.name}.{m} size"
-            )
-            for m in doubles(aggregation)
+            F.expr(f"{size} FILTER (WHERE {counts})").alias(f"{metric.name}.{name} size")
+            for name, size in doubles(aggregation).items()
         ]
     rows = events.groupBy("hour").agg(*aggregates).toArrow().to_pylist()
     return EventFacts({row["hour"]: row for row in rows})
@@ -98,29 +92,24 @@ def event_facts(
 
 def added_up(aggregation: AggregationPlan) -> list[str]:
     """The state columns of the measures whose value over an hour can be had in two ways."""
-    kinds = {name: measure.kind for name, measure in aggregation.metric.measures.items()}
-    return [column for column in aggregation.states if kinds[_measure(column, aggregation.metric)] in ADDED_UP]
+    measures = without_sketches(aggregation.metric).measures
+    return [column for name, measure in measures.items() for column in aggregate_of(measure).columns(name)]
 
 
-def doubles(aggregation: AggregationPlan) -> list[str]:
-    """The measures whose last digits depend on the order of addition."""
-    floating = {
-        _measure(c, aggregation.metric)
-        for c in added_up(aggregation)
-        if pa.types.is_floating(aggregation.schema.field(c).type)
-    }
-    return [
-        name
+def doubles(aggregation: AggregationPlan) -> dict[str, str]:
+    """The measures whose last digits depend on the order of addition, each with its magnitude (Spark SQL)."""
+    return {
+        name: magnitude
         for name, measure in aggregation.metric.measures.items()
-        if name in floating and measure.kind in ("sum", "mean")
-    ]
+        if (magnitude := (aggregate := aggregate_of(measure)).magnitude)
+        and any(pa.types.is_floating(aggregation.schema.field(column).type) for column in aggregate.columns(name))
+    }
 
 
 def without_sketches(metric: Metric) -> Metric:
     """The metric with those measures alone whose value over an hour can be had in two ways."""
-    return metric.model_copy(
-        update={"measures": {name: m for name, m in metric.measures.items() if m.kind in ADDED_UP}, "dimensions": {}}
-    )
+    exact = {name: measure for name, measure in metric.measures.items() if aggregate_of(measure).is_exact}
+    return metric.model_copy(update={"measures": exact, "dimensions": {}})
 
 
 def result_frame(
@@ -149,7 +138,7 @@ def rows_and_groups(
 ) -> dict[datetime, tuple[int, int]]:
     """By hour, how many rows the tiles have, and how many different groups."""
     connection.register("_audited", tiles)
-    keys = ", ".join(quoted(name) for name in ["hour", *aggregation.metric.dimensions])
+    keys = ", ".join(identifier(name) for name in ["hour", *aggregation.metric.dimensions])
     rows = connection.execute(
         f"SELECT hour, count(*), count(DISTINCT row({keys})) FROM _audited GROUP BY hour"
     ).fetchall()
@@ -168,7 +157,7 @@ def _values(
 ) -> pa.Table:
     connection.register("_audited", states)
     stored = {column: kind for column, kind, *_ in connection.execute("DESCRIBE _audited").fetchall()}
-    keys = ", ".join(quoted(name) for name in ["hour", *dimensions])
+    keys = ", ".join(identifier(name) for name in ["hour", *dimensions])
     rows: pa.Table = connection.execute(
         f"{values_sql(metric, stored, 'FROM _audited', dimensions)} ORDER BY {keys}"
     ).to_arrow_table()
@@ -183,7 +172,3 @@ def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
         with suppress(pa.ArrowInvalid):  # beyond 64 bits
             return column.cast(pa.int64())
     return column.cast(pa.float64())
-
-
-def _measure(column: str, metric: Metric) -> str:
-    return column if column in metric.measures else column.rpartition("__")[0]

@@ -1,1 +1,31 @@
-"""The aggregates that a measure can be."""
+"""The aggregates that a measure can be: one small class for each, and the registry that finds it.
+
+A new aggregate is a class in a file of its own and a line in ``_CLASSES``; the word by which it is declared is in
+``hourline_core.model.measure``, which imports nothing of this.
+"""
+
+from collections.abc import Mapping
+
+from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
+from hourline_core.aggregates.count import Count
+from hourline_core.aggregates.distinct import Distinct
+from hourline_core.aggregates.extremes import Extreme
+from hourline_core.aggregates.mean import Mean
+from hourline_core.aggregates.sum import Sum
+from hourline_core.model import Measure, MeasureKind
+
+__all__ = ["Aggregate", "StateColumn", "UnsuitableArgumentError", "aggregate_of"]
+
+_CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
+    "count": Count,
+    "sum": Sum,
+    "min": Extreme,
+    "max": Extreme,
+    "mean": Mean,
+    "distinct": Distinct,
+}
+
+
+def aggregate_of(measure: Measure) -> Aggregate:
+    """The aggregate that ``measure`` declares."""
+    return _CLASSES[measure.kind](measure)

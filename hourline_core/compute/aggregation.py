@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hourline_core.aggregates.measures import UnsuitableArgumentError, partials
+from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.model import DeclaredMetric, Metric, Source
 
 
@@ -96,8 +96,9 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
     for name, measure in metric.measures.items():
         path = ("measures", name)
         argument = type_of(events, measure.argument, path) if measure.argument else ""
+        aggregate = aggregate_of(measure)
         try:
-            states |= partials(name, measure, argument)
+            states |= zip(aggregate.columns(name), aggregate.partials(argument), strict=True)
         except UnsuitableArgumentError as error:
             raise UnresolvedError(path, str(error)) from error
     if metric.where:

@@ -9,9 +9,10 @@ from datetime import datetime
 import duckdb
 import pyarrow as pa
 
-from hourline_core.aggregates.measures import quoted
+from hourline_core.aggregates import aggregate_of
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Metric
+from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import values_sql
 
 TOLERANCE = 1e-9
@@ -103,13 +104,13 @@ def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, 
         if together
         else ((before.totals, after.totals), ["hour"])
     )
-    a, b = f"a.{quoted(measure)}", f"b.{quoted(measure)}"
-    same_cell = " AND ".join(f"b.{quoted(key)} IS NOT DISTINCT FROM a.{quoted(key)}" for key in keys)
+    a, b = f"a.{identifier(measure)}", f"b.{identifier(measure)}"
+    same_cell = " AND ".join(f"b.{identifier(key)} IS NOT DISTINCT FROM a.{identifier(key)}" for key in keys)
     differs = f"({b} IS DISTINCT FROM {a} OR b.hour IS NULL OR a.hour IS NULL)"
     close = _close(a, b) if kinds[measure] in ("DOUBLE", "FLOAT") else "false"
     value = _as_number(measure, kinds)
     total = f"(a.v IS DISTINCT FROM b.v AND NOT {_close('a.v', 'b.v')})"
-    from_nothing = after.metric.measures[measure].kind in ("count", "sum", "distinct")
+    from_nothing = aggregate_of(after.metric.measures[measure]).starts_at_zero
     amount = "coalesce(a.v, 0) - coalesce(b.v, 0)" if from_nothing and not value.startswith("NULL") else "a.v - b.v"
     return f"""
         WITH m AS (SELECT hour, size FROM _magnitudes WHERE measure = '{measure}'), cells AS (
@@ -131,4 +132,4 @@ def _kinds(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[str, str
 
 
 def _as_number(measure: str, kinds: Mapping[str, str]) -> str:
-    return f"{quoted(measure)}::DOUBLE" if kinds[measure].startswith(_NUMBERS) else "NULL::DOUBLE"
+    return f"{identifier(measure)}::DOUBLE" if kinds[measure].startswith(_NUMBERS) else "NULL::DOUBLE"

@@ -8,9 +8,10 @@ from typing import Literal
 
 import duckdb
 
-from hourline_core.aggregates.measures import finished, merges, quoted
+from hourline_core.aggregates import StateColumn, aggregate_of
 from hourline_core.ledger.snapshot import MetricTables
-from hourline_core.model import Metric
+from hourline_core.model import Measure, Metric
+from hourline_core.sql.literals import identifier
 
 Layer = Literal["final", "provisional"]
 LAYERS: tuple[Layer, ...] = ("final", "provisional")
@@ -42,7 +43,7 @@ def counted_states_sql(
     as attached by database.py. Hours that are missing are left out: an answer for them would be a part of the truth.
     """
     metric = tables.metric
-    columns = ", ".join(f"t.{quoted(name)}" for name in ["hour", *metric.dimensions, *_aggregates(metric, stored)])
+    columns = ", ".join(f"t.{identifier(name)}" for name in ["hour", *metric.dimensions, *_merges(metric, stored)])
     above = f"t.sequence <= {sequence} AND t.sequence >= {tables.complete_from} AND t.sequence > coalesce(h.cutoff, -1)"
     if "provisional" not in layers:
         above = "false"  # which keeps the columns
@@ -85,13 +86,13 @@ def merged_states_sql(
     Of one of the ``layers``, it gives what that layer alone contributes; the state is the hour's in any case.
     """
     names = ["hour", *tables.metric.dimensions]
-    keys, aggregates = ", ".join(map(quoted, names)), _aggregates(tables.metric, stored)
-    merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in aggregates.items())
+    keys, merges = ", ".join(map(identifier, names)), _merges(tables.metric, stored)
+    merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in merges.items())
     grouped = f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({{}}) GROUP BY {keys}"
     if tables.final is None or "final" not in layers:
         return grouped.format(counted_states_sql(tables, stored, sequence, layers))
     # Nearly all hours are final: of these, there is nothing to merge.
-    columns = ", ".join(f"t.{quoted(name)}" for name in [*names, *aggregates])
+    columns = ", ".join(f"t.{identifier(name)}" for name in [*names, *merges])
     final = f"SELECT {columns}, h.state FROM hourline.final_{tables.name} t JOIN hourline.hours_{tables.name} h USING (hour) WHERE h.state = 'final'"
     others = counted_states_sql(tables, stored, sequence, layers if revised else set(layers) - {"final"}, revised)
     return f"{grouped.format(others)} UNION ALL {final}"
@@ -99,23 +100,42 @@ def merged_states_sql(
 
 def finished_sql(metric: Metric, states: str) -> str:
     """A query over the view ``states``: hour, the dimensions, the finished measures, state."""
-    values = [f"{finished(name, measure)} AS {quoted(name)}" for name, measure in metric.measures.items()]
-    return f"SELECT {', '.join(['hour', *map(quoted, metric.dimensions), *values, 'state'])} FROM {states}"
+    values = [f"{finished_value(name, measure)} AS {identifier(name)}" for name, measure in metric.measures.items()]
+    return f"SELECT {', '.join(['hour', *map(identifier, metric.dimensions), *values, 'state'])} FROM {states}"
 
 
 def values_sql(metric: Metric, stored: Mapping[str, str], states: str, dimensions: Iterable[str]) -> str:
     """A query over the rows of the query or table ``states``: hour, ``dimensions`` (some of the metric's), and the
     finished measures.
     """
-    keys = ", ".join(["hour", *map(quoted, dimensions)])
-    merged = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in _aggregates(metric, stored).items())
-    values = ", ".join(f"{finished(name, measure)} AS {quoted(name)}" for name, measure in metric.measures.items())
+    keys = ", ".join(["hour", *map(identifier, dimensions)])
+    merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(metric, stored).items())
+    values = ", ".join(
+        f"{finished_value(name, measure)} AS {identifier(name)}" for name, measure in metric.measures.items()
+    )
     return f"SELECT {keys}, {values} FROM (SELECT {keys}, {merged} FROM ({states}) GROUP BY {keys})"
 
 
-def _aggregates(metric: Metric, stored: Mapping[str, str]) -> dict[str, str]:
-    """Of the columns that ``stored`` names."""
-    aggregates: dict[str, str] = {}
-    for name, measure in metric.measures.items():
-        aggregates |= {column: sql for column, sql in merges(name, measure, stored).items() if column in stored}
-    return aggregates
+def merged_columns(name: str, measure: Measure, stored: Mapping[str, str]) -> dict[str, str]:
+    """The stored columns of the measure called ``name``, each with the DuckDB SQL aggregate that merges it.
+
+    ``stored`` gives the DuckDB type of each stored column; a measure that it does not have has none.
+    """
+    aggregate = aggregate_of(measure)
+    columns = aggregate.columns(name)
+    if not all(column in stored for column in columns):
+        return {}
+    states = [StateColumn(identifier(column), stored[column]) for column in columns]
+    return dict(zip(columns, aggregate.merges(states), strict=True))
+
+
+def finished_value(name: str, measure: Measure) -> str:
+    """DuckDB SQL for the finished value of the measure called ``name``, over its merged columns."""
+    aggregate = aggregate_of(measure)
+    return aggregate.finish([identifier(column) for column in aggregate.columns(name)])
+
+
+def _merges(metric: Metric, stored: Mapping[str, str]) -> dict[str, str]:
+    """By stored column of all measures, the aggregate that merges it."""
+    columns = [merged_columns(name, measure, stored) for name, measure in metric.measures.items()]
+    return {column: sql for of_measure in columns for column, sql in of_measure.items()}

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hourline_core.aggregates.measures import quoted
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour
 from hourline_core.sql.hour_states import WEAKEST_FIRST
+from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import stored_types, values_sql
 from serving_layer.connection import Connection
 from serving_layer.http.problems import NotFoundError
@@ -136,7 +136,7 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     stored = stored_types(connection.database, tables)
     conditions, values = ["hour >= ?", "hour < ?"], list[object]([question.hours.start, question.hours.end])
     for name, texts in where.items():
-        column, some = quoted(name), [text for text in texts if text is not None]
+        column, some = identifier(name), [text for text in texts if text is not None]
         parts = [f"{column} = CAST(? AS {stored[name]})" for _ in some] + (
             [f"{column} IS NULL"] if None in texts else []
         )
@@ -150,7 +150,7 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     states = f"SELECT {time} AS hour, {weakest} AS state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? GROUP BY 1"
     values += [question.hours.start, question.hours.end]
     keys = [*([] if question.grain == "total" else ["hour"]), *dimensions]
-    columns = [*(f"v.{quoted(name)}" for name in (*keys, *measures)), "s.state"]
+    columns = [*(f"v.{identifier(name)}" for name in (*keys, *measures)), "s.state"]
     query = f"""
         SELECT {", ".join(columns)} FROM ({values_sql(asked, stored, rows, dimensions)}) v
         LEFT JOIN ({states}) s ON s.hour IS NOT DISTINCT FROM v.hour
@@ -168,8 +168,8 @@ def _order_sql(order: str, keys: list[str], columns: list[str]) -> str:
         name = part.removeprefix("-")
         if name not in columns:
             raise UsageError(f"order: there is no column '{name}'{did_you_mean(name, columns)}")
-        parts.append(f"{quoted(name)} {'DESC' if part.startswith('-') else 'ASC'} NULLS LAST")
-    parts += [f"{quoted(key)} NULLS LAST" for key in keys]
+        parts.append(f"{identifier(name)} {'DESC' if part.startswith('-') else 'ASC'} NULLS LAST")
+    parts += [f"{identifier(key)} NULLS LAST" for key in keys]
     return f"ORDER BY {', '.join(parts)}" if parts else ""
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hourline_core.aggregates.measures import quoted
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Metric
 from hourline_core.model.hours import hour_text, sql_timestamp
+from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import stored_types, values_sql
 from serving_layer.connection import Connection
 from serving_layer.sql_errors import without_tables
@@ -48,9 +48,9 @@ class Cell:
     def _is(self, dimension: str, column: str) -> str:
         text = self.values[dimension]
         return (
-            f"{quoted(column)} IS NULL"
+            f"{identifier(column)} IS NULL"
             if text is None
-            else f"{quoted(column)} = CAST({_literal(text)} AS {self.stored[dimension]})"
+            else f"{identifier(column)} = CAST({_literal(text)} AS {self.stored[dimension]})"
         )
 
 
@@ -129,7 +129,7 @@ def _refuse_without_events(connection: Connection, tables: MetricTables, hour: d
 
 
 def _near(connection: Connection, rows: str, name: str, text: str | None) -> str:
-    column = f"{quoted(name)}::VARCHAR"
+    column = f"{identifier(name)}::VARCHAR"
     found = connection.database.execute(
         f"SELECT DISTINCT {column} AS v, jaro_winkler_similarity(v, {_literal(text or '')}) AS near FROM {rows} "
         f"WHERE v IS NOT NULL ORDER BY near DESC, v LIMIT {_NEAREST + 1}"

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from hourline_core.aggregates.measures import quoted
+from hourline_core.sql.literals import identifier
 from serving_layer.connection import Connection
 from serving_layer.reports.cell import Cell
 
@@ -61,9 +61,9 @@ def cell_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     columns = {name: column for name in cell.values if (column := field(metric.dimensions[name]))}
     conditions = [name for name, text in (("where", metric.where), ("where of the source", source.where)) if text]
     identity = field(source.id) if source.id else None
-    arrivals = f'PARTITION BY {quoted(identity)} ORDER BY sequence, partition, "offset"' if identity else ""
+    arrivals = f'PARTITION BY {identifier(identity)} ORDER BY sequence, partition, "offset"' if identity else ""
     repeated = (
-        f"NOT duplicate AND {quoted(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1"
+        f"NOT duplicate AND {identifier(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1"
         if identity
         else "false"
     )

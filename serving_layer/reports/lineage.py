@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from hourline_core.aggregates.measures import quoted
 from hourline_core.model import derived_of
 from hourline_core.sql.differences import without_late_events
+from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import counted_states_sql
 from serving_layer.connection import Connection
 from serving_layer.reports.cell import Cell, cell_of, finished_values, refuse_without_rows
@@ -147,7 +147,7 @@ def _answer(connection: Connection, cell: Cell) -> tuple[int, list[Answer]]:
             without_late_events(rows, tables),
         )
     )
-    keys = ", ".join(["hour", *map(quoted, metric.dimensions)])
+    keys = ", ".join(["hour", *map(identifier, metric.dimensions)])
     groups = len(database.execute(f"SELECT DISTINCT {keys} FROM ({rows})").fetchall())
     return groups, [
         Answer(

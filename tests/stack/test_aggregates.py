@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.aggregates.measures import finished, merges, partials
+from hourline_core.aggregates import aggregate_of
 from hourline_core.model import EventTime, Field, Measure, Project, Settings, Source
 from hourline_core.runtime.spark import spark_session
 from hourline_core.sql.database import connect
+from hourline_core.sql.merge import finished_value, merged_columns
 from hourline_core.sql.sketches import install_sketch_functions
 from tests.support import oracle
 
@@ -93,7 +94,7 @@ def test_parts_merge_to_the_whole(
 
 def test_distinct_counts_stay_near_the_truth_when_they_are_many(spark: SparkSession) -> None:
     events = spark.range(40_000).select(F.col("id").alias("big"), (F.col("id") % 7).alias("part"))
-    (sql,) = partials("n", Measure(kind="distinct", argument="big"), "bigint").values()
+    (sql,) = aggregate_of(Measure(kind="distinct", argument="big")).partials("bigint")
     states = events.groupBy("part").agg(F.expr(sql).alias("n")).toArrow()
     with connect() as database:
         install_sketch_functions(database)
@@ -109,11 +110,11 @@ def test_distinct_counts_stay_near_the_truth_when_they_are_many(spark: SparkSess
 def partial_states(spark: SparkSession, rows: list[dict[str, Any]]) -> pa.Table:
     schema = ", ".join(["example int", "part int", *(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())])
     frame = spark.createDataFrame([tuple(row[name] for name in ("example", "part", *COLUMNS)) for row in rows], schema)
-    columns = {
-        column: sql
-        for name, measure in MEASURES.items()
-        for column, sql in partials(name, measure, COLUMNS[measure.argument][0] if measure.argument else "").items()
-    }
+    columns: dict[str, str] = {}
+    for name, measure in MEASURES.items():
+        aggregate = aggregate_of(measure)
+        argument_type = COLUMNS[measure.argument][0] if measure.argument else ""
+        columns |= zip(aggregate.columns(name), aggregate.partials(argument_type), strict=True)
     return (
         frame.groupBy("example", "part").agg(*(F.expr(sql).alias(column) for column, sql in columns.items())).toArrow()
     )
@@ -128,9 +129,9 @@ def merged(states: pa.Table) -> dict[int, dict[str, Any]]:
         columns = ", ".join(
             f"{sql} AS {column}"
             for name, measure in MEASURES.items()
-            for column, sql in merges(name, measure, stored).items()
+            for column, sql in merged_columns(name, measure, stored).items()
         )
-        values = ", ".join(f"{finished(name, measure)} AS {name}" for name, measure in MEASURES.items())
+        values = ", ".join(f"{finished_value(name, measure)} AS {name}" for name, measure in MEASURES.items())
         rows = database.sql(f"""
             WITH partly AS (SELECT example, {columns} FROM states GROUP BY example, part % 2),
                  whole AS (SELECT example, {columns} FROM partly GROUP BY example)

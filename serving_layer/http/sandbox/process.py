@@ -21,8 +21,8 @@ from multiprocessing.connection import Connection
 import duckdb
 import pyarrow as pa
 
-from hourline_core.aggregates.measures import quoted
 from hourline_core.errors import SetupError
+from hourline_core.sql.literals import identifier
 from hourline_core.sql.sketches import install_sketch_functions
 from serving_layer.http.sandbox import sql_check
 from serving_layer.http.sandbox.confinement import confine, die_with_parent, leave_network
@@ -161,11 +161,11 @@ def _take(connection: Connection, database: duckdb.DuckDBPyConnection, view: str
     """The rows of ``view`` as a table."""
     columns = json.loads(connection.recv_bytes())
     database.execute(
-        f"CREATE TABLE {quoted(view)} ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"
+        f"CREATE TABLE {identifier(view)} ({', '.join(f'{identifier(name)} {kind}' for name, kind in columns.items())})"
     )
     while message := connection.recv_bytes():
         database.register("_part", from_ipc(message))
-        database.execute(f"INSERT INTO {quoted(view)} FROM _part")
+        database.execute(f"INSERT INTO {identifier(view)} FROM _part")
         database.unregister("_part")
 
 

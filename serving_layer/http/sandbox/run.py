@@ -20,8 +20,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from hourline_core.aggregates.measures import quoted
 from hourline_core.errors import SetupError, UsageError
+from hourline_core.sql.literals import identifier
 from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
 from serving_layer.http.sandbox.confinement import refuse_unsupported
 from serving_layer.http.sandbox.process import Limits, from_ipc, to_ipc
@@ -139,13 +139,13 @@ class Sandbox:
         """The rows of ``views``, of which ``columns`` (None: all)."""
         size = 0
         for view in sorted(views):
-            types = {name: kind for name, kind, *_ in database.execute(f"DESCRIBE {quoted(view)}").fetchall()}
+            types = {name: kind for name, kind, *_ in database.execute(f"DESCRIBE {identifier(view)}").fetchall()}
             # A query that counts rows alone names no column; a table has to have one.
             read = [name for name in types if columns is None or folded(name) in columns] or list(types)[:1]
             connection.send_bytes(json.dumps({name: types[name] for name in read}).encode())
-            for batch in database.execute(f"SELECT {', '.join(map(quoted, read))} FROM {quoted(view)}").to_arrow_reader(
-                _READ_ROWS
-            ):
+            for batch in database.execute(
+                f"SELECT {', '.join(map(identifier, read))} FROM {identifier(view)}"
+            ).to_arrow_reader(_READ_ROWS):
                 size += batch.nbytes
                 if size > self.limits.memory // 2:
                     raise TooLargeError(

@@ -1,0 +1,26 @@
+"""The least and the greatest value."""
+
+from collections.abc import Sequence
+
+from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
+from hourline_core.aggregates.sum import WIDER
+
+_ORDERED = {*WIDER, "float", "double", "string", "date", "timestamp", "timestamp_ntz"}
+
+
+class Extreme(Aggregate):
+    """``min(x)`` or ``max(x)``, whose kind is the name of the function in both engines."""
+
+    def partials(self, argument_type: str) -> list[str]:
+        """See Aggregate."""
+        if argument_type not in _ORDERED and not argument_type.startswith("decimal"):
+            raise UnsuitableArgumentError(f"{self.measure} needs a number, text, date or time; got {argument_type}")
+        return [f"{self.measure.kind}({self.measure.argument})"]
+
+    def merges(self, states: Sequence[StateColumn]) -> list[str]:
+        """See Aggregate."""
+        return [f"{self.measure.kind}({state.sql})" for state in states]
+
+    def finish(self, states: Sequence[str]) -> str:
+        """See Aggregate."""
+        return states[0]

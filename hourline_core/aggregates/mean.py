@@ -1,0 +1,31 @@
+"""The arithmetic mean, from a count and a sum."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hourline_core.aggregates.base import Aggregate, StateColumn
+from hourline_core.aggregates.sum import addend, merge_sum
+
+
+class Mean(Aggregate):
+    """``mean(x)``, of the values that are not null."""
+
+    states: ClassVar[tuple[str, ...]] = ("__n", "__total")
+
+    def partials(self, argument_type: str) -> list[str]:
+        """See Aggregate."""
+        return [f"count({self.measure.argument})", f"sum({addend(self.measure, argument_type)})"]
+
+    def merges(self, states: Sequence[StateColumn]) -> list[str]:
+        """See Aggregate."""
+        return [merge_sum(state) for state in states]
+
+    def finish(self, states: Sequence[str]) -> str:
+        """See Aggregate."""
+        n, total = states
+        return f"{total}::DOUBLE / {n}"
+
+    @property
+    def magnitude(self) -> str | None:
+        """See Aggregate."""
+        return f"avg(abs(cast(({self.measure.argument}) as double)))"

@@ -1,0 +1,63 @@
+"""Sums that do not overflow.
+
+Totals of integers up to 32 bits are bigint, of bigint decimal(29,0), of decimal(p,s) decimal(p+10,s): none overflows
+within a tile, and the merge in DuckDB is 128 bits wide. Totals of floating-point numbers are double: their last digits
+depend on the order of addition.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
+from hourline_core.model import Measure
+
+WIDER = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "boolean": "bigint", "bigint": "decimal(19,0)"}
+"""By Spark type of whole numbers, the type as which they are added."""
+
+_DECIMAL_DIGITS = 28
+"""The most that an addend may have, for a sum of 38 digits."""
+
+
+class Sum(Aggregate):
+    """``sum(x)``."""
+
+    starts_at_zero: ClassVar[bool] = True
+
+    def partials(self, argument_type: str) -> list[str]:
+        """See Aggregate."""
+        return [f"sum({addend(self.measure, argument_type)})"]
+
+    def merges(self, states: Sequence[StateColumn]) -> list[str]:
+        """See Aggregate."""
+        return [merge_sum(state) for state in states]
+
+    def finish(self, states: Sequence[str]) -> str:
+        """See Aggregate."""
+        return states[0]
+
+    @property
+    def magnitude(self) -> str | None:
+        """See Aggregate."""
+        return f"sum(abs(cast(({self.measure.argument}) as double)))"
+
+
+def addend(measure: Measure, argument_type: str) -> str:
+    """Spark SQL for the measure's argument, widened so that its sum cannot overflow. Raises UnsuitableArgumentError."""
+    if argument_type in WIDER:
+        return f"cast({measure.argument} as {WIDER[argument_type]})"
+    if argument_type in ("float", "double"):
+        return f"cast({measure.argument} as double)"
+    if decimal := re.fullmatch(r"decimal\((\d+),\d+\)", argument_type):
+        if int(decimal[1]) > _DECIMAL_DIGITS:
+            raise UnsuitableArgumentError(
+                f"{measure} over {argument_type} could overflow its sum of 38 digits; "
+                f"cast it to decimal({_DECIMAL_DIGITS}, …) or less"
+            )
+        return f"{measure.argument}"
+    raise UnsuitableArgumentError(f"{measure} needs a number; got {argument_type}")
+
+
+def merge_sum(state: StateColumn) -> str:
+    """The sum of a column, of the column's type: DuckDB sums BIGINT to 128 bits."""
+    return f"sum({state.sql})::BIGINT" if state.type == "BIGINT" else f"sum({state.sql})"

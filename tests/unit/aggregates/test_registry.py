@@ -1,0 +1,46 @@
+"""Every kind of measure that can be declared has an aggregate, whose parts fit together.
+
+What the aggregates compute is tested with Spark in tests/stack/test_aggregates.py.
+"""
+
+from typing import get_args
+
+import duckdb
+import pytest
+
+from hourline_core.aggregates import StateColumn, UnsuitableArgumentError, aggregate_of
+from hourline_core.model import Measure, MeasureKind
+
+
+@pytest.mark.parametrize("kind", get_args(MeasureKind))
+def test_each_state_has_a_column_a_partial_and_a_merge(kind: MeasureKind) -> None:
+    aggregate = aggregate_of(Measure(kind=kind, argument=None if kind == "count" else "x"))
+    columns = aggregate.columns("delay")
+    assert len(set(columns)) == len(columns) == len(aggregate.states)
+    assert len(aggregate.partials("" if kind == "count" else "int")) == len(columns)
+    assert len(aggregate.merges([StateColumn(column, "BIGINT") for column in columns])) == len(columns)
+
+
+def test_columns_of_two_measures_differ_where_one_name_begins_like_the_other() -> None:
+    measures = {name: Measure(kind=kind, argument="x") for name, kind in (("a", "mean"), ("a_n", "sum"))}
+    columns = [column for name, measure in measures.items() for column in aggregate_of(measure).columns(name)]
+    assert len(set(columns)) == len(columns)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("sum", 12.0), ("mean", 4.0), ("min", None), ("max", None)])
+def test_the_magnitude_is_that_of_the_value_where_the_addends_cancel_out(kind: MeasureKind, size: float | None) -> None:
+    magnitude = aggregate_of(Measure(kind=kind, argument="x")).magnitude
+    assert (magnitude is None) == (size is None)
+    if magnitude:  # which DuckDB reads as Spark does
+        rows = "FROM (VALUES (-6), (4), (2), (NULL)) AS t(x)"
+        assert duckdb.sql(f"SELECT {magnitude} {rows}").fetchall() == [(size,)]
+
+
+@pytest.mark.parametrize(
+    ("measure", "argument_type"),
+    [("sum(x)", "string"), ("mean(x)", "date"), ("sum(x)", "decimal(29,2)"), ("max(x)", "array<int>")],
+)
+def test_an_argument_that_an_aggregate_cannot_take_is_refused_by_name(measure: str, argument_type: str) -> None:
+    with pytest.raises(UnsuitableArgumentError) as error:
+        aggregate_of(Measure.parse(measure)).partials(argument_type)
+    assert measure in str(error.value) and argument_type in str(error.value)
