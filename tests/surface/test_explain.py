@@ -298,6 +298,6 @@ read at   sequence 2, publication 1; versions of the tables: progress 3, provisi
 audit     passed 2024-03-02 01:00:00, 1 expectation
 
 published (UTC)      publication  as       cutoff  visits  mean_ms  worst  pages  why (over all dimensions)
-2024-03-02 01:00:00            1  final      1       2      100    150      1
-now                               revised            3      200    400      1
+2024-03-02 01:00:00            1  final         1       2      100    150      1
+now                               revised               3      200    400      1
 """

@@ -22,7 +22,7 @@ def test_each_state_has_a_column_a_partial_and_a_merge(kind: MeasureKind) -> Non
 
 
 def test_columns_of_two_measures_differ_where_one_name_begins_like_the_other() -> None:
-    measures = {name: Measure(kind=kind, argument="x") for name, kind in (("a", "mean"), ("a_n", "sum"))}
+    measures = {"a": Measure.parse("mean(x)"), "a_n": Measure.parse("sum(x)")}
     columns = [column for name, measure in measures.items() for column in aggregate_of(measure).columns(name)]
     assert len(set(columns)) == len(columns)
 
