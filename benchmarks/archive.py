@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
 from benchmarks.project_files import write_files
+from hourline import Project, load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
-from hourline_core.model import Project, load_project
 from hourline_core.model.hours import HOUR
 from speed_layer.maintenance import MICRO_BATCHES, maintain_source
 from speed_layer.source_tables import open_source_tables

@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 import serving_layer
 from benchmarks.processes import hourline, megabytes
 from benchmarks.project_files import write_files
+from hourline import Project, load_project
 from hourline_core.errors import HourlineError
 from hourline_core.ledger.layout import Layout
-from hourline_core.model import Project, load_project
 from hourline_core.runtime.background import SPEED, stop
 from hourline_core.runtime.file_lock import is_alive
 from hourline_core.runtime.lease import lease_holder

@@ -10,7 +10,7 @@ import duckdb
 from confluent_kafka import Producer
 
 from benchmarks.project_files import write_files
-from hourline_core.model import Project, load_project
+from hourline import Project, load_project
 
 SHOPS, CUSTOMERS = 20, 500
 HOUR_MILLISECONDS = 3_600_000

@@ -42,7 +42,7 @@ HOUR_EVENTS = 20_000
 BARE = """
 import sys
 from pathlib import Path
-from hourline_core.model import load_project
+from hourline import load_project
 from infra import spark as infra_spark
 infra_spark.sharing_options = lambda which: []
 spark = infra_spark.spark_session(load_project(Path(sys.argv[1])), "bare", brief=sys.argv[4] == "brief")

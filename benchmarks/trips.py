@@ -11,7 +11,7 @@ import duckdb
 
 import serving_layer
 from benchmarks.project_files import write_files
-from hourline_core.model import Project, load_project
+from hourline import Project, load_project
 from hourline_core.model.hours import HOUR
 
 HOURS = 500

@@ -46,7 +46,7 @@ def hourly_recompute(settings: Settings) -> DAG:
             """
             hour = _own_hour()
             found = hourline(settings, "plan", *(("--hour", f"{hour:%Y-%m-%dT%H:00Z}") if hour else ()))
-            return found if found["wanted"] or _is_forced() else None
+            return found if found["planned"] or _is_forced() else None
 
         @task(pool=HOURLY_POOL, outlets=list(settings.assets.values()))
         def recompute(planned: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.model import load_project
+from hourline import load_project
 from hourline_core.runtime.topics import topic_offsets
 from speed_layer.kafka_stream import read_topic, starting_offsets
 from speed_layer.run import speed_session

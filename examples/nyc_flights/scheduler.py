@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hourline import load_project
 from hourline_core.errors import HourlineError
-from hourline_core.model import load_project
 from hourline_core.runtime.airflow.api import AirflowApi
 
 SETTINGS = {"DEMO": "true", "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True"}

@@ -17,9 +17,9 @@ from examples.nyc_flights.hours import Hours
 from examples.nyc_flights.oracle import Oracle
 from examples.nyc_flights.scheduler import SETTINGS, Scheduler
 from examples.nyc_flights.screen import Screen, verdict
+from hourline import connect
 from hourline_core.errors import HourlineError
 from hourline_core.runtime.lease import LeaseName, lease_holder
-from serving_layer import connect
 
 PROJECT = Path(__file__).parent
 _LOOK_EVERY_SECONDS = 0.7

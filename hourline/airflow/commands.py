@@ -14,9 +14,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from hourline.airflow.settings import Settings
-
-MISTAKE, USAGE, BLOCKED = 1, 2, 3
-"""Exit statuses of the command line, which is not imported here; all others but 0 may be mended by trying again."""
+from hourline.exit_status import BLOCKED, MISTAKE, USAGE
 
 _ERROR = "hourline: "
 """How the command line begins the sentence that says what was wrong."""
@@ -29,8 +27,8 @@ def hourline(settings: Settings, *arguments: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
         run(settings, *arguments, results=results)
-        found: dict[str, Any] = json.loads(results.read_text())
-        return found
+        written: dict[str, Any] = json.loads(results.read_text())
+        return written
 
 
 def run(settings: Settings, *arguments: str, results: Path | None = None) -> None:

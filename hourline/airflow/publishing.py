@@ -40,7 +40,7 @@ def report_task(settings: Settings, pool: str) -> Any:
         if recomputed["blocked"]:
             hours = "; ".join(f"{metric}: {', '.join(hours)}" for metric, hours in recomputed["blocked"].items())
             raise AirflowFailException(
-                f"blocked by the audit, so that readers keep what they had: {hours}; `hourline quality --open` says why"
+                f"blocked by the audit, so that readers keep what they had: {hours}; `hourline quality --blocked` says why"
             )
 
     return report

@@ -1,5 +1,6 @@
-"""The command line. Each command imports what it needs when it runs, so that ``--help`` answers at once and reading
-never needs Spark.
+"""The command line: one module per command.
+
+Each command imports its engine when it runs. So ``--help`` answers at once, and reading never needs Spark.
 """
 
 import os
@@ -13,28 +14,33 @@ import typer
 from hourline.cli import (
     airflow,
     backfill,
-    changes,
-    declare,
+    check,
+    down,
+    drift,
     explain,
     export,
-    import_files,
-    layers,
+    import_,
+    init,
+    late,
     maintain,
+    plan,
+    publish,
     quality,
     query,
+    recompute,
+    replay,
     reset,
-    script,
+    schema,
     serve,
     shell,
-    stack,
+    speed,
+    sql,
+    status,
+    up,
+    verify,
 )
+from hourline.exit_status import EX_SOFTWARE, EX_TEMPFAIL, INTERRUPTED, MISTAKE, USAGE
 from hourline_core.errors import HourlineError, UsageError
-
-TEMPORARY = 75
-"""The exit status of a failure that trying again may mend: EX_TEMPFAIL of sysexits.h."""
-
-BUG = 70
-"""The exit status of what nobody has foreseen, shown with its stack trace: EX_SOFTWARE of sysexits.h."""
 
 _EXTRAS = {
     "pyspark": "engine",
@@ -46,6 +52,7 @@ _EXTRAS = {
     "fastapi": "http",
     "uvicorn": "http",
 }
+"""By package, the extra of Hourline that brings it."""
 
 app = typer.Typer(
     name="hourline",
@@ -55,71 +62,87 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (
-    declare,
-    stack,
-    airflow,
-    layers,
-    backfill,
-    import_files,
-    maintain,
-    reset,
-    quality,
-    query,
-    explain,
-    shell,
-    script,
-    export,
-    changes,
-    serve,
+for command in (
+    init.init,
+    check.check,
+    schema.schema,
+    up.up,
+    down.down,
+    replay.replay,
+    speed.speed,
+    plan.plan,
+    recompute.recompute,
+    backfill.backfill,
+    import_.import_,
+    maintain.maintain,
+    verify.verify,
+    reset.reset,
+    quality.quality,
+    publish.publish,
+    query.query,
+    status.status,
+    explain.explain,
+    shell.shell,
+    sql.sql,
+    export.export,
+    late.late,
+    drift.drift,
+    serve.serve,
 ):
-    commands.register(app)
+    app.command(name=command.__name__.rstrip("_"))(command)
+app.add_typer(airflow.app, name="airflow")
 
 
 def main() -> NoReturn:
-    """The command's entry: run it, and end the process without taking it apart.
+    """The command's entry point: run it, and end the process at once.
 
-    When Python ends as usual, a thread of a native library that is just calling Python (pyarrow's do, as they read
-    Delta's files) makes it abort with status -6, after all was done. Seen once, in a recompute on a busy machine.
+    A thread of a native library that is calling Python (pyarrow has such threads while it reads Delta's files) makes
+    Python's usual exit abort with status -6, after all the work is done. It was seen once, in a recompute on a busy
+    machine. So the process ends without Python's exit.
     """
-    status: object = 0
+    ended: object = 0
     try:
         run()
-    except SystemExit as ended:
-        status = ended.code or 0
+    except SystemExit as error:
+        ended = error.code or 0
     except BaseException:
         traceback.print_exc()
-        status = BUG
+        ended = EX_SOFTWARE
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError):  # who read the output has seen enough (`| head`)
+        with suppress(AttributeError, OSError):  # the reader of the output has closed it (`| head`)
             stream.flush()
-    os._exit(status if isinstance(status, int) else 1)
+    os._exit(ended if isinstance(ended, int) else MISTAKE)
 
 
 def run() -> None:
-    """Run the command line; a user's mistake is one message on standard error, and status 1 (2: a wrong argument; 75:
-    try again).
+    """Run the command line. An error that a user can mend is one message on standard error.
+
+    Raises SystemExit with a status of ``hourline.exit_status``.
     """
     try:
         app()
     except HourlineError as error:
         sys.stderr.write(f"hourline: {error}\n")
-        sys.exit(2 if isinstance(error, UsageError) else TEMPORARY if error.retryable else 1)
+        sys.exit(USAGE if isinstance(error, UsageError) else EX_TEMPFAIL if error.retryable else MISTAKE)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         sys.stderr.write(
-            f"hourline: this command needs {error.name}, which is not installed; `pip install 'hourline[{extra}]'` brings it\n"
+            f"hourline: this command needs {error.name}, which is not installed; "
+            f"`pip install 'hourline[{extra}]'` brings it\n"
         )
-        sys.exit(1)
+        sys.exit(MISTAKE)
     except RuntimeError as error:
         if "Query interrupted" not in str(error):  # what DuckDB makes of Ctrl-C
             raise
-        sys.stderr.write("hourline: interrupted\n")
-        sys.exit(130)
+        _exit_interrupted()
     except KeyboardInterrupt:
-        sys.stderr.write("hourline: interrupted\n")
-        sys.exit(130)
+        _exit_interrupted()
     except BrokenPipeError:
         sys.exit(0)
+
+
+def _exit_interrupted() -> NoReturn:
+    sys.stderr.write("hourline: interrupted\n")
+    sys.exit(INTERRUPTED)

@@ -5,26 +5,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.layers import stop_on_signal
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, load_settings_alone
 from hourline.cli.output import note, say, say_json, say_table
+from hourline.cli.stop_signals import stop_on_signal
+from hourline.exit_status import MISTAKE
 
 if TYPE_CHECKING:
     from hourline_core.runtime.airflow.health import AirflowStatus
 
-_airflow = typer.Typer(
+app = typer.Typer(
     help="An Airflow of Hourline's own, which schedules the recomputes.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to ``app``."""
-    app.add_typer(_airflow, name="airflow")
-
-
-@_airflow.command()
+@app.command()
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Airflow in the background, unless it is up: scheduler, UI and API, on PostgreSQL, with the project's DAGs."""
+    """Start Airflow in the background, unless it is up: scheduler, UI and API on PostgreSQL, with the project's DAGs."""
     declared = load(project, workspace)
     from hourline_core.runtime.airflow.configuration import ADMIN, password_file
     from hourline_core.runtime.background import AIRFLOW, address_of, start
@@ -35,7 +31,7 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     say(f"up: Airflow at {url}; user {ADMIN}, password in {password_file(declared)}; `hourline airflow down` stops it")
 
 
-@_airflow.command()
+@app.command()
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Stop Airflow, and the tasks under way: nothing is lost, what they did not publish the next run does."""
     declared = load_settings_alone(project, workspace)
@@ -44,7 +40,7 @@ def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     say("down" if stop(declared, AIRFLOW) else "nothing was running")
 
 
-@_airflow.command()
+@app.command()
 def run(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
@@ -70,31 +66,31 @@ def run(
     note("stopped")
 
 
-@_airflow.command()
+@app.command()
 def status(project: ProjectFolder = Path(), workspace: Workspace = None, format: Format = ReportFormat.TEXT) -> None:
     """Tell how each part of Airflow is, its database, and the project's DAGs; exit status 1 unless all is well."""
     declared = load_settings_alone(project, workspace)
     from hourline_core.runtime.airflow.health import airflow_status
 
-    found = airflow_status(declared)
+    report = airflow_status(declared)
     if format is ReportFormat.JSON:
-        say_json(found.as_json())
+        say_json(report.as_json())
     else:
-        _say_status(found)
-    if not found.healthy:
-        raise typer.Exit(1)
+        _say_status(report)
+    if not report.healthy:
+        raise typer.Exit(MISTAKE)
 
 
-def _say_status(found: "AirflowStatus") -> None:
-    if found.url is None:
+def _say_status(report: "AirflowStatus") -> None:
+    if report.url is None:
         say("Airflow does not run; `hourline airflow up` starts it")
         return
-    say(f"Airflow at {found.url} (process {found.pid})")
-    parts = [(part.name, part.health, str(part.pid or ""), part.megabytes) for part in found.parts]
+    say(f"Airflow at {report.url} (process {report.pid})")
+    parts = [(part.name, part.health, str(part.pid or ""), part.megabytes) for part in report.parts]
     say_table(["part", "health", "process", "memory (MB)"], parts, right=["process", "memory (MB)"])
     say("")
-    rows = [(dag.id, "paused" if dag.paused else "active", dag.last_run, dag.next_run) for dag in found.dags]
+    rows = [(dag.id, "paused" if dag.paused else "active", dag.last_run, dag.next_run) for dag in report.dags]
     say_table(["DAG", "is", "last run", "next run (UTC)"], rows)
-    for error in found.errors:
+    for error in report.errors:
         say("")
         say(error)

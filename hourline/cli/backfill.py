@@ -1,6 +1,6 @@
-"""``backfill``: all hours of a range recomputed, in a work that can be interrupted."""
+"""``backfill``: all hours of a range recomputed; it can be interrupted and resumed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -8,37 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.layers import (
-    Metrics,
-    Results,
-    Since,
-    chosen_metrics,
-    exit_if_blocked,
-    hours_in_words,
-    past_range,
-    refuse_open,
-    report_left_out,
-    report_published,
-    report_waiting,
-    tell_not_started,
-    write_results,
-)
-from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.backfill_run import hours_of, run_backfill
+from hourline.cli.chosen_hours import chosen_metrics, note_not_started, past_range, refuse_open
+from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, Workspace, load
 from hourline.cli.output import note, say, say_table
-from hourline.cli.progress import in_words, progress
+from hourline.cli.progress import in_words
+from hourline.cli.recompute_report import exit_if_blocked, hours_in_words, write_results
 from hourline_core.model.hours import HOUR, wall_clock
 
 if TYPE_CHECKING:
     from batch_layer.backfill import Backfill
-    from batch_layer.job import Recomputed
     from batch_layer.plan import PlannedHour
 
 _MOST_ROWS = 50
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
-    app.command()(backfill)
 
 
 def backfill(
@@ -50,7 +32,7 @@ def backfill(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be recomputed, why, and how long it may take.")
     ] = False,
-    unsettled: Annotated[bool, typer.Option("--include-open", help="Also hours that have not closed yet.")] = False,
+    include_open: IncludeOpen = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
@@ -63,21 +45,19 @@ def backfill(
     metrics = chosen_metrics(declared, metric)
     hours = past_range(start, end)
     began = wall_clock()
-    tell_not_started(declared)
+    note_not_started(declared)
     planned = plan_backfill(declared, hours, metrics)
-    waiting = [] if unsettled else [item for item in planned.wanted if not item.closed]
-    if waiting and dry_run:
-        note(f"not closed yet, hence refused without --include-open: {hours_in_words({item.hour for item in waiting})}")
-    else:
-        refuse_open(waiting)
+    if not include_open:
+        _check_open(planned.wanted, dry_run)
     if not planned.wanted:
         say("nothing to recompute: no source has events in that range")
         write_results(results, declared, since or began, hours)
         return
-    every, left = _hours(planned.wanted), _hours(planned.left)
+    every, left = hours_of(planned.wanted), hours_of(planned.left)
     if planned.resumed:
-        done = f"{len(every - left):,} of {len(every):,} hours were done by the backfill begun at {planned.begun:%Y-%m-%d %H:%M} UTC"
-        note(f"resuming: {done}, as {planned.file} remembers")
+        done = f"{len(every - left):,} of {len(every):,} hours were done"
+        begun = f"{planned.begun:%Y-%m-%d %H:%M} UTC"
+        note(f"resuming: {done} by the backfill begun at {begun}, as {planned.file} remembers")
     if dry_run:
         _say_plan(planned)
     else:
@@ -86,33 +66,13 @@ def backfill(
         exit_if_blocked(outcome)
 
 
-def run_backfill(planned: "Backfill") -> "list[Recomputed]":
-    """Do it, and tell how far it has come. Raises typer.Exit when it is interrupted."""
-    every = _hours(planned.wanted)
-    done = every - _hours(planned.left)
-    if done != every:
-        note(
-            f"recomputing {len(every - done):,} hours of {len({item.metric for item in planned.left})} metrics; starting Spark"
-        )
-    try:
-        with progress("backfill", "hours", len(every), len(done)) as move:
-
-            def on_left_out(items: list["PlannedHour"]) -> None:
-                report_left_out(items)
-                done.update(_hours(items))
-                move(len(done))
-
-            def on_published(recomputed: "Recomputed") -> None:
-                report_published(recomputed)
-                done.update(recomputed.hours)
-                move(len(done))
-
-            outcome = planned.run(on_waiting=report_waiting, on_left_out=on_left_out, on_published=on_published)
-    except KeyboardInterrupt:
-        note(f"interrupted: {len(done):,} of {len(every):,} hours are done; the same command goes on from there")
-        raise typer.Exit(130) from None
-    say(f"all {len(every):,} hours are done")
-    return outcome
+def _check_open(planned: list["PlannedHour"], dry_run: bool) -> None:
+    """Raises UsageError when an hour has not closed; a dry run only notes which."""
+    if not dry_run:
+        refuse_open(planned)
+    elif still_open := [item for item in planned if not item.closed]:
+        hours = hours_in_words(hours_of(still_open))
+        note(f"not closed yet, hence refused without --include-open: {hours}")
 
 
 def _say_plan(planned: "Backfill") -> None:
@@ -125,13 +85,12 @@ def _say_plan(planned: "Backfill") -> None:
         (run[0], run[-1] + HOUR, len(run), why, metrics, events) for run, why, metrics, events in _runs(planned.left)
     ]
     say_table(["from (UTC)", "to (UTC)", "hours", "why", "metrics", "events"], rows, right=["hours", "events"])
-    hours = len(_hours(planned.left))
+    hours = len(hours_of(planned.left))
     events = sum({(item.source, item.hour): item.events for item in planned.left}.values())
+    jobs = -(-hours // hours_per_job(planned.project))
     time = estimate(planned.project, planned.left)
     say("")
-    say(
-        f"{hours:,} hours, {len(planned.left):,} hours × metrics, {events:,} events, in {-(-hours // hours_per_job(planned.project)):,} job(s)"
-    )
+    say(f"{hours:,} hours, {len(planned.left):,} hours × metrics, {events:,} events, in {jobs:,} job(s)")
     say(
         f"{in_words(time)}, by the pace of the last recomputes"
         if time
@@ -140,8 +99,9 @@ def _say_plan(planned: "Backfill") -> None:
 
 
 def _runs(left: list["PlannedHour"]) -> Iterator[tuple[list[datetime], str, str, int]]:
-    """Hours in a row that are to be recomputed for the same reasons: the hours, why, the metrics, the events. If they
-    are too many to be read, then not in a row.
+    """Consecutive hours that are to be recomputed for the same reasons: the hours, why, the metrics, the events.
+
+    If there are more than _MOST_ROWS such runs, all hours with the same reasons are one run.
     """
     of_hour = {
         hour: list(items)
@@ -162,7 +122,3 @@ def _runs(left: list["PlannedHour"]) -> Iterator[tuple[list[datetime], str, str,
     for run in runs:
         events = sum({(item.source, item.hour): item.events for hour in run for item in of_hour[hour]}.values())
         yield run, *reasons[run[0]], events
-
-
-def _hours(items: Iterable["PlannedHour"]) -> set[datetime]:
-    return {item.hour for item in items}

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from serving_layer.reports.published_values import PublishedValue
 
 _MOST_STRETCHES = 4
-_MISSING = "it has events that the metric has not seen, from before it was declared or reset, or while it was away; `hourline recompute` computes it"
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
-    app.command()(explain)
+_MISSING = (
+    "it has events that the metric has not seen, from before it was declared or reset, or while it was away; "
+    "`hourline recompute` computes it"
+)
 
 
 def explain(
@@ -50,11 +48,11 @@ def explain(
     from serving_layer.reports.lineage import explanation
 
     with connect(declared) as connection:
-        found = explanation(connection, metric, chosen, values)
+        explained = explanation(connection, metric, chosen, values)
     if format is ReportFormat.JSON:
-        say_json(found.model_dump())
+        say_json(explained.model_dump())
     else:
-        _say(found)
+        _say(explained)
 
 
 def _values(texts: list[str]) -> dict[str, str | None]:
@@ -67,59 +65,58 @@ def _values(texts: list[str]) -> dict[str, str | None]:
             )
         if name in values:
             raise UsageError(
-                f"got dimension '{name}' twice; one value of each is allowed, and a dimension that is left out is rolled up"
+                f"got dimension '{name}' twice; one value of each is allowed, "
+                "and a dimension that is left out is rolled up"
             )
         values[name] = value if equals else None
     return values
 
 
-def _say(found: "Explanation") -> None:
-    cell = "".join(f", {name} {'null' if value is None else value}" for name, value in found.dimensions.items())
+def _say(explained: "Explanation") -> None:
+    cell = "".join(f", {name} {'null' if value is None else value}" for name, value in explained.dimensions.items())
     say_heading(
-        f"{found.metric}{cell}, {found.hour:%Y-%m-%d %H:%M} UTC: ",
-        found.state,
-        "" if found.closed else ", not closed yet",
+        f"{explained.metric}{cell}, {explained.hour:%Y-%m-%d %H:%M} UTC: ",
+        explained.state,
+        "" if explained.closed else ", not closed yet",
     )
-    if found.description:
-        say(found.description)
+    if explained.description:
+        say(explained.description)
     say("")
-    _say_answer(found)
+    _say_answer(explained)
     say("")
     say_facts(
         [
-            ("declared", list(_declared(found))),
-            ("events", list(_events(found))),
-            ("read at", list(_versions(found))),
-            ("audit", _audit(found)),
+            ("declared", list(_declared(explained))),
+            ("events", list(_events(explained))),
+            ("read at", list(_versions(explained))),
+            ("audit", _audit(explained)),
         ]
     )
     say("")
-    _say_published(found)
+    _say_published(explained)
 
 
-def _say_answer(found: "Explanation") -> None:
-    if found.state == "missing":
+def _say_answer(explained: "Explanation") -> None:
+    if explained.state == "missing":
         say(f"no answer: {_MISSING}")
         return
     # A column is left out where it would be the same numbers again: one layer has it all, or there are no late events.
-    both = any(a.final is not None for a in found.answer) and any(a.provisional is not None for a in found.answer)
+    answer = explained.answer
+    both = any(a.final is not None for a in answer) and any(a.provisional is not None for a in answer)
     parts = {"final": "final", "provisional": "provisional"} if both else {}
-    if not any(all(a.at_close == getattr(a, part) for a in found.answer) for part in ("value", *parts)):
+    if not any(all(a.at_close == getattr(a, part) for a in answer) for part in ("value", *parts)):
         parts["at_close"] = "without late"
     say_table(
         ["measure", "value", *parts.values(), "declared as"],
-        [
-            (a.measure, _number(a.value), *(_number(getattr(a, part)) for part in parts), a.declared)
-            for a in found.answer
-        ],
+        [(a.measure, _number(a.value), *(_number(getattr(a, part)) for part in parts), a.declared) for a in answer],
         right=["value", *parts.values()],
     )
 
 
-def _declared(found: "Explanation") -> Iterator[str]:
-    declared = found.declared
-    rolled_up = [name for name in declared.dimensions if name not in found.dimensions]
-    merged = f"; {found.groups:,} {_plural('group', found.groups)} merged" + (
+def _declared(explained: "Explanation") -> Iterator[str]:
+    declared = explained.declared
+    rolled_up = [name for name in declared.dimensions if name not in explained.dimensions]
+    merged = f"; {explained.groups:,} {_plural('group', explained.groups)} merged" + (
         f" over {', '.join(rolled_up)}" if rolled_up else ""
     )
     yield f"{declared.hash}, source {declared.source}{f', id {declared.id}' if declared.id else ''}{merged}"
@@ -130,23 +127,26 @@ def _declared(found: "Explanation") -> Iterator[str]:
         if condition:
             yield f"where{of}: {condition}"
     if changing := declared.changing:
-        wanted = (
+        waits_for = (
             "the speed layer has not started since"
             if changing.missing is None
             else f"{changing.missing:,} hour(s) want recomputing first"
         )
-        yield f"an older declaration: the YAML says otherwise by now, and takes over later ({wanted})"
+        yield f"an older declaration: the YAML says otherwise by now, and takes over later ({waits_for})"
 
 
-def _events(found: "Explanation") -> Iterator[str]:
-    events = found.events
-    of = " and ".join(f"{name} {'null' if (value := found.dimensions[name]) is None else value}" for name in events.of)
+def _events(explained: "Explanation") -> Iterator[str]:
+    events = explained.events
+    values = {name: "null" if value is None else value for name, value in explained.dimensions.items()}
+    of = " and ".join(f"{name} {values[name]}" for name in events.of) or "the hour"
     before = f" (before {' and '.join(events.before)})" if events.before else ""
     repeated = f", {events.repeated:,} that repeat an old id" if events.repeated else ""
     left_out = f"{_count(events.duplicates, 'no')} {_plural('duplicate', events.duplicates)} left out"
-    yield f"{events.events:,} accepted of {of or 'the hour'}{before}, {_count(events.late, 'none')} of them late{repeated}; {left_out}"
+    late = f"{_count(events.late, 'none')} of them late{repeated}"
+    yield f"{events.events:,} accepted of {of}{before}, {late}; {left_out}"
     if events.first_arrived and events.last_arrived:
-        yield f"arrived {_span(events.first_arrived, events.last_arrived)} in {events.sequences:,} {_plural('micro-batch', events.sequences)}"
+        batches = f"{events.sequences:,} {_plural('micro-batch', events.sequences)}"
+        yield f"arrived {_span(events.first_arrived, events.last_arrived)} in {batches}"
     yield from _stretches(events)
 
 
@@ -159,11 +159,12 @@ def _stretches(events: "CellEvents") -> Iterator[str]:
         yield f"and {len(events.stretches) - _MOST_STRETCHES:,} more; `--format json` has all"
 
 
-def _versions(found: "Explanation") -> Iterator[str]:
-    read = found.versions
+def _versions(explained: "Explanation") -> Iterator[str]:
+    read = explained.versions
     final = "" if read.final is None else f", final {read.final}"
     publication = f"publication {read.publication}" if read.publication >= 0 else "no publication"
-    yield f"sequence {read.sequence:,}, {publication}; versions of the tables: progress {read.progress}, provisional {read.provisional}{final}"
+    versions = f"progress {read.progress}, provisional {read.provisional}{final}"
+    yield f"sequence {read.sequence:,}, {publication}; versions of the tables: {versions}"
     count = f"{read.above:,} {_plural('micro-batch', read.above)}"
     above = f"{count}, {_range('sequence', read.first_above, read.last_above)}" if read.above else "nothing"
     if read.cutoff is None:
@@ -172,13 +173,12 @@ def _versions(found: "Explanation") -> Iterator[str]:
         yield f"cutoff {read.cutoff:,}, published {read.published:%Y-%m-%d %H:%M:%S}; above the cutoff: {above}"
 
 
-def _audit(found: "Explanation") -> list[str]:
-    audit = found.audit
+def _audit(explained: "Explanation") -> list[str]:
+    audit = explained.audit
     if audit is None:
-        return ["none is kept" if found.versions.cutoff is not None else "none yet"]
-    lines = [
-        f"{audit.outcome} {audit.audited:%Y-%m-%d %H:%M:%S}, {audit.expectations:,} {_plural('expectation', audit.expectations)}"
-    ]
+        return ["none is kept" if explained.versions.cutoff is not None else "none yet"]
+    expectations = f"{audit.expectations:,} {_plural('expectation', audit.expectations)}"
+    lines = [f"{audit.outcome} {audit.audited:%Y-%m-%d %H:%M:%S}, {expectations}"]
     lines += [
         f"{f.severity}: {f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}"
         for f in audit.findings
@@ -187,16 +187,16 @@ def _audit(found: "Explanation") -> list[str]:
     return [*lines, *([f"{shortest_path(audit.report)}"] if audit.report else [])]
 
 
-def _say_published(found: "Explanation") -> None:
-    if not found.published:
+def _say_published(explained: "Explanation") -> None:
+    if not explained.published:
         say(
             "nothing was ever published of this hour"
-            if found.versions.cutoff is None
+            if explained.versions.cutoff is None
             else "what was published is not kept any more"
         )
         return
-    measures = [answer.measure for answer in found.answer]
-    why = "why (over all dimensions)" if found.dimensions else "why"
+    measures = [answer.measure for answer in explained.answer]
+    why = "why (over all dimensions)" if explained.dimensions else "why"
     rows = [
         (
             f"{entry.published:%Y-%m-%d %H:%M:%S}" if entry.stage in ("final", "blocked") else "",
@@ -206,10 +206,10 @@ def _say_published(found: "Explanation") -> None:
             *(_number((entry.values or {}).get(name)) for name in measures),
             _why(entry),
         )
-        for entry in _changing(found.published)
+        for entry in _changing(explained.published)
     ]
-    if found.state in ("revised", "blocked", "provisional"):
-        rows.append(("now", None, found.state, None, *(_number(answer.value) for answer in found.answer), ""))
+    if explained.state in ("revised", "blocked", "provisional"):
+        rows.append(("now", None, explained.state, None, *(_number(answer.value) for answer in explained.answer), ""))
     say_table(
         ["published (UTC)", "publication", "as", "cutoff", *measures, why],
         rows,

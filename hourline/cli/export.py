@@ -19,11 +19,6 @@ class ExportFormat(StrEnum):
     PARQUET = "parquet"
 
 
-def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
-    app.command()(export)
-
-
 def export(
     file: Annotated[str, typer.Argument(help="FILE.duckdb, or FOLDER/ for Parquet files.")],
     project: ProjectFolder = Path(),
@@ -36,7 +31,7 @@ def export(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
 ) -> None:
-    """Write the results as they are now to a DuckDB database, or to Parquet files; no one needs Hourline to read them."""
+    """Write the results as they are now to a DuckDB database, or to Parquet files, which can be read without Hourline."""
     target = Path(file)
     form: Literal["duckdb", "parquet"] = "duckdb" if (format or _format_of(file)) is ExportFormat.DUCKDB else "parquet"
     declared = load(project, workspace)

@@ -16,13 +16,13 @@ def line_editing(names: Callable[[], list[str]]) -> Iterator[None]:
     history = history_file()
     with suppress(OSError):
         readline.read_history_file(history)
-    found: list[str] = []
+    matches: list[str] = []
 
     def complete(text: str, number: int) -> str | None:
-        nonlocal found
+        nonlocal matches
         if number == 0:
-            found = sorted({name for name in [*names(), *_WORDS] if name.casefold().startswith(text.casefold())})
-        return found[number] if number < len(found) else None
+            matches = sorted({name for name in [*names(), *_WORDS] if name.casefold().startswith(text.casefold())})
+        return matches[number] if number < len(matches) else None
 
     readline.set_completer(complete)
     readline.set_completer_delims(" \t\n,;()[]=<>+-*/%'\"")

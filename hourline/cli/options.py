@@ -1,5 +1,6 @@
 """Options that many commands share, and how they find the project."""
 
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,7 +39,21 @@ class ReportFormat(StrEnum):
 
 Format = Annotated[ReportFormat, typer.Option("--format", "-f", help="For people or for programs.")]
 
-
+OneHour = Annotated[str | None, typer.Option("--hour", help="Only this hour (UTC), such as 2013-01-05T14.")]
+Metrics = Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; may be given again.")]
+IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Also hours that have not closed yet.")]
+Results = Annotated[
+    Path | None, typer.Option("--results", help="Also write what came of it to this file, as JSON, for a program.")
+]
+Since = Annotated[
+    datetime | None,
+    typer.Option(
+        "--since",
+        formats=["%Y-%m-%dT%H:%M:%S.%f%z"],
+        metavar="TIME",
+        help="With --results: what came of it since then.",
+    ),
+]
 AsOf = Annotated[
     str | None,
     typer.Option(

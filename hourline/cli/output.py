@@ -43,7 +43,7 @@ def say_table(
         # As Text, not as rich's markup: data may hold brackets and :codes: of its own.
         table.add_row(*(Text(cell, style=STATE_STYLES.get(cell, "")) for cell in cells))
     console = Console(highlight=False)
-    # Never cutoff: a terminal wraps what is too wide, and a file or pipe has no width.
+    # Never truncated: a terminal wraps what is too wide, and a file or pipe has no width.
     console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10_000)).maximum)
     console.print(table)
 
@@ -72,6 +72,11 @@ def shortest_path(path: str | None) -> str | None:
         if Path(path).is_relative_to(Path.cwd())
         else path
     )
+
+
+def signed_number(amount: float | None) -> str:
+    """A difference with its sign; nothing for None."""
+    return "" if amount is None else f"{amount:+,.6g}" if abs(amount) < 1 else f"{amount:+,.15g}"
 
 
 def _cell(value: object) -> str:

@@ -1,8 +1,5 @@
-"""``quality`` and ``publish``: what the audits have found, and a person's word against one. Reading needs neither Spark
-nor Java.
-"""
+"""``quality``: what the audits found. Needs neither Spark nor Java."""
 
-import getpass
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,19 +8,14 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
+from hourline.exit_status import MISTAKE
 from hourline_core.errors import UsageError
-from hourline_core.model.hours import hour_text, parse_hour, wall_clock
+from hourline_core.model.hours import parse_hour
 
 if TYPE_CHECKING:
     from serving_layer.reports.quality import QualityReport
 
 _ROWS_SHOWN = 3
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to ``app``."""
-    app.command()(quality)
-    app.command()(publish)
 
 
 def quality(
@@ -40,49 +32,28 @@ def quality(
             "--failed", help="All audits that blocked an hour, also those that were mended or accepted since."
         ),
     ] = False,
-    unsolved: Annotated[bool, typer.Option("--open", help="Only what is blocked now.")] = False,
+    blocked: Annotated[bool, typer.Option("--blocked", help="Only what is blocked now.")] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
     """Show what the audits of the last four weeks found. The exit status is 1 when an hour of them is blocked."""
     declared = load(project, workspace)
-    if failed and unsolved:
-        raise UsageError("give --failed or --open, not both: --open is what is blocked now, --failed what ever was")
+    if failed and blocked:
+        raise UsageError(
+            "give --failed or --blocked, not both: --blocked is what is blocked now, --failed what ever was"
+        )
     if metric is not None:
         known("metric", metric, list(declared.metrics))
     from serving_layer import connect
     from serving_layer.reports.quality import quality_report
 
     with connect(declared) as connection:
-        report = quality_report(
-            connection, parse_hour(hour) if hour else None, metric, failed=failed, unsolved=unsolved
-        )
+        report = quality_report(connection, parse_hour(hour) if hour else None, metric, failed=failed, unsolved=blocked)
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
     else:
         _say(report)
     if report.blocked:
-        raise typer.Exit(1)
-
-
-def publish(
-    accept: Annotated[
-        tuple[str, str], typer.Option("--accept", metavar="METRIC HOUR", help="A blocked hour (UTC) of a metric.")
-    ],
-    reason: Annotated[str, typer.Option("--reason", help="Why it is right all the same; kept on record.")],
-    project: ProjectFolder = Path(),
-    workspace: Workspace = None,
-) -> None:
-    """Publish an hour although its audit did not pass: the rows that were audited, as they are."""
-    declared = load(project, workspace)
-    name, hour = known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
-    if not reason.strip():
-        raise UsageError(
-            "the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'"
-        )
-    from batch_layer.accept import accept as accept_hour
-
-    accept_hour(declared, declared.metrics[name], hour, getpass.getuser(), reason.strip(), wall_clock)
-    say(f"published {hour_text(hour)} of {name}, accepted by {getpass.getuser()}: {reason.strip()}")
+        raise typer.Exit(MISTAKE)
 
 
 def _say(report: "QualityReport") -> None:
@@ -115,7 +86,8 @@ def _say(report: "QualityReport") -> None:
     say(f"{report.audited:,} audited (hours × metrics){since}: {counts}")
     if blocked:
         note(
-            "once it is mended, `hourline recompute` tries again; `hourline publish --accept METRIC HOUR --reason …` publishes it as it is"
+            "once it is mended, `hourline recompute` tries again; "
+            "`hourline publish --accept METRIC HOUR --reason …` publishes it as it is"
         )
     if report.site:
         note(f"the reports: {shortest_path(report.site)}")

@@ -1,4 +1,4 @@
-"""``query`` and ``status``: reading. Neither needs Spark or Java."""
+"""``query``: the merged results, by SQL. Needs neither Spark nor Java."""
 
 import sys
 from enum import StrEnum
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hourline.cli.options import AsOf, Format, ProjectFolder, ReportFormat, Workspace, load
-from hourline.cli.output import note, say, say_json, say_table, shortest_path
+from hourline.cli.options import AsOf, ProjectFolder, Workspace, load
+from hourline.cli.output import note, say_table
 from hourline_core.errors import UsageError
 
 
@@ -20,12 +20,6 @@ class ResultFormat(StrEnum):
     JSON = "json"
     JSONL = "jsonl"
     PARQUET = "parquet"
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to ``app``."""
-    app.command()(query)
-    app.command()(status)
 
 
 def query(
@@ -60,69 +54,8 @@ def query(
         if format is ResultFormat.TABLE:
             result = fetch(connection, sql)
             say_table(result.columns, result.rows, right=result.numbers)
-            if sys.stderr.isatty():  # a word for people, which no program is to stumble over
+            if sys.stderr.isatty():  # for people; a program must not stumble over it
                 states = in_words(connection.states(sql))
                 note(f"as of {connection.token}{' · ' if states else ''}{states}")
         else:
             write(connection, sql, format.value, output)
-
-
-def status(
-    project: ProjectFolder = Path(),
-    workspace: Workspace = None,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="How many hours to show of each source.")] = 24,
-    format: Format = ReportFormat.TEXT,
-) -> None:
-    """Show each source's progress, lag and rejected records, and the state of its last hours."""
-    declared = load(project, workspace)
-    from serving_layer.reports.status import project_status
-
-    report = project_status(declared, last)
-    if format is ReportFormat.JSON:
-        say_json(report.model_dump())
-        return
-    say(f"{report.project}: {report.speed}")
-    for item in report.changing:
-        waits = (
-            "until the speed layer starts again"
-            if item.missing is None
-            else f"until the {item.missing:,} hour(s) it lacks have closed and are recomputed"
-        )
-        say(f"metric '{item.metric}' has changed; it answers by its older declaration {waits}")
-    say_table(
-        [
-            "source",
-            "sequence",
-            "accepted",
-            "rejected",
-            "duplicates",
-            "tombstones",
-            "late",
-            "skipped",
-            "lag",
-            "clock (UTC)",
-        ],
-        [
-            (
-                s.source,
-                s.sequence,
-                s.accepted,
-                s.rejected,
-                s.duplicates,
-                s.tombstones,
-                s.late,
-                s.skipped,
-                s.lag,
-                s.clock,
-            )
-            for s in report.sources
-        ],
-        right=["sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag"],
-    )
-    if report.hours:
-        say("")
-        say_table(
-            ["hour (UTC)", "source", "state", "events", "late", "closed", "audit"],
-            [(h.hour, h.source, h.state, h.events, h.late, h.closed, shortest_path(h.report)) for h in report.hours],
-            right=["events", "late"],
-        )

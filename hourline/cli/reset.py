@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 _OFFSETS = re.compile(r"\d+=\d+(,\d+=\d+)*", re.ASCII)
 
 
-def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
-    app.command()(reset)
-
-
 def reset(
     name: Annotated[
         str, typer.Argument(help="A source or a metric; source:NAME or metric:NAME where both have that name.")
@@ -95,15 +90,15 @@ def _named(project: "Project", text: str) -> tuple[str, str]:
     """The kind ("source" or "metric") and name that are meant. Raises UsageError."""
     kind, _, name = text.rpartition(":")
     of_kind = {"source": project.sources, "metric": project.metrics}
-    found = [one for one, declared in of_kind.items() if kind in ("", one) and name in declared]
-    if len(found) > 1:
+    kinds = [one for one, declared in of_kind.items() if kind in ("", one) and name in declared]
+    if len(kinds) > 1:
         raise UsageError(f"'{name}' is a source and a metric; say source:{name} or metric:{name}")
-    if not found:
+    if not kinds:
         if others := [one for one, declared in of_kind.items() if name in declared]:
             raise UsageError(f"'{name}' is a {others[0]}, not a {kind}")
         allowed = [*project.sources, *project.metrics]
         raise UsageError(f"there is no source or metric '{text}'{did_you_mean(text, allowed)}")
-    return found[0], name
+    return kinds[0], name
 
 
 def _target(text: str) -> "Target":
@@ -124,7 +119,7 @@ def _target(text: str) -> "Target":
         moment = None
     if moment is None or moment.tzinfo is None:
         raise UsageError(
-            f"got --to {text}, allowed are earliest, latest, a time with its offset from UTC such as 2026-01-31T00:00:00Z, "
-            "and offsets by partition such as 0=120,1=88"
+            f"got --to {text}, allowed are earliest, latest, "
+            "a time with its offset from UTC such as 2026-01-31T00:00:00Z, and offsets by partition such as 0=120,1=88"
         )
     return moment.astimezone(UTC)

@@ -8,15 +8,10 @@ from typing import Annotated
 
 import typer
 
-from hourline.cli.layers import stop_on_signal
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
+from hourline.cli.stop_signals import stop_on_signal
 from hourline_core.errors import HourlineError
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
-    app.command()(serve)
 
 
 def serve(

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from hourline.cli.options import ProjectFolder, Workspace, known, load
 from hourline.cli.output import note, say, say_table
 from hourline_core.errors import HourlineError
@@ -15,16 +13,12 @@ from hourline_core.errors import HourlineError
 if TYPE_CHECKING:
     from serving_layer import Connection
 
-_HELP = """SQL ends with `;` and may take several lines. Tab completes views and columns; Ctrl-C stops a query, Ctrl-D leaves.
+_HELP = """\
+SQL ends with `;` and may take several lines. Tab completes views and columns; Ctrl-C stops a query, Ctrl-D leaves.
 .tables   the views, with their columns
 .refresh  read from now on at the newest snapshot; until then, all queries see one moment
 .help     this"""
 _COMMANDS = [".help", ".refresh", ".tables"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
-    app.command()(shell)
 
 
 def shell(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:

@@ -174,7 +174,7 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
             assert set(done.blocked) == {(metric, hour) for metric in both for hour in hours}, fault
             found = [
                 finding
-                for hour in quality(project, "--open")["hours"]
+                for hour in quality(project, "--blocked")["hours"]
                 for finding in hour["findings"]
                 if finding["severity"] == "fail"
             ]
@@ -208,7 +208,7 @@ def test_an_expectation_that_nobody_knows_blocks_its_metric(project: StackProjec
     project = with_expectations(project, "metrics/flow.yaml", mistaken)
     project.recompute(new_hours(project))
     assert project.blocked == {("flow", FIRST), ("flow", SECOND)}
-    assert "did you mean 'expect_column_values_to_be_between'?" in command(project, "quality", "--open").stdout
+    assert "did you mean 'expect_column_values_to_be_between'?" in command(project, "quality", "--blocked").stdout
     with pytest.raises(DeclarationError, match=r"metrics/flow.yaml:\d+: expectations.0: Great Expectations has no"):
         command(project, "check")
     (project.root / "metrics/flow.yaml").write_text(
@@ -234,7 +234,7 @@ def test_what_is_expected_of_events_blocks_every_metric_and_names_the_records(pr
     wrong = {(e.partition, e.offset) for e in project.events("scans") if e.hour == FIRST and e.body["depot"] == "west"}
     (hour,) = (
         hour
-        for hour in quality(project, "--open", "--metric", "flow")["hours"]
+        for hour in quality(project, "--blocked", "--metric", "flow")["hours"]
         if hour["hour"][:13] == f"{FIRST:%Y-%m-%dT%H}"
     )
     (finding,) = (finding for finding in hour["findings"] if finding["about"] == "depot")
@@ -271,10 +271,10 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
     assert answers(project, "flow", at) == before
     assert project.check_answers() > 100
 
-    told = command(project, "quality", "--open")
+    told = command(project, "quality", "--blocked")
     assert told.exit_code == 1
     assert "missing: north, south" in told.stdout and f"{at:%Y-%m-%d %H:%M}" in told.stdout
-    assert all(Path(hour["report"]).is_file() for hour in quality(project, "--open")["hours"])
+    assert all(Path(hour["report"]).is_file() for hour in quality(project, "--blocked")["hours"])
     assert command(project, "quality", "--metric", "fragile").exit_code == 0
     with serving_layer.connect(project.project) as connection:
         staged = connection.sql(
@@ -345,7 +345,7 @@ def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_the
     )
     # The second day is as wild as the fifth, but then too little was known.
     assert project.blocked == {("flow", days[4])}
-    (hour,) = quality(project, "--open")["hours"]
+    (hour,) = quality(project, "--blocked")["hours"]
     told = {finding["about"]: finding for finding in hour["findings"]}
     assert (told["scans beyond past days"]["observed"], told["scans beyond past days"]["origin"]) == (80.0, "history")
     assert 0 < told["scans beyond past days"]["lower"] < 20.5 < told["scans beyond past days"]["upper"] < 80

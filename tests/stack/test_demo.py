@@ -18,9 +18,9 @@ from examples.nyc_flights.flights import DAYS
 from examples.nyc_flights.oracle import Oracle
 from examples.nyc_flights.screen import Screen
 from examples.nyc_flights.stage import PROJECT, clear
+from hourline import connect
 from hourline_core.errors import HourlineError
 from hourline_core.runtime.lease import lease_holder
-from serving_layer import connect
 from tests.support.speed_process import alive, descendants, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.beside]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import serving_layer
-from hourline_core.model import load_project
+from hourline import load_project
 from hourline_core.runtime.lease import lease
 from serving_layer.reports.status import project_status
 from speed_layer.import_files import find_history, import_files

@@ -20,9 +20,9 @@ from deltalake import DeltaTable
 
 import serving_layer
 from batch_layer.plan import plan_range
+from hourline import load_project
 from hourline_core.errors import BrokerError, UsageError
 from hourline_core.ledger import snapshot
-from hourline_core.model import load_project
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime.lease import lease
 from hourline_core.runtime.topics import ensure_topic, offsets_at

@@ -24,7 +24,7 @@ import serving_layer
 from batch_layer.job import Recomputed
 from batch_layer.plan import PlannedHour, plan
 from batch_layer.recompute import recompute
-from hourline_core.model import load_project
+from hourline import load_project
 from hourline_core.runtime.topics import ensure_topic
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run, speed_session

@@ -17,9 +17,9 @@ from datasketches import update_theta_sketch
 
 from batch_layer.drift import Drift, Replayed
 from batch_layer.publish import Publication
+from hourline import load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
-from hourline_core.model import load_project
 from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
 from speed_layer.source_tables import open_source_tables

@@ -120,7 +120,7 @@ def test_a_wrong_argument_gets_one_sentence(failing: Failing, declared: Path, ar
         ("metrics/flow.yaml", "sum(weight)", "median(weight)", "cannot be merged"),
         ("metrics/flow.yaml", "source: scans", "source: scnas", "metrics/flow.yaml:1: source: got 'scnas'"),
         ("sources/scans.yaml", "weight: int", "weight: integer", "sources/scans.yaml:7: fields.weight"),
-        ("sources/scans.yaml", "grace: 1h", "setle: 1h", "did you mean 'grace'?"),
+        ("sources/scans.yaml", "grace: 1h", "grase: 1h", "did you mean 'grace'?"),
         ("hourline.yaml", "${KAFKA}", "${KAFAK}", "hourline.yaml:2"),
         ("hourline.yaml", "kafka: {", "kafka: [", "hourline.yaml:2"),
     ],

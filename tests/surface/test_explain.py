@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import serving_layer
+from hourline import load_project
 from hourline.cli import app
 from hourline_core.errors import UsageError
-from hourline_core.model import load_project
 from hourline_core.storage import tables
 from serving_layer.reports.lineage import Explanation, explanation
 from tests.support.visits import BASE, Visit, Visits, chosen, hour, values

@@ -17,9 +17,10 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from hourline import connect
 from hourline_core.errors import TableError
 from hourline_core.model.hours import sql_timestamp
-from serving_layer import Connection, connect
+from serving_layer import Connection
 from serving_layer.http.server import Server
 from tests.support.bare_tables import BareTables, hour
 from tests.support.stack_project import write_project

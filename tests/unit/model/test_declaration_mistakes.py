@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hourline import load_project
 from hourline_core.errors import DeclarationError, UsageError
-from hourline_core.model import load_project
 
 SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 METRIC = "source: s\nmeasures: {n: count}\n"

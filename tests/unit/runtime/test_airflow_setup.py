@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from airflow.configuration import AirflowConfigParser
 
+from hourline import Project, load_project
 from hourline.initialise import initialise
 from hourline_core.errors import SetupError
-from hourline_core.model import Project, load_project
 from hourline_core.runtime.airflow.configuration import configure, environment, home, kept_secrets
 from hourline_core.runtime.airflow.postgres import Postgres
 from tests.support.speed_process import PATIENCE, alive, descendants, wait_until

@@ -4,8 +4,8 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hourline import load_project
 from hourline.initialise import initialise
-from hourline_core.model import load_project
 from hourline_core.runtime.airflow.configuration import home
 from hourline_core.runtime.airflow.housekeeping import Housekeeping, cut_short, delete_older
 

@@ -1,40 +1,13 @@
-"""``up``, ``down`` and ``replay``: Kafka and the speed layer in the background, and events into it."""
+"""``replay``: a file's events, sent to Kafka."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from hourline.cli.options import ProjectFolder, Workspace, known, load, load_settings_alone
-from hourline.cli.output import note, say
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to ``app``."""
-    app.command()(up)
-    app.command()(down)
-    app.command()(replay)
-
-
-def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Kafka and the speed layer in the background, unless they are up."""
-    declared = load(project, workspace)
-    from hourline_core.runtime.background import SPEED, address_of, start
-
-    if (kafka := address_of(declared, SPEED)) is None:
-        note(f"{declared.name}: starting Kafka and Spark")
-        kafka = start(declared, SPEED)
-    say(
-        f"up: Kafka at {kafka}, the speed layer reads {', '.join(source.topic for source in declared.sources.values())}; `hourline down` stops both"
-    )
-
-
-def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Stop what `up` started; the micro-batch under way is finished first."""
-    declared = load_settings_alone(project, workspace)
-    from hourline_core.runtime.background import SPEED, stop
-
-    say("down" if stop(declared, SPEED) else "nothing was running")
+from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.output import note
+from hourline.exit_status import INTERRUPTED
 
 
 def replay(
@@ -47,7 +20,7 @@ def replay(
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Events a second.", show_default="as fast as it goes")] = None,
     speed: Annotated[
-        float | None, typer.Option(help="So many times faster than the times in the --order-by column.")
+        float | None, typer.Option(help="Send this many times faster than the times in the --order-by column.")
     ] = None,
     format: Annotated[
         Literal["csv", "jsonl", "parquet"] | None, typer.Option(help="The file's format.", show_default="by its name")
@@ -94,4 +67,4 @@ def replay(
     if not declared.settings.kafka.bootstrap and lease_holder(declared.workspace, "speed") is None:
         note("nothing reads them yet; `hourline up` does")
     if delivered.interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)

@@ -2,15 +2,8 @@
 
 from pathlib import Path
 
-import typer
-
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import say
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
-    app.command()(sql)
 
 
 def sql(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:

@@ -5,21 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hourline.cli.backfill import run_backfill
-from hourline.cli.layers import exit_if_blocked, hours_in_words, stop_on_signal
+from hourline.cli.backfill_run import run_backfill
 from hourline.cli.options import ProjectFolder, Workspace, known, load
 from hourline.cli.output import note, say
 from hourline.cli.progress import progress
+from hourline.cli.recompute_report import exit_if_blocked, hours_in_words
+from hourline.cli.stop_signals import stop_on_signal
+from hourline.exit_status import INTERRUPTED
 
 if TYPE_CHECKING:
     from hourline_core.model import Project, Source
     from speed_layer.import_files import HistoryFile
     from speed_layer.micro_batch import Finished
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to ``app``."""
-    app.command(name="import")(import_)
 
 
 def import_(
@@ -47,10 +44,10 @@ def import_(
     from speed_layer.import_files import find_history
 
     with lease(declared.workspace, "speed"):
-        found = find_history(declared, chosen, files, format, null_text)
-        _import(declared, chosen, found)
+        history = find_history(declared, chosen, files, format, null_text)
+        _import(declared, chosen, history)
     if not no_backfill:
-        _backfill(declared, chosen, found)
+        _backfill(declared, chosen, history)
 
 
 def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
@@ -80,16 +77,16 @@ def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -
         say(f"imported {one.rows:,} rows of {one.file.name}: {counts}{before}")
     if done < total:
         note(f"interrupted: {total - done:,} rows are left; the same command goes on there")
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
     from batch_layer.backfill import plan_hours
     from speed_layer.import_files import touched_hours
 
-    planned, unsettled = plan_hours(declared, source.name, touched_hours(declared, source, files))
-    if unsettled:
-        note(f"not recomputed, since they have not closed yet: {hours_in_words(unsettled)}")
+    planned, still_open = plan_hours(declared, source.name, touched_hours(declared, source, files))
+    if still_open:
+        note(f"not recomputed, since they have not closed yet: {hours_in_words(still_open)}")
     if planned.left:
         exit_if_blocked(run_backfill(planned))
     else:

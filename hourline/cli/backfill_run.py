@@ -1,0 +1,50 @@
+"""A backfill with its progress on the terminal, for ``backfill`` and ``import``."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import typer
+
+from hourline.cli.output import note, say
+from hourline.cli.progress import progress
+from hourline.cli.recompute_report import report_left_out, report_published, report_waiting
+from hourline.exit_status import INTERRUPTED
+
+if TYPE_CHECKING:
+    from batch_layer.backfill import Backfill
+    from batch_layer.job import Recomputed
+    from batch_layer.plan import PlannedHour
+
+
+def run_backfill(planned: "Backfill") -> "list[Recomputed]":
+    """Recompute what is left of a backfill, and show how far it has come. Raises typer.Exit when it is interrupted."""
+    every = hours_of(planned.wanted)
+    done = every - hours_of(planned.left)
+    if done != every:
+        metrics = len({item.metric for item in planned.left})
+        note(f"recomputing {len(every - done):,} hours of {metrics} metrics; starting Spark")
+    try:
+        with progress("backfill", "hours", len(every), len(done)) as move:
+
+            def on_left_out(items: list["PlannedHour"]) -> None:
+                report_left_out(items)
+                done.update(hours_of(items))
+                move(len(done))
+
+            def on_published(recomputed: "Recomputed") -> None:
+                report_published(recomputed)
+                done.update(recomputed.hours)
+                move(len(done))
+
+            outcome = planned.run(on_waiting=report_waiting, on_left_out=on_left_out, on_published=on_published)
+    except KeyboardInterrupt:
+        note(f"interrupted: {len(done):,} of {len(every):,} hours are done; the same command goes on from there")
+        raise typer.Exit(INTERRUPTED) from None
+    say(f"all {len(every):,} hours are done")
+    return outcome
+
+
+def hours_of(items: Iterable["PlannedHour"]) -> set[datetime]:
+    """The hours of planned items, of whatever metric."""
+    return {item.hour for item in items}

@@ -1,0 +1,26 @@
+"""``check``: mistakes in the declarations."""
+
+from pathlib import Path
+
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import say
+from hourline_core.errors import DeclarationError
+
+
+def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Check all declarations, each expression by Spark itself, each expectation by Great Expectations; nothing is run
+    or written.
+    """
+    declared = load(project, workspace)
+    from batch_layer.audit.check import unsuitable
+    from hourline_core.compute.check import unresolved
+    from hourline_core.runtime.spark import spark_session
+
+    spark = spark_session(declared, "check", brief=True)
+    try:
+        mistakes = [*unresolved(spark, declared), *unsuitable(declared)]
+    finally:
+        spark.stop()
+    if mistakes:
+        raise DeclarationError("\n".join(mistakes))
+    say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.metrics)} metric(s), no mistakes")

@@ -1,0 +1,14 @@
+"""``down``: the end of what ``up`` started."""
+
+from pathlib import Path
+
+from hourline.cli.options import ProjectFolder, Workspace, load_settings_alone
+from hourline.cli.output import say
+
+
+def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Stop what `up` started; the micro-batch under way is finished first."""
+    declared = load_settings_alone(project, workspace)
+    from hourline_core.runtime.background import SPEED, stop
+
+    say("down" if stop(declared, SPEED) else "nothing was running")

@@ -1,0 +1,19 @@
+"""``init``: a small project that runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hourline.cli.output import say
+from hourline.initialise import initialise
+
+
+def init(folder: Annotated[Path, typer.Argument(help="The folder to make.")]) -> None:
+    """Make a small project that runs."""
+    for path in initialise(folder):
+        say(f"  {path}")
+    say(
+        f"Next: cd {folder} && hourline up && hourline replay events.jsonl --source pageviews "
+        "&& hourline query 'FROM hours ORDER BY ALL'"
+    )

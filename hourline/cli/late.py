@@ -1,0 +1,101 @@
+"""``late``: the events that came after their hour had closed, and what they changed. Needs neither Spark nor Java."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hourline.cli.options import Format, OneHour, ProjectFolder, ReportFormat, Workspace, load
+from hourline.cli.output import say, say_json, say_table, signed_number
+from hourline_core.model.hours import hour_text, parse_hour
+
+if TYPE_CHECKING:
+    from serving_layer.reports.late import LateHour, Move
+
+_MOST_EVENTS = 50
+
+
+def late(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    hour: OneHour = None,
+    format: Format = ReportFormat.TEXT,
+) -> None:
+    """List the hours that got events after they had closed: how late those were, and what they changed. None is ever
+    dropped.
+    """
+    declared = load(project, workspace)
+    from serving_layer import connect
+    from serving_layer.reports.late import late_events, late_hours
+
+    chosen = parse_hour(hour) if hour else None
+    with connect(declared) as connection:
+        hours = late_hours(connection, chosen)
+        events = late_events(connection, chosen) if chosen else []
+    if format is ReportFormat.JSON:
+        say_json(
+            [
+                {
+                    **item.model_dump(),
+                    **({"late_events": [e for e in events if e["source"] == item.source]} if chosen else {}),
+                }
+                for item in hours
+            ]
+        )
+        return
+    if not hours:
+        say("no late events" if chosen is None else f"no late events in {hour_text(chosen)}")
+        return
+    say_table(
+        ["hour (UTC)", "source", "state", "late events", "up to", "arrived (UTC)", "metric", "moved"],
+        list(_rows(hours)),
+        right=["late events", "up to"],
+    )
+    if events:
+        say("")
+        shown = events[:_MOST_EVENTS]
+        say_table(
+            ["event time (UTC)", "late by", "arrived (UTC)", "sequence", "topic", "partition", "offset"],
+            [
+                (
+                    f"{e['event_time']:%Y-%m-%d %H:%M:%S}",
+                    _span(e["late_seconds"]),
+                    f"{e['arrived']:%Y-%m-%d %H:%M:%S}",
+                    str(e["sequence"]),
+                    e["topic"],
+                    str(e["partition"]),
+                    str(e["offset"]),
+                )
+                for e in shown
+            ],
+        )
+        if len(events) > len(shown):
+            say(f"and {len(events) - len(shown):,} more; `hourline query 'FROM late_events'` gives all")
+
+
+def _rows(hours: Iterable["LateHour"]) -> Iterable[tuple[object, ...]]:
+    """One row per hour and metric; what is the hour's stands in its first one."""
+    for item in hours:
+        first, last = f"{item.first_arrived:%Y-%m-%d %H:%M:%S}", f"{item.last_arrived:%Y-%m-%d %H:%M:%S}"
+        own: tuple[object, ...] = (
+            item.hour,
+            item.source,
+            item.state,
+            item.events,
+            _span(item.late_seconds),
+            first if first == last else f"{first} … {last}",
+        )
+        for metric, moves in item.moved.items() or [("", {})]:
+            yield (*own, metric, ", ".join(_moved(measure, move) for measure, move in moves.items()))
+            own = ("",) * len(own)
+
+
+def _moved(measure: str, move: "Move") -> str:
+    return f"{measure} {signed_number(move.amount)}" if move.amount else f"{measure} changed"
+
+
+def _span(seconds: int) -> str:
+    """``3:25:10``, or ``2 d 3:25:10``."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{f'{days} d ' if days else ''}{hours}:{minutes:02}:{seconds:02}"

@@ -1,0 +1,62 @@
+"""``plan``: which hours are to be recomputed, and why."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hourline.cli.chosen_hours import chosen_metrics, note_not_started
+from hourline.cli.options import Format, Metrics, ProjectFolder, ReportFormat, Results, Workspace, load
+from hourline.cli.output import say, say_json, say_table
+from hourline_core.model.hours import HOUR, hour_text, parse_hour
+
+if TYPE_CHECKING:
+    from hourline_core.model import Project
+
+
+def plan(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    metric: Metrics = None,
+    hour: Annotated[str | None, typer.Option("--hour", help="Also say whether this hour (UTC) has closed.")] = None,
+    format: Format = ReportFormat.TEXT,
+    results: Results = None,
+) -> None:
+    """List the hours that want recomputing, and why."""
+    declared = load(project, workspace)
+    from batch_layer.plan import plan as plan_hours
+
+    planned = plan_hours(declared, chosen_metrics(declared, metric))
+    note_not_started(declared)
+    if hour is not None:
+        _say_open(declared, parse_hour(hour))
+    if results is not None:
+        results.write_text(json.dumps({"planned": len(planned), "hours": len({item.hour for item in planned})}))
+    if format is ReportFormat.JSON:
+        columns = ("metric", "hour", "reason", "events")
+        say_json([{name: getattr(item, name) for name in columns} for item in planned])
+    elif planned:
+        say_table(
+            ["hour (UTC)", "metric", "why", "events"],
+            [(item.hour, item.metric, item.reason, item.events) for item in planned],
+            right=["events"],
+        )
+    else:
+        say("nothing wants recomputing")
+
+
+def _say_open(project: "Project", hour: datetime) -> None:
+    """Say of an hour that has not closed when it will, by the clock of each source."""
+    from batch_layer.plan import clocks
+
+    for source, clock in clocks(project).items():
+        closes = hour + HOUR + project.sources[source].grace
+        if clock is None or clock < closes:
+            now = (
+                f"the clock of '{source}' stands at {clock:%Y-%m-%d %H:%M} UTC"
+                if clock
+                else f"'{source}' has no events yet"
+            )
+            say(f"{hour_text(hour)} closes at {closes:%Y-%m-%d %H:%M} UTC, and {now}: it is left to a later run")

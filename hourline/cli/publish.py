@@ -1,0 +1,33 @@
+"""``publish``: an hour published on a person's word, although its audit did not pass. Needs neither Spark nor Java."""
+
+import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.output import say
+from hourline_core.errors import UsageError
+from hourline_core.model.hours import hour_text, parse_hour, wall_clock
+
+
+def publish(
+    accept: Annotated[
+        tuple[str, str], typer.Option("--accept", metavar="METRIC HOUR", help="A blocked hour (UTC) of a metric.")
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Why it is right all the same; kept on record.")],
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+) -> None:
+    """Publish an hour although its audit did not pass: the rows that were audited, as they are."""
+    declared = load(project, workspace)
+    name, hour = known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
+    if not reason.strip():
+        raise UsageError(
+            "the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'"
+        )
+    from batch_layer.accept import accept as accept_hour
+
+    accept_hour(declared, declared.metrics[name], hour, getpass.getuser(), reason.strip(), wall_clock)
+    say(f"published {hour_text(hour)} of {name}, accepted by {getpass.getuser()}: {reason.strip()}")

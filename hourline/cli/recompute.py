@@ -1,0 +1,63 @@
+"""``recompute``: hours counted again from the archived events, and published."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hourline.cli.chosen_hours import chosen_metrics, note_not_started, past_range, refuse_open
+from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, Workspace, load
+from hourline.cli.output import note, say
+from hourline.cli.recompute_report import (
+    exit_if_blocked,
+    report_left_out,
+    report_published,
+    report_waiting,
+    write_results,
+)
+from hourline_core.errors import UsageError
+from hourline_core.model.hours import wall_clock
+
+if TYPE_CHECKING:
+    from batch_layer.job import Recomputed
+
+
+def recompute(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    start: Annotated[str | None, typer.Option("--from", help="First hour (UTC), such as 2013-01-05T14.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The hour after the last one (UTC).")] = None,
+    metric: Metrics = None,
+    include_open: IncludeOpen = False,
+    results: Results = None,
+    since: Since = None,
+) -> None:
+    """Recompute hours from the archived events and publish them: a range, or what `hourline plan` lists."""
+    if (start is None) != (end is None):
+        raise UsageError("give both --from and --to, or neither for what `hourline plan` lists")
+    declared = load(project, workspace)
+    from batch_layer.plan import plan as plan_hours
+    from batch_layer.plan import plan_range
+    from batch_layer.recompute import recompute as recompute_hours
+
+    metrics = chosen_metrics(declared, metric)
+    note_not_started(declared)
+    began = wall_clock()
+    hours = None if start is None or end is None else past_range(start, end)
+    if hours is None:
+        planned = plan_hours(declared, metrics)
+    else:
+        planned = plan_range(declared, hours, metrics)
+        if not include_open:
+            refuse_open(planned)
+    done: list[Recomputed] = []
+    if planned:
+        count = f"{len({item.hour for item in planned})} hour(s) of {len({item.metric for item in planned})} metric(s)"
+        note(f"recomputing {count}; starting Spark")
+        done = recompute_hours(
+            declared, planned, on_waiting=report_waiting, on_left_out=report_left_out, on_published=report_published
+        )
+    else:
+        say("nothing to recompute" + ("" if hours is None else ": no source has events in that range"))
+    write_results(results, declared, since or began, hours)
+    exit_if_blocked(done)

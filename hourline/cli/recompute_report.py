@@ -1,0 +1,78 @@
+"""What ``recompute``, ``backfill`` and ``import`` report of a recompute: its lines, results and exit status."""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from hourline.cli.output import note, say
+from hourline.exit_status import BLOCKED
+from hourline_core.model.hours import HOUR, HourRange, hour_text
+
+if TYPE_CHECKING:
+    from batch_layer.job import Recomputed
+    from batch_layer.plan import PlannedHour
+    from hourline_core.model import Project
+
+_MOST_NAMES = 6
+"""The maximum number of separate hours that are listed by name."""
+
+
+def report_waiting(process: int) -> None:
+    """Say which process a recompute waits for."""
+    note(f"waiting for process {process}, which recomputes hours of this project; Ctrl-C gives up")
+
+
+def report_left_out(left_out: list["PlannedHour"]) -> None:
+    """Say which planned hours another process has recomputed meanwhile."""
+    metrics = ", ".join(sorted({item.metric for item in left_out}))
+    hours = hours_in_words({item.hour for item in left_out})
+    say(f"left out {hours}, of {metrics}: recomputed by another process meanwhile")
+
+
+def report_published(done: "Recomputed") -> None:
+    """Say which hours a job has published, and which are blocked."""
+    if done.published:
+        say(f"published {_by_metric(done.published)}: {done.events:,} events counted")
+    if done.blocked:
+        say(f"blocked {_by_metric(done.blocked)}: what was recomputed did not pass its audit")
+
+
+def write_results(file: Path | None, project: "Project", since: datetime, hours: HourRange | None) -> None:
+    """Write what was recomputed of ``hours`` (None: all) since a moment (UTC) to the file of --results, as JSON."""
+    if file is not None:
+        from batch_layer.results import results_since
+
+        file.write_text(json.dumps(results_since(project, since, hours)))
+
+
+def exit_if_blocked(done: Iterable["Recomputed"]) -> None:
+    """Raises typer.Exit with status BLOCKED when an hour did not pass its audit."""
+    if any(one.blocked for one in done):
+        note("`hourline quality --blocked` says why; readers keep what they had")
+        raise typer.Exit(BLOCKED)
+
+
+def hours_in_words(hours: Iterable[datetime]) -> str:
+    """How many hours, and which: the first and the last of a stretch, or each of a few."""
+    ordered = sorted(hours)
+    names = [hour_text(hour) for hour in ordered]
+    if len(ordered) > 2 and ordered[-1] - ordered[0] != (len(ordered) - 1) * HOUR:
+        which = ", ".join(names) if len(names) <= _MOST_NAMES else f"between {names[0]} and {names[-1]}"
+    else:
+        which = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+    return f"{len(ordered)} hour(s), {which}"
+
+
+def _by_metric(pairs: Iterable[tuple[str, datetime]]) -> str:
+    """Which hours of which metrics; metrics with the same hours are named together."""
+    hours: dict[str, set[datetime]] = {}
+    for metric, hour in pairs:
+        hours.setdefault(metric, set()).add(hour)
+    together: dict[frozenset[datetime], list[str]] = {}
+    for metric in sorted(hours):
+        together.setdefault(frozenset(hours[metric]), []).append(metric)
+    return "; ".join(f"{hours_in_words(of)}, of {', '.join(metrics)}" for of, metrics in together.items())

@@ -1,0 +1,20 @@
+"""``schema``: the JSON Schema of the YAML files."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from hourline.cli.options import known
+from hourline.cli.output import say
+
+
+def schema(
+    kind: Annotated[str | None, typer.Argument(help="settings, source or metric; all, if left out.")] = None,
+) -> None:
+    """Print the JSON Schema of the YAML files, for editors."""
+    from hourline_core.model import json_schema
+
+    if kind is not None:
+        known("kind of file", kind, ["settings", "source", "metric"])
+    say(json.dumps(json_schema(kind), indent=2))

@@ -1,0 +1,110 @@
+"""``speed``: the speed layer in the foreground."""
+
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import note, say
+from hourline.cli.stop_signals import stop_on_signal
+from hourline_core.model.hours import wall_clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hourline_core.model import Project
+    from speed_layer.micro_batch import Finished
+
+
+def speed(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Stop when all that is in the topics has been processed.")
+    ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby", help="Warm up, wait, and take over when the one that runs has ended, however it did."
+        ),
+    ] = False,
+    ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Run the speed layer (and Kafka, unless the settings name one) until Ctrl-C."""
+    declared = load(project, workspace)
+    from hourline_core.compute.check import refuse_unresolved
+    from hourline_core.runtime.background import announce
+    from hourline_core.runtime.kafka import kafka_of
+    from hourline_core.runtime.lease import lease
+    from speed_layer.run import run, speed_session, warm_up
+
+    with stop_on_signal() as stop, ExitStack() as held:
+        if standby:
+            spark = _stand_by(declared, stop, held)
+            declared = load(project, workspace)  # as it is now, not as it was when the wait began
+            refuse_unresolved(spark, declared)
+        else:
+            held.enter_context(lease(declared.workspace, "speed"))
+        kafka = held.enter_context(kafka_of(declared, join=False))
+
+        def on_ready() -> None:
+            note("ready; Ctrl-C stops")
+            if ready_file:
+                announce(ready_file, kafka.address)
+
+        if not standby:
+            note(f"{declared.name}: starting Spark, with Kafka at {kafka.address}")
+            spark = held.enter_context(speed_session(declared))
+            if not drain:
+                warm_up(spark, declared)
+        kafka.wait()
+        run(
+            spark,
+            declared,
+            kafka.address,
+            drain=drain,
+            stop=stop,
+            kafka_alive=kafka.alive,
+            on_ready=on_ready,
+            on_finished=_report_finished,
+        )
+    note("drained" if drain and not stop.is_set() else "stopped")
+
+
+def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "SparkSession":
+    """Warm up and wait for the speed layer's lease; ``held`` then holds the session and the lease.
+
+    Raises typer.Exit when ``stop`` is set before.
+    """
+    from hourline_core.runtime.lease import lease
+    from speed_layer.run import speed_session, warm_up
+
+    with lease(project.workspace, "standby"):
+        note(f"{project.name}: starting Spark")
+        spark = held.enter_context(speed_session(project))
+        warm_up(spark, project)
+
+        def waiting() -> None:
+            if stop.is_set():
+                note("stopped")
+                raise typer.Exit
+            spark.conf.get("spark.app.name")  # fails when its Java process has ended: then this is no standby
+
+        note("standing by; Ctrl-C stops")
+        held.enter_context(lease(project.workspace, "speed", waiting))
+    note("taking over")
+    return spark
+
+
+def _report_finished(done: "Finished") -> None:
+    counts = (
+        (done.again, "read before"),
+        (done.rejected, "rejected"),
+        (done.duplicates, "duplicate"),
+        (done.late, "late"),
+    )
+    parts = [f"{done.records:,} records", *(f"{count:,} {what}" for count, what in counts if count)]
+    say(f"{wall_clock():%H:%M:%S} {done.source} #{done.sequence}: {', '.join(parts)} in {done.seconds:.2f} s")

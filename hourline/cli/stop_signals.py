@@ -1,0 +1,27 @@
+"""Ctrl-C and SIGTERM as an event that a long command looks at."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hourline.cli.output import note
+
+
+@contextmanager
+def stop_on_signal(stopping: str = "stopping after the micro-batch under way") -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set, with ``stopping`` on standard error; a second one interrupts at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        note(stopping)
+        stop.set()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,18 @@
+"""``up``: Kafka and the speed layer in the background."""
+
+from pathlib import Path
+
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import note, say
+
+
+def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+    """Start Kafka and the speed layer in the background, unless they are up."""
+    declared = load(project, workspace)
+    from hourline_core.runtime.background import SPEED, address_of, start
+
+    if (kafka := address_of(declared, SPEED)) is None:
+        note(f"{declared.name}: starting Kafka and Spark")
+        kafka = start(declared, SPEED)
+    topics = ", ".join(source.topic for source in declared.sources.values())
+    say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops both")
