@@ -65,13 +65,13 @@ def _staged(project: Project, snapshot: Snapshot, metric: Metric, hour: datetime
         )
     tables = next(tables for tables in snapshot.recomputed if tables.metric.name == metric.name)
     layout = Layout.of(project)
-    table = open_table(layout.staged(tables.source, tables.metric), layout.storage_options, mark["staged"])
+    table = open_table(layout.staged(tables.source, tables.metric), layout.storage_options, mark.staged)
     rows: pa.Table = table.to_pyarrow_table()
     # The columns are those of the table; nothing is computed, so it needs no Spark to tell them.
     aggregation = AggregationPlan(tables.source, tables.metric, {}, rows.schema)
     publication = Publication(project, [aggregation])
     of_hour = rows.filter(pc.equal(rows["hour"], pa.scalar(hour, rows.schema.field("hour").type)))
-    return Staged(aggregation, of_hour, [hour], mark["blocked_cutoff"], mark["staged"], rows.schema), publication
+    return Staged(aggregation, of_hour, [hour], mark.blocked_cutoff, mark.staged, rows.schema), publication
 
 
 def _record(staged: Staged, hour: datetime, words: str, moment: datetime) -> pa.Table:

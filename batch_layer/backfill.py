@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batch_layer.plan import FORCED, PlannedHour, plan_range
 from batch_layer.recompute import recompute
 from hourline_core.errors import TableError
+from hourline_core.ledger.coverage import HourVersions, read_coverage
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.snapshot import pinned_version, read_coverage
 from hourline_core.model import Project, declaration_hash
 from hourline_core.model.hours import HOUR, Clock, HourRange, wall_clock
 from hourline_core.storage.tables import exists, open_table
@@ -46,9 +46,9 @@ class Backfill:
     resumed: bool = False
     file: Path | None = None
     """Where it is remembered until it is done; None: `plan` tells as well what is left."""
-    pinned: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By declaration (metric_hash), the versions of final, and of staged for blocked hours, that counted when it began;
-    -1: none.
+    pinned: dict[str, HourVersions] = field(default_factory=dict)
+    """By declaration (metric_hash), the highest versions of final, and of staged for blocked hours, that counted when
+    it began.
     """
 
     def run(
@@ -94,15 +94,14 @@ def plan_backfill(
     key = f"{hours} {sorted(metrics) if metrics else 'all'}"
     file = project.workspace / "backfills" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     remembered = _read(file)
-    _, coverage = read_coverage(project)  # before the plan, so that no publication between the two is overlooked
+    coverage = read_coverage(project)  # before the plan, so that no publication between the two is overlooked
     chosen = [project.metrics[name] for name in metrics or project.metrics]
     declarations = {metric.name: declaration_hash(project.sources[metric.source], metric) for metric in chosen}
     pinned = {}
     for metric in chosen:
         name = f"{metric.name}_{declarations[metric.name]}"
-        final = pinned_version(coverage, metric, declarations[metric.name])
-        staged = pinned_version(coverage, metric, declarations[metric.name], "staged")
-        newest = (-1 if final is None else final, -1 if staged is None else staged)
+        covered = coverage.of(metric.name, declarations[metric.name])
+        newest = HourVersions(covered.pinned(), max(covered.staged_versions(), default=None))
         pinned[name] = (
             remembered.pinned.get(name, newest) if remembered else newest
         )  # one that was changed since is done anew, as a whole
@@ -146,12 +145,12 @@ def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
     return timedelta(seconds=jobs * per_job + sum(item.events for item in wanted) * per_event)
 
 
-def _is_done(item: PlannedHour, pinned: tuple[int, int]) -> bool:
+def _is_done(item: PlannedHour, pinned: HourVersions) -> bool:
     """Whether the hour was published, or blocked, since the backfill began, when the versions of final and staged were
     ``pinned``.
     """
     return any(
-        version is not None and version > then
+        version is not None and (then is None or version > then)
         for version, then in zip((item.version, item.staged), pinned, strict=True)
     )
 
@@ -170,13 +169,13 @@ def _fitted(timed: list[tuple[float, float]]) -> tuple[float, float]:
 @dataclass(frozen=True)
 class _Remembered:
     begun: datetime
-    pinned: dict[str, tuple[int, int]]
+    pinned: dict[str, HourVersions]
 
 
 def _read(file: Path) -> _Remembered | None:
     try:
         state = json.loads(file.read_text())
-        pinned = {str(name): (int(final), int(staged)) for name, (final, staged) in state["pinned"].items()}
+        pinned = {str(name): HourVersions(_version(a), _version(b)) for name, (a, b) in state["pinned"].items()}
         return _Remembered(datetime.fromisoformat(state["begun"]), pinned)
     except FileNotFoundError:
         return None
@@ -184,3 +183,7 @@ def _read(file: Path) -> _Remembered | None:
         raise TableError(
             f"{file}, where an interrupted backfill is remembered, cannot be read ({error}); delete it to begin anew"
         ) from None
+
+
+def _version(value: Any) -> int | None:
+    return None if value is None else int(value)

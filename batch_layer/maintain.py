@@ -16,12 +16,12 @@ from datetime import timedelta
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline_core.ledger.layout import COVERAGE_SCHEMA, Layout
+from hourline_core.ledger.coverage import Coverage
+from hourline_core.ledger.coverage_rows import CompactedFinal
+from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.report_pages import SHOWN
-from hourline_core.ledger.snapshot import pinned_versions
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
@@ -46,7 +46,7 @@ class Maintenance:
     on_waiting: Callable[[int], None] = lambda process: None
     """Told whom it waits for, while another process recomputes."""
     _layout: Layout = field(init=False)
-    _known: dict[int, pa.Table] = field(init=False, default_factory=dict)
+    _known: dict[int, Coverage] = field(init=False, default_factory=dict)
     """By version, what coverage says there, which never changes."""
 
     def __post_init__(self) -> None:
@@ -58,9 +58,7 @@ class Maintenance:
         """
         if not tables.exists(self._layout.coverage, self._layout.storage_options):
             return
-        named = {
-            (row["metric"], row["declaration"]) for row in self._rows(self._open(self._layout.coverage)).to_pylist()
-        }
+        named = Coverage.at(self._open(self._layout.coverage)).declarations()
         of_metrics: list[Callable[[], list[str]]] = [
             partial(step, *of) for of in sorted(named) for step in (self._final, self._staged)
         ]
@@ -70,10 +68,10 @@ class Maintenance:
             yield from lines
 
     def _final(self, metric: str, declaration: str) -> list[str]:
-        uri, of = self._layout.final_of(metric, declaration), (metric, declaration)
-        coverage = self._open(self._layout.coverage)
-        rows = self._rows(coverage)
-        pinned = pinned_versions(rows).get(of)
+        uri = self._layout.final_of(metric, declaration)
+        table = self._open(self._layout.coverage)
+        coverage = Coverage.at(table)
+        pinned = coverage.of(metric, declaration).pinned()
         if pinned is None:  # all of its hours are blocked, or it was reset meanwhile
             return []
         maintenance = TableMaintenance(f"final/{metric}/{declaration}", self._open(uri, pinned), self.dry_run)
@@ -84,12 +82,10 @@ class Maintenance:
                     tables.restore(maintenance.table, pinned, {"restored": pinned})
             maintenance.compact("hour", _WORTH)
             if not self.dry_run:
-                self._pin(coverage, rows, metric, declaration, maintenance.table.version())
+                self._pin(table, coverage, metric, declaration, maintenance.table.version())
         maintenance.table = self._open(uri)
-        maintenance.vacuum(
-            self.kept_hours,
-            {version for then in self._in_use() if (version := pinned_versions(then).get(of)) is not None},
-        )
+        in_use = {then.of(metric, declaration).pinned() for then in self._in_use()}
+        maintenance.vacuum(self.kept_hours, {version for version in in_use if version is not None})
         return maintenance.line
 
     def _staged(self, metric: str, declaration: str) -> list[str]:
@@ -97,7 +93,7 @@ class Maintenance:
         if not tables.exists(uri, self._layout.storage_options):
             return []
         maintenance = TableMaintenance(f"staged/{metric}/{declaration}", self._open(uri), self.dry_run)
-        named = [_of(then, metric, declaration)["staged"].drop_null().to_pylist() for then in self._in_use()]
+        named = [then.of(metric, declaration).staged_versions() for then in self._in_use()]
         maintenance.vacuum(self.kept_hours, {version for versions in named for version in versions})
         return maintenance.line
 
@@ -124,7 +120,9 @@ class Maintenance:
         before = len(maintenance.table.file_uris())
         if before > _WORTH:
             if not self.dry_run:
-                self._commit(maintenance.table, self._rows(maintenance.table), {"compacted": f"{before} files"})
+                self._commit(
+                    maintenance.table, Coverage.at(maintenance.table).in_order(), {"compacted": f"{before} files"}
+                )
             maintenance.done.append(f"{before:,} files compacted into 1")
         kept = self._versions_in_use()
         if tables.vacuumable(maintenance.table, self.kept_hours, kept):
@@ -147,32 +145,15 @@ class Maintenance:
             else []
         )
 
-    def _pin(self, coverage: DeltaTable, rows: pa.Table, metric: str, declaration: str, version: int) -> None:
+    def _pin(self, table: DeltaTable, coverage: Coverage, metric: str, declaration: str, version: int) -> None:
         """Publish a compacted version of final: the cutoffs, and what the rows of its hours say, stay as they are."""
-        source = _of(rows, metric, declaration)["source"][0].as_py()
-        row = {
-            "metric": metric,
-            "declaration": declaration,
-            "source": source,
-            "version": version,
-            "published": self.clock(),
-        }
-        there = rows.to_pylist()
-        others = [
-            r
-            for r in there
-            if r["hour"] or r["cutoff"] is not None or (r["metric"], r["declaration"]) != (metric, declaration)
-        ]
-        self._commit(
-            coverage,
-            pa.Table.from_pylist([*others, row], COVERAGE_SCHEMA),
-            {"compacted": f"final/{metric}/{declaration}"},
-        )
+        source = coverage.of(metric, declaration).source
+        row = CompactedFinal(metric, declaration, source, version, self.clock())
+        self._commit(table, coverage.with_compacted(row), {"compacted": f"final/{metric}/{declaration}"})
 
     def _commit(self, coverage: DeltaTable, rows: pa.Table, metadata: dict[str, str]) -> None:
         self._leave_no_publication_open(coverage)
-        keys = [(name, "ascending") for name in ("metric", "declaration", "hour")]
-        tables.overwrite(coverage, rows.sort_by(keys), None, metadata)
+        tables.overwrite(coverage, rows, None, metadata)
 
     def _leave_no_publication_open(self, coverage: DeltaTable) -> None:
         """The next version of coverage is no publication: what was kept of one that did not come about would seem to be
@@ -215,11 +196,11 @@ class Maintenance:
             ((count,),) = database.execute(f"SELECT count(*) FROM hourline.quality WHERE {old}").fetchall()
         return count, old
 
-    def _in_use(self) -> list[pa.Table]:
+    def _in_use(self) -> list[Coverage]:
         """What coverage says now, and whatever it said since the oldest answer that can be repeated."""
         for version in self._versions_in_use():
             if version not in self._known:
-                self._known[version] = self._rows(self._open(self._layout.coverage, version))
+                self._known[version] = Coverage.at(self._open(self._layout.coverage, version))
         return [self._known[version] for version in self._versions_in_use()]
 
     def _versions_in_use(self) -> list[int]:
@@ -232,14 +213,5 @@ class Maintenance:
         recent = sum(commit["timestamp"] > oldest for commit in commits)
         return [commit["version"] for commit in commits[: recent + 1]]
 
-    def _rows(self, coverage: DeltaTable) -> pa.Table:
-        return coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)
-
     def _open(self, uri: str, version: int | None = None) -> DeltaTable:
         return tables.open_table(uri, self._layout.storage_options, version)
-
-
-def _of(coverage: pa.Table, metric: str, declaration: str) -> pa.Table:
-    return coverage.filter(
-        pc.and_(pc.equal(coverage["metric"], metric), pc.equal(coverage["declaration"], declaration))
-    )

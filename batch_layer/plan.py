@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import pyarrow.compute as pc
-
+from hourline_core.ledger.coverage import HourVersions
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, declaration_hash, expectations_hash
 from hourline_core.model.hours import HOUR, Clock, HourRange, sql_timestamp, wall_clock
@@ -96,18 +95,14 @@ def already_published(project: Project, planned: list[PlannedHour], clock: Clock
 
 def _hours(project: Project, metrics: list[str] | None, clock: Clock, hours: HourRange | None) -> list[PlannedHour]:
     with open_database(project, clock) as (database, snapshot):
-        coverage = snapshot.coverage.select(["metric", "declaration", "hour", "version", "staged"])
-        within = ""
+        coverage, within = snapshot.coverage, ""
         if hours is not None:  # a range may be one hour of many years
             within = f"WHERE hour >= '{sql_timestamp(hours.start)}' AND hour < '{sql_timestamp(hours.end)}'"
-            coverage = coverage.filter((pc.field("hour") >= hours.start) & (pc.field("hour") < hours.end))
+            coverage = coverage.within(hours)
         rows = (
             database.execute(f"FROM hourline.metric_hours {within} ORDER BY hour, metric").to_arrow_table().to_pylist()
         )
-    covered = {
-        (row["metric"], row["declaration"], row["hour"]): (row["version"], row["staged"])
-        for row in coverage.to_pylist()
-    }
+    versions = coverage.versions()
     declarations = {
         metric.name: declaration_hash(project.sources[metric.source], metric) for metric in project.metrics.values()
     }
@@ -123,7 +118,7 @@ def _hours(project: Project, metrics: list[str] | None, clock: Clock, hours: Hou
             _reason(row, expectations[row["metric"]]),
             row["events"],
             row["closed"],
-            *covered.get((row["metric"], row["declaration"], row["hour"]), (None, None)),
+            *versions.get((row["metric"], row["declaration"], row["hour"]), HourVersions(None, None)),
         )
         for row in rows
         if row["declaration"] == declarations[row["metric"]] and (metrics is None or row["metric"] in metrics)

@@ -15,8 +15,9 @@ from deltalake import DeltaTable
 
 from batch_layer.drift import HourDrift
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
-from hourline_core.ledger.snapshot import pinned_version
+from hourline_core.ledger.coverage import Coverage
+from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA, BlockedHour, CoverageRow, CoveredHour, Promotion
+from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
 from hourline_core.model import Project
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage import tables
@@ -74,7 +75,7 @@ class Publication:
             tables.PUBLISHED,
             "which version of final counts, and up to which cutoff",
         )
-        self._covered: pa.Table = self._coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)
+        self._covered = Coverage.at(self._coverage)
         self._drift = tables.open_or_create(
             self._layout.drift,
             options,
@@ -142,8 +143,8 @@ class Publication:
         self._keep(
             self._quality, found.set_column(0, "publication", pa.array([self.number] * found.num_rows, pa.int64()))
         )
-        fresh = [rows for item in staged for rows in (self._overwrite_final(item, moment), self._blocked_rows(item))]
-        self._commit_coverage(pa.concat_tables(fresh), cost or {})
+        fresh = [row for item in staged for row in (*self._overwrite_final(item, moment), *self._blocked_rows(item))]
+        self._commit_coverage(fresh, cost or {})
 
     def _keep(self, table: DeltaTable, rows: pa.Table) -> None:
         """Append rows under the version of coverage that will publish them; what an earlier run left under it was never
@@ -172,44 +173,34 @@ class Publication:
         ]
         return pa.Table.from_pylist(rows, DRIFT_SCHEMA)
 
-    def _rows_of(self, aggregation: AggregationPlan) -> pa.Table:
-        named = pc.and_(
-            pc.equal(self._covered["metric"], aggregation.metric.name),
-            pc.equal(self._covered["declaration"], aggregation.declaration),
-        )
-        return self._covered.filter(named)
-
-    def _blocked_rows(self, staged: Staged) -> pa.Table:
-        """The rows of coverage for the hours that did not pass: what was published of them before, and the mark."""
+    def _blocked_rows(self, staged: Staged) -> list[BlockedHour]:
+        """The rows of coverage for the hours that did not pass: the mark, and what was published of them before."""
         aggregation = staged.aggregation
-        before = {row["hour"]: row for row in self._rows_of(aggregation).to_pylist()}
-        rows = [
-            {
-                **before.get(hour, {}),
-                "metric": aggregation.metric.name,
-                "declaration": aggregation.declaration,
-                "source": aggregation.source.name,
-                "hour": hour,
-                "blocked_cutoff": staged.cutoff,
-                "staged": staged.version,
-                "expectations": expectations,
-            }
+        covered = self._covered.of(aggregation.metric.name, aggregation.declaration).covered(staged.blocked.keys())
+        return [
+            BlockedHour(
+                aggregation.metric.name,
+                aggregation.declaration,
+                aggregation.source.name,
+                hour,
+                blocked_cutoff=staged.cutoff,
+                staged=staged.version,
+                expectations=expectations,
+                covered=covered.get(hour),
+            )
             for hour, expectations in staged.blocked.items()
         ]
-        return pa.Table.from_pylist(rows, COVERAGE_SCHEMA)
 
-    def _overwrite_final(self, staged: Staged, moment: datetime) -> pa.Table:
+    def _overwrite_final(self, staged: Staged, moment: datetime) -> list[CoverageRow]:
         """Overwrite one metric's hours that passed, on top of the version that counts; returns its new rows of
         coverage.
         """
         if not staged.passed:
-            return COVERAGE_SCHEMA.empty_table()
-        metric = staged.aggregation.metric.name
-        declaration = staged.aggregation.declaration
-        table: DeltaTable = self._final[metric]
-        published = (
-            pinned_version(self._covered, staged.aggregation.metric, declaration) or 0
-        )  # version 0 is the empty table, as it was created
+            return []
+        aggregation = staged.aggregation
+        of = (aggregation.metric.name, aggregation.declaration)
+        table: DeltaTable = self._final[aggregation.metric.name]
+        published = self._covered.of(*of).pinned() or 0  # version 0 is the empty table, as it was created
         if table.version() != published:
             # An earlier run got no further than this table. Built upon, its rows would be published with a cutoff that
             # is not theirs.
@@ -220,43 +211,19 @@ class Publication:
         tables.overwrite(
             table, rows, _among("hour", staged.passed), {"cutoff": staged.cutoff, "hours": len(staged.passed)}
         )
-        row = {
-            "metric": metric,
-            "declaration": declaration,
-            "source": staged.aggregation.source.name,
-            "cutoff": staged.cutoff,
-            "version": table.version(),
-            "published": moment,
-        }
-        hours = [*staged.passed, None] if staged.promotes else staged.passed
-        return pa.Table.from_pylist([{**row, "hour": hour} for hour in hours], COVERAGE_SCHEMA)
+        source, version = aggregation.source.name, table.version()
+        fresh: list[CoverageRow] = [
+            CoveredHour(*of, source, hour, staged.cutoff, version, moment) for hour in staged.passed
+        ]
+        if staged.promotes:
+            fresh.append(Promotion(*of, source, staged.cutoff, version, moment))
+        return fresh
 
-    def _commit_coverage(self, fresh: pa.Table, cost: Mapping[str, float]) -> None:
-        """Replace the rows of the same metric, declaration and hour; who takes over, also the row (with a cutoff) by
-        which another declaration did.
-
-        Delta replaces by predicate: whatever else it meets is carried over.
-        """
-        hours = pc.unique(fresh["hour"].drop_null())
-        met = self._covered.filter(pc.or_(pc.is_in(self._covered["hour"], hours), pc.is_null(self._covered["hour"])))
-        key = ["metric", "declaration", "hour"]
-        carried = (
-            met.filter(pc.is_valid(met["hour"]))
-            .join(fresh.select(key), key, join_type="left anti")
-            .select(COVERAGE_SCHEMA.names)
-        )
-        taking_over = fresh.filter(pc.is_null(fresh["hour"]))["metric"]
-        overtaken = pc.and_(pc.is_valid(met["cutoff"]), pc.is_in(met["metric"], taking_over))
-        others = met.filter(pc.and_(pc.is_null(met["hour"]), pc.invert(overtaken)))
-        rows = pa.concat_tables([carried, others, fresh]).sort_by([(name, "ascending") for name in key])
+    def _commit_coverage(self, fresh: list[CoverageRow], cost: Mapping[str, float]) -> None:
+        rows, replaced = self._covered.replacement(fresh)
+        hours = {row.hour for row in fresh if isinstance(row, CoveredHour | BlockedHour)}
         kept = tables.seen([self._drift, self._quality])
-        tables.overwrite(
-            self._coverage,
-            rows,
-            f"{_among('hour', hours.to_pylist())} OR hour IS NULL",
-            {"hours": len(hours), **cost},
-            kept,
-        )
+        tables.overwrite(self._coverage, rows, replaced, {"hours": len(hours), **cost}, kept)
 
 
 def _among(column: str, hours: list[datetime]) -> str:

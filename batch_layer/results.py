@@ -8,13 +8,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from hourline_core.ledger.coverage import read_coverage
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
-from hourline_core.ledger.snapshot import read_coverage
-from hourline_core.model import Project, declaration_hash
+from hourline_core.model import DeclaredMetric, Project
 from hourline_core.model.hours import HourRange, hour_text
 from hourline_core.storage.tables import exists, open_table
 
@@ -29,16 +26,11 @@ def results_since(project: Project, moment: datetime, hours: HourRange | None = 
     ``published`` and ``blocked`` are lists of hours (``2013-01-05T14:00Z``) by metric; ``reports`` are the pages of
     these audits, as URIs, the newest first. Raises TableError.
     """
-    number, coverage = read_coverage(project)
-    newest = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
-    names = [
-        f"{metric.name}_{declaration_hash(project.sources[metric.source], metric)}"
-        for metric in project.metrics.values()
-    ]
-    rows = coverage.filter(pc.and_(pc.is_in(newest, pa.array(names)), pc.is_valid(coverage["hour"]))).to_pylist()
-    rows = [row for row in rows if hours is None or row["hour"] in hours]
-    marked = {(row["metric"], row["hour"]) for row in rows if row["staged"] is not None}
-    audits = _audits_since(project, moment, number)
+    declared = [DeclaredMetric(project.sources[metric.source], metric) for metric in project.metrics.values()]
+    coverage = read_coverage(project).about(declared)
+    if hours is not None:
+        coverage = coverage.within(hours)
+    audits = _audits_since(project, moment, coverage.publication)
     failed = {
         (row["source"], row["metric"], row["hour"])
         for row in audits
@@ -47,31 +39,30 @@ def results_since(project: Project, moment: datetime, hours: HourRange | None = 
     # What is about events is about each metric over them.
     sources = {metric.name: metric.source for metric in project.metrics.values()}
     blocked = {
-        (metric, hour)
-        for metric, hour in marked
-        for about in (metric, None)
-        if (sources[metric], about, hour) in failed
+        (mark.metric, mark.hour)
+        for mark in coverage.blocked()
+        for about in (mark.metric, None)
+        if (sources[mark.metric], about, mark.hour) in failed
     }
     told = [row for row in audits if row["metric"] is not None and (hours is None or row["hour"] in hours)]
     pages = sorted({(row["publication"], page_name(row["source"], row["metric"])) for row in told}, reverse=True)
     site = report_site(project)
     return {
-        "published": _by_metric(
-            (row["metric"], row["hour"]) for row in rows if row["published"] and row["published"] >= moment
-        ),
+        "published": _by_metric((row.metric, row.hour) for row in coverage.published_since(moment)),
         "blocked": _by_metric(blocked),
         "reports": [(site / page_path(publication, name)).as_uri() for publication, name in pages[:_PAGES]],
     }
 
 
-def _audits_since(project: Project, moment: datetime, number: int) -> list[dict[str, Any]]:
+def _audits_since(project: Project, moment: datetime, publication: int | None) -> list[dict[str, Any]]:
+    """Those of publications up to ``publication``; a later one did not come about."""
     layout = Layout.of(project)
-    if not exists(layout.quality, layout.storage_options):
+    if publication is None or not exists(layout.quality, layout.storage_options):
         return []
     columns = ["publication", "source", "metric", "hour", "severity", "success"]
     table = open_table(layout.quality, layout.storage_options)
     rows: list[dict[str, Any]] = table.to_pyarrow_table(
-        columns=columns, filters=[("audited", ">=", moment), ("publication", "<=", number)]
+        columns=columns, filters=[("audited", ">=", moment), ("publication", "<=", publication)]
     ).to_pylist()
     return rows
 

@@ -59,8 +59,8 @@ def seen_changes(
     columns = ", ".join(identifier(name) for name in aggregation.schema.names)
     states = counted_states_sql(newer, stored_types(database, newer), staged.cutoff)
     found = []
-    rows = [row for row in snapshot.coverage.to_pylist() if row["declaration"] == aggregation.declaration]
-    covered = sorted({row["hour"] for row in rows if row["hour"] and row["version"] is not None} - set(staged.passed))
+    cutoffs = snapshot.coverage.of(aggregation.metric.name, aggregation.declaration).cutoffs()
+    covered = sorted(cutoffs.keys() - set(staged.passed))
     for first in range(0, len(covered), project.settings.batch.hours_per_job):
         chunk = covered[first : first + project.settings.batch.hours_per_job]
         database.register("_chunk", pa.table({"hour": pa.array(chunk, aggregation.schema.field("hour").type)}))
@@ -78,13 +78,7 @@ def _replay(
         session = spark()
         aggregation = plan_aggregation(session, served.source, served.metric)
         events = ArchivedEvents(session, project, served.source, hours, cutoff)
-        rows = [
-            row
-            for row in snapshot.coverage.to_pylist()
-            if (row["metric"], row["declaration"]) == (served.metric.name, served.declaration)
-        ]
-        before = {row["hour"]: row["cutoff"] for row in rows if row["cutoff"] is not None}
-        cutoffs = {hour: before[hour] for hour in hours if hour in before}
+        cutoffs = snapshot.coverage.of(served.metric.name, served.declaration).cutoffs(hours)
         first = counting(events.marked())
         return Replayed(
             tiles_of(aggregation, events.counted_before(cutoffs), hours),

@@ -40,8 +40,8 @@ from benchmarks.archive import FIRST, TILES, Archive
 from benchmarks.audit import timed
 from benchmarks.figures import Figure, run
 from benchmarks.processes import Cost, cpu_seconds
+from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.snapshot import pinned_version
 from hourline_core.model.hours import HOUR, HourRange, sql_timestamp, wall_clock
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.tables import open_table
@@ -133,9 +133,8 @@ def recompute(spark: SparkSession, archive: Archive, first: int, hours: int, spe
         done = job.run_job(spark, archive.project, plan_range(archive.project, chosen), wall_clock)
     assert not done.blocked, done.blocked
     layout, aggregation = Layout.of(archive.project), archive.aggregation
-    covered = open_table(layout.coverage, {}).to_pyarrow_table()
-    version = pinned_version(covered, aggregation.metric, aggregation.declaration)
-    check(open_table(layout.final(aggregation.source, aggregation.metric), {}, version), archive, chosen)
+    covered = Coverage.at(open_table(layout.coverage, {})).of(aggregation.metric.name, aggregation.declaration)
+    check(open_table(layout.final(aggregation.source, aggregation.metric), {}, covered.pinned()), archive, chosen)
     return cost[0]
 
 

@@ -148,7 +148,9 @@ class Connection:
         """Of when the answers are, in words: the last publication, and how far each source has come."""
         publication = self.snapshot.publication
         read = [f"{name} up to sequence {known.sequence}" for name, known in self.snapshot.progress.items()]
-        return "; ".join([f"publication {publication}" if publication >= 0 else "before the first publication", *read])
+        return "; ".join(
+            [f"publication {publication}" if publication is not None else "before the first publication", *read]
+        )
 
     def refresh(self) -> None:
         """Read from now on at the newest snapshot."""

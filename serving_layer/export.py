@@ -118,8 +118,11 @@ def _rows_sql(view: str) -> str:
 
 def _snapshot_sql(connection: Connection) -> str:
     snapshot = connection.snapshot
-    publication = snapshot.publication if snapshot.publication >= 0 else "NULL"
-    about = f"{_text(connection.project.name)} AS project, TIMESTAMPTZ '{sql_timestamp(connection.taken)}' AS taken, {publication}::BIGINT AS publication"
+    publication = "NULL" if snapshot.publication is None else snapshot.publication
+    about = (
+        f"{_text(connection.project.name)} AS project, "
+        f"TIMESTAMPTZ '{sql_timestamp(connection.taken)}' AS taken, {publication}::BIGINT AS publication"
+    )
     rows = [
         f"SELECT {about}, '{source}' AS source, {known.sequence}::BIGINT AS sequence"
         for source, known in snapshot.progress.items()

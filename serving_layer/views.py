@@ -7,6 +7,7 @@ import duckdb
 from hourline_core.aggregates import aggregate_of
 from hourline_core.ledger.snapshot import MetricTables, Snapshot
 from hourline_core.model import Metric, Project
+from hourline_core.sql.coverage import COVERED_HOURS
 from hourline_core.sql.hour_states import WEAKEST_FIRST
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
@@ -96,8 +97,8 @@ def _publications_sql(snapshot: Snapshot) -> str:
                    row_number() OVER (PARTITION BY metric, declaration, hour ORDER BY publication DESC) = 1 AS newest
             FROM hourline.drift GROUP BY publication, source, metric, declaration, hour
         ), counting AS (
-            SELECT source, metric, declaration, hour, cutoff, published, true AS newest FROM hourline.coverage
-            WHERE hour IS NOT NULL AND cutoff IS NOT NULL AND list_contains({served}::VARCHAR[], metric || '_' || declaration)
+            SELECT *, true AS newest FROM ({COVERED_HOURS})
+            WHERE list_contains({served}::VARCHAR[], metric || '_' || declaration)
         )
         -- A declaration that takes over does so with all of its hours, also those recomputed before, up to another cutoff.
         SELECT publication, coalesce(t.published, c.published) AS published, source, metric, hour, coalesce(c.cutoff, t.cutoff) AS cutoff,
@@ -110,7 +111,7 @@ def _staged_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str],
     # Without any, its columns come from a table that is always there.
     rows = (
         f"FROM hourline.staged_{tables.name}"
-        if tables.staged_versions(snapshot.coverage)
+        if snapshot.staged_versions(tables)
         else f"SELECT *, NULL::BIGINT AS cutoff FROM hourline.provisional_{tables.name} WHERE false"
     )
     values = values_sql(metric, stored, rows, metric.dimensions)

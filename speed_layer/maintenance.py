@@ -9,12 +9,11 @@ reader may still be at.
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from hourline_core.ledger.coverage import DeclarationCoverage, read_coverage
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.snapshot import is_promoted, read_coverage, take_snapshot
+from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.storage import tables
@@ -50,15 +49,15 @@ def maintain_source(
     """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises
     ConflictError when another process writes to them.
     """
-    publication, coverage = read_coverage(project)
+    coverage = read_coverage(project)
     for older, newer in source_tables.changing():
-        if is_promoted(coverage, newer.metric, newer.declaration, source_tables.complete_from[newer.name]):
+        covered = coverage.of(newer.metric.name, newer.declaration)
+        if covered.is_promoted(source_tables.complete_from[newer.name]):
             source_tables.stop_writing(older)
-    for name, table in source_tables.provisional.items():
-        prune(table, _of(coverage, name), publication)
-    compact_progress(
-        source_tables.progress, clock() - _asked_again(project, kept_hours), _cutoffs(coverage, source_tables.source)
-    )
+    for written in source_tables.aggregations:
+        prune(source_tables.provisional[written.name], coverage.of(written.metric.name, written.declaration))
+    cutoffs = coverage.recomputed_up_to(source_tables.source.name)
+    compact_progress(source_tables.progress, clock() - _asked_again(project, kept_hours), cutoffs)
     for table in source_tables.tables:
         tables.compact(table)
         tables.vacuum(table, kept_hours)
@@ -81,21 +80,24 @@ def maintain_stopped(
     layout, snapshot = Layout.of(project), take_snapshot(project)
     if source.name not in snapshot.progress:
         return []
-    publication, coverage = read_coverage(project)
-    addresses = {f"{kind}/{source.name}": "" for kind in ("events", "rejected", "progress")}
-    own = [of for of in snapshot.metrics if of.source.name == source.name]
-    addresses |= {f"provisional/{of.metric.name}/{of.declaration}": of.name for of in own}
+    coverage = read_coverage(project)
+    addresses: dict[str, DeclarationCoverage | None] = dict.fromkeys(
+        f"{kind}/{source.name}" for kind in ("events", "rejected", "progress")
+    )
+    for of in snapshot.metrics:
+        if of.source.name == source.name:
+            address = f"provisional/{of.metric.name}/{of.declaration}"
+            addresses[address] = coverage.of(of.metric.name, of.declaration)
     lines = []
-    for address, provisional in addresses.items():
+    for address, covered in addresses.items():
         maintenance = TableMaintenance(
             address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run
         )
-        if provisional and (done := prune(maintenance.table, _of(coverage, provisional), publication, dry_run)):
+        if covered and (done := prune(maintenance.table, covered, dry_run)):
             maintenance.done.append(f"{done:,} hours pruned")
         if address.startswith("progress/"):
-            less = compact_progress(
-                maintenance.table, clock() - _asked_again(project, kept_hours), _cutoffs(coverage, source), dry_run
-            )
+            before, cutoffs = clock() - _asked_again(project, kept_hours), coverage.recomputed_up_to(source.name)
+            less = compact_progress(maintenance.table, before, cutoffs, dry_run)
             maintenance.done += [f"summed up, {less:,} rows less"] if less else []
         maintenance.compact("sequence")
         maintenance.vacuum(kept_hours)
@@ -108,33 +110,21 @@ def _asked_again(project: Project, kept_hours: int) -> timedelta:
     return max(project.settings.batch.answers_kept, timedelta(hours=kept_hours))
 
 
-def _cutoffs(coverage: pa.Table, source: Source) -> set[int]:
-    """Up to where hours of ``source`` were recomputed, be it that they were blocked."""
-    own = coverage.filter(pc.equal(coverage["source"], source.name))
-    return {cutoff for name in ("cutoff", "blocked_cutoff") for cutoff in own[name].unique().to_pylist()} - {None}
-
-
-def _of(coverage: pa.Table, name: str) -> pa.Table:
-    return coverage.filter(
-        pc.equal(pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_"), name)
-    )
-
-
-def prune(table: DeltaTable, covered: pa.Table, publication: int, dry_run: bool = False) -> int:
+def prune(table: DeltaTable, covered: DeclarationCoverage, dry_run: bool = False) -> int:
     """Delete the provisional rows that final has taken over, and return of how many hours.
 
-    ``covered`` are the metric's rows of coverage at its version ``publication``: without that, the table can no longer
-    be read.
+    The commit says by which publication: without that one, the table can no longer be read.
     """
     there = table.to_pyarrow_table(columns=["hour", "sequence"]).group_by("hour").aggregate([("sequence", "min")])
-    done = there.join(covered.select(["hour", "cutoff"]), "hour", join_type="inner")
-    done = done.filter(pc.less_equal(done["sequence_min"], done["cutoff"]))
+    first = {row["hour"]: row["sequence_min"] for row in there.to_pylist()}
     by_cutoff: dict[int, list[str]] = {}
-    for row in done.to_pylist():
-        by_cutoff.setdefault(row["cutoff"], []).append(f"'{sql_timestamp(row['hour'])}'")
-    if by_cutoff and not dry_run:
+    for hour, cutoff in covered.cutoffs(first.keys()).items():
+        if first[hour] <= cutoff:
+            by_cutoff.setdefault(cutoff, []).append(f"'{sql_timestamp(hour)}'")
+    hours = sum(map(len, by_cutoff.values()))
+    if by_cutoff and covered.publication is not None and not dry_run:
         taken_over = " OR ".join(
-            f"(sequence <= {cutoff} AND hour IN ({', '.join(hours)}))" for cutoff, hours in by_cutoff.items()
+            f"(sequence <= {cutoff} AND hour IN ({', '.join(moments)}))" for cutoff, moments in by_cutoff.items()
         )
-        tables.delete(table, taken_over, {"pruned": f"{done.num_rows} hours"}, {"coverage": publication})
-    return int(done.num_rows)
+        tables.delete(table, taken_over, {"pruned": f"{hours} hours"}, {"coverage": covered.publication})
+    return hours

@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from pyarrow.parquet import filters_to_expression
 
 from hourline_core.errors import BrokerError, UsageError
+from hourline_core.ledger.coverage import Coverage, condition_on
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, Layout
 from hourline_core.ledger.read_offsets import Reading, offsets_in, without
 from hourline_core.ledger.snapshot import METRIC_RESET, SPEED_WRITER, last_row
@@ -133,21 +134,14 @@ class MetricReset:
         self._kept = (
             [tables.open_table(uri, layout.storage_options) for uri in (layout.drift, layout.quality)] if there else []
         )
-        covered = (
-            self._coverage.to_pyarrow_table(columns=["hour"], filters=[("metric", "=", metric.name)])[
-                "hour"
-            ].drop_null()
-            if self._coverage
-            else []
-        )
+        covered = Coverage.at(self._coverage).hours(metric.name)
         self.touched = [(f"progress/{metric.source}", "one more row"), *self._tables.unfinished()]
         for (name, declaration), table in self._provisional.items():
             self.touched.append(
                 (f"provisional/{name}/{declaration}", f"all of its {_count(table):,} row(s) are deleted")
             )
-        self.touched += (
-            [("coverage", f"{len(covered):,} hour(s) of {metric.name} are taken out")] if len(covered) else []
-        )
+        if covered:
+            self.touched.append(("coverage", f"{len(covered):,} hour(s) of {metric.name} are taken out"))
 
     def apply(self, moment: datetime) -> int:
         """Do it; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to
@@ -170,7 +164,7 @@ class MetricReset:
                 tables.fence(
                     kept
                 )  # the version that coverage gets now is no publication that a frozen recompute could keep anything for
-            tables.delete(self._coverage, f"metric = '{self._metric.name}'", {"reset": sequence})
+            tables.delete(self._coverage, condition_on(self._metric.name), {"reset": sequence})
         return sequence
 
 

@@ -17,7 +17,6 @@ import tempfile
 import threading
 import time
 import traceback
-from datetime import datetime
 from pathlib import Path
 
 import serving_layer
@@ -125,8 +124,10 @@ class Soak:
             )
             if reached == 0 or versions == self.versions:
                 return  # nothing new; the processors have others to work for
-            cutoffs: dict[tuple[str, datetime], int] = {
-                (row["metric"], row["hour"]): row["cutoff"] for row in snapshot.coverage.to_pylist() if row["hour"]
+            cutoffs = {
+                (metric, hour): cutoff
+                for metric, declaration in snapshot.coverage.declarations()
+                for hour, cutoff in snapshot.coverage.of(metric, declaration).cutoffs().items()
             }
             with self.sending:
                 sent = {(record.partition, record.offset): record for record in self.project.sent["scans"]}

@@ -15,11 +15,9 @@ def renew_overview(project: Project, clock: Clock) -> None:
     """
     with writing(project, "all else is done"), open_database(project, clock) as (database, snapshot):
         marks = list(snapshot.blocked)
-        newest = snapshot.coverage.group_by("source").aggregate([("hour", "max")]).to_pylist()
         chosen = [
-            f"(source = '{row['source']}' AND hour >= '{sql_timestamp(row['hour_max'] - SHOWN)}')"
-            for row in newest
-            if row["hour_max"]
+            f"(source = '{source}' AND hour >= '{sql_timestamp(newest - SHOWN)}')"
+            for source, newest in snapshot.coverage.newest_hours().items()
         ]
         if marks:
             chosen.append(f"hour IN ({', '.join(sorted({repr(sql_timestamp(hour)) for _, hour in marks}))})")

@@ -162,7 +162,7 @@ def _stretches(events: "CellEvents") -> Iterator[str]:
 def _versions(explained: "Explanation") -> Iterator[str]:
     read = explained.versions
     final = "" if read.final is None else f", final {read.final}"
-    publication = f"publication {read.publication}" if read.publication >= 0 else "no publication"
+    publication = "no publication" if read.publication is None else f"publication {read.publication}"
     versions = f"progress {read.progress}, provisional {read.provisional}{final}"
     yield f"sequence {read.sequence:,}, {publication}; versions of the tables: {versions}"
     count = f"{read.above:,} {_plural('micro-batch', read.above)}"

@@ -6,7 +6,7 @@
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
-    <tables>/coverage                            which version of final counts, the cutoff of each covered hour, and which hours are blocked
+    <tables>/coverage                            which version of final counts, the cutoffs, and which hours are blocked
     <tables>/drift                               by how much each recomputed hour changed, and why
     <tables>/quality                             what the audit of each recomputed hour found, expectation by expectation
     <tables>/checksums                           of the data files of all tables, as `hourline verify` saw them first
@@ -74,26 +74,6 @@ DECLARATION = "hourline.declaration"
 """The property of a provisional table that keeps its metric's declaration, so that it can be read after the YAML has
 changed.
 """
-
-COVERAGE_SCHEMA = pa.schema(
-    {
-        "metric": pa.string(),
-        "declaration": pa.string(),
-        "source": pa.string(),
-        # null in rows about the declaration as a whole: with a cutoff, it has taken over the metric's name; without,
-        # `version` is final, compacted
-        "hour": TIMESTAMP,
-        # null where the hour is blocked and was never published
-        "cutoff": pa.int64(),
-        "version": pa.int64(),  # of the final table; the highest one of a metric is the one that counts, for all its hours
-        "published": TIMESTAMP,
-        # null but for a blocked hour: the cutoff of the recompute that did not pass its audit, and the version of the
-        # staged table that holds its rows
-        "blocked_cutoff": pa.int64(),
-        "staged": pa.int64(),
-        "expectations": pa.string(),  # the hash of those it was audited with; empty if the audit itself failed
-    }
-)
 
 DRIFT_SCHEMA = pa.schema(
     {

@@ -9,19 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hourline_core.errors import TableError
-from hourline_core.ledger.layout import COVERAGE_SCHEMA, DECLARATION, Layout
+from hourline_core.ledger.coverage import Coverage, open_coverage
+from hourline_core.ledger.coverage_rows import BlockedHour
+from hourline_core.ledger.layout import DECLARATION, Layout
 from hourline_core.model import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
 from hourline_core.storage.data_files import DataFiles, local_files, name_of
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.tables import (
-    Table,
     exists,
     readable_versions,
     refuse_older,
@@ -59,17 +58,6 @@ class MetricTables(DeclaredMetric):
     served: bool = True
     """Whether answers come from this declaration."""
 
-    def staged_versions(self, coverage: pa.Table) -> list[int]:
-        """The versions of its staged table that hold the rows of blocked hours, by ``coverage``."""
-        blocked = coverage.filter(pc.is_valid(coverage["staged"])).to_pylist()  # few, and coverage has every hour
-        return sorted(
-            {
-                row["staged"]
-                for row in blocked
-                if (row["metric"], row["declaration"]) == (self.metric.name, self.declaration)
-            }
-        )
-
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -81,10 +69,8 @@ class Snapshot:
     """The metrics as they are declared now and, of those that have changed, what the speed layer still writes until the
     new one takes over.
     """
-    coverage: pa.Table
-    """The rows of coverage (COVERAGE_SCHEMA) of these."""
-    publication: int
-    """The version of coverage: the number of the last publication; -1 before the first."""
+    coverage: Coverage
+    """What coverage says about these."""
     beside: Mapping[str, int]
     """By name, the versions of the tables that are read beside these: ``events/<source>``, ``rejected/<source>``,
     ``drift``, ``quality``.
@@ -97,16 +83,25 @@ class Snapshot:
     """
 
     @property
+    def publication(self) -> int | None:
+        """The number of the last publication; None: nothing was published yet."""
+        return self.coverage.publication
+
+    @property
     def recomputed(self) -> list[MetricTables]:
         """The one declaration of each metric that recomputes compute: the newest one."""
         return list({tables.metric.name: tables for tables in self.metrics}.values())
 
     @property
-    def blocked(self) -> dict[tuple[str, datetime], Mapping[str, Any]]:
-        """By metric and hour, the rows of coverage that mark what did not pass its last audit; of these declarations."""
-        newest = {tables.name for tables in self.recomputed}
-        rows = self.coverage.filter(pc.is_valid(self.coverage["staged"])).to_pylist()
-        return {(row["metric"], row["hour"]): row for row in rows if f"{row['metric']}_{row['declaration']}" in newest}
+    def blocked(self) -> dict[tuple[str, datetime], BlockedHour]:
+        """By metric and hour, what did not pass its last audit; of the declarations that recomputes compute."""
+        return {(row.metric, row.hour): row for row in self.coverage.about(self.recomputed).blocked()}
+
+    def staged_versions(self, tables: MetricTables) -> list[int]:
+        """The versions of a metric's staged table that hold the rows of blocked hours, as far as they can be read."""
+        if f"{tables.metric.name}_staged" in self.lost:
+            return []
+        return self.coverage.of(tables.metric.name, tables.declaration).staged_versions()
 
     @property
     def versions(self) -> dict[str, list[int]]:
@@ -118,11 +113,14 @@ class Snapshot:
             of = f"{tables.metric.name}/{tables.declaration}"
             found[f"final/{of}"] = [] if tables.final is None else [tables.final]
             found[f"provisional/{of}"] = [tables.provisional]
-            found[f"staged/{of}"] = (
-                [] if f"{tables.metric.name}_staged" in self.lost else tables.staged_versions(self.coverage)
-            )
-        found["coverage"] = [self.publication] if self.publication >= 0 else []
+            found[f"staged/{of}"] = self.staged_versions(tables)
+        found["coverage"] = [] if self.publication is None else [self.publication]
         return found | {name: [version] for name, version in self.beside.items()}
+
+    @property
+    def cutoffs_beyond(self) -> list[str]:
+        """The sources of which coverage has a cutoff beyond progress: these tables do not belong together."""
+        return self.coverage.cutoffs_beyond({name: known.sequence for name, known in self.progress.items()})
 
     @property
     def served(self) -> list[MetricTables]:
@@ -134,76 +132,16 @@ def take_snapshot(project: Project) -> Snapshot:
     """The newest consistent snapshot of the project's tables. Raises TableError when it cannot be read."""
     for _ in range(100):  # a publication between the first and the last step is rare; a hundred in a row mean damage
         snapshot, overtaken = _take(project)
-        beyond = _cutoffs_beyond(snapshot)
+        beyond = snapshot.cutoffs_beyond
         if not overtaken and not beyond:
             return snapshot
     raise TableError(
-        f"coverage has cutoffs beyond the progress of {beyond}: tables of different times have been mixed, as after a partial restore"
+        f"coverage has cutoffs beyond the progress of {', '.join(beyond)}: tables of different times have been mixed, "
+        "as after a partial restore"
     )
 
 
-def _cutoffs_beyond(snapshot: Snapshot) -> str:
-    """The sources of which coverage has a cutoff beyond progress."""
-    cutoffs = _highest(snapshot.coverage, ["source"], "cutoff")
-    return ", ".join(
-        sorted(
-            source
-            for (source,), cutoff in cutoffs.items()
-            if source not in snapshot.progress or (cutoff or 0) > snapshot.progress[source].sequence
-        )
-    )
-
-
-def read_coverage(project: Project, version: int | None = None) -> tuple[int, pa.Table]:
-    """Coverage's version, the newest or a given one, and all its rows (COVERAGE_SCHEMA); -1 and none, if nothing was
-    ever published.
-    """
-    with OpenTables(project.settings.storage_options) as opened:
-        return _covered(None if version == -1 else open_coverage(project, opened, version))
-
-
-def open_coverage(project: Project, opened: OpenTables, version: int | None = None) -> Table | None:
-    """The table coverage, at its newest version or a given one; None before the first publication. Raises TableError."""
-    return opened.find(Layout.of(project).coverage, version)
-
-
-def _covered(table: Table | None) -> tuple[int, pa.Table]:
-    if table is None:
-        return -1, COVERAGE_SCHEMA.empty_table()
-    rows = pa.concat_tables(
-        [COVERAGE_SCHEMA.empty_table(), table.all_rows()], promote_options="default"
-    )  # an older one has fewer columns
-    return table.version(), rows.cast(COVERAGE_SCHEMA)
-
-
-def pinned_version(
-    coverage: pa.Table, metric: Metric, declaration: str, of: Literal["version", "staged"] = "version"
-) -> int | None:
-    """The version of the declaration's final table that counts: the highest one that a row of coverage names; or that
-    of its staged table.
-    """
-    return _highest(coverage, ["metric", "declaration"], of).get((metric.name, declaration))
-
-
-def pinned_versions(coverage: pa.Table) -> dict[tuple[str, str], int]:
-    """By metric and declaration, the version of final that counts."""
-    return {
-        (metric, declaration): version
-        for (metric, declaration), version in _highest(coverage, ["metric", "declaration"], "version").items()
-        if version is not None
-    }
-
-
-def is_promoted(coverage: pa.Table, metric: Metric, declaration: str, complete_from: int) -> bool:
-    """Whether coverage says that this declaration, whose provisional rows are whole from sequence ``complete_from`` on,
-    was covered for all before that.
-    """
-    own = pc.and_(pc.equal(coverage["metric"], metric.name), pc.equal(coverage["declaration"], declaration))
-    cutoff = pc.max(coverage.filter(pc.and_(own, pc.is_null(coverage["hour"])))["cutoff"]).as_py()
-    return cutoff is not None and cutoff >= complete_from - 1
-
-
-def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[MetricTables]:
+def as_covered(found: Iterable[list[MetricTables]], coverage: Coverage) -> list[MetricTables]:
     """The declarations of each metric, the older before the newer: at the version of final that coverage pins, and
     which of them is served.
     """
@@ -211,12 +149,12 @@ def as_covered(found: Iterable[list[MetricTables]], coverage: pa.Table) -> list[
     for declarations in found:
         served = ""
         for tables in declarations:
-            whole = is_promoted(coverage, tables.metric, tables.declaration, tables.complete_from)
+            whole = coverage.of(tables.metric.name, tables.declaration).is_promoted(tables.complete_from)
             served = tables.declaration if whole else served or tables.declaration
         metrics += [
             replace(
                 tables,
-                final=pinned_version(coverage, tables.metric, tables.declaration),
+                final=coverage.of(tables.metric.name, tables.declaration).pinned(),
                 served=tables.declaration == served,
             )
             for tables in declarations
@@ -241,8 +179,8 @@ def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: di
     snapshot, overtaken = _take(project, publication, lost)
     if overtaken:
         raise TableError("a metric was reset while its tables were looked up")
-    if beyond := _cutoffs_beyond(snapshot):
-        raise TableError(f"coverage has cutoffs beyond the progress of {beyond}")
+    if beyond := snapshot.cutoffs_beyond:
+        raise TableError(f"coverage has cutoffs beyond the progress of {', '.join(beyond)}")
     return snapshot
 
 
@@ -284,11 +222,12 @@ def _looked_up(
                 found.append([of for of, _ in tables])
                 provisional += [(metric, table) for _, table in tables]
     covering = open_coverage(project, opened, publication)
-    number, coverage = _covered(covering)
+    coverage = Coverage.at(covering)
+    version = None if covering is None else covering.version()
     for metric, table in provisional:
         with _losing(lost, *views_of(metric)):
             refuse_older(
-                Layout.of(project).coverage, number, table, "coverage"
+                Layout.of(project).coverage, version, table, "coverage"
             )  # it may have lost rows to what was published then
             if publication is not None:
                 refuse_unmarked(table)
@@ -303,7 +242,7 @@ def _looked_up(
         with _losing(lost, f"progress/{name}"):
             update(table)
     overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in progresses.items())
-    return Snapshot(progress, metrics, coverage_of(coverage, metrics), number, beside, lost or {}, files), overtaken
+    return Snapshot(progress, metrics, coverage.about(metrics), beside, lost or {}, files), overtaken
 
 
 def _open_progress(
@@ -354,7 +293,7 @@ def other_table_versions(
         with _losing(lost, *views):
             table = opened.find(uri) if by is coverage else opened.open(uri)
             if table is None:
-                refuse_older(uri, -1, by, uri.rpartition("/")[2])
+                refuse_older(uri, None, by, uri.rpartition("/")[2])
                 continue  # all of its publications are older than the table
             require_seen(table, by)
             found[name_of(table)] = table.version()
@@ -369,7 +308,7 @@ def files_of(tables: Iterable[DeltaTable]) -> dict[tuple[str, int], DataFiles]:
 def verify_published(
     project: Project,
     metrics: Iterable[MetricTables],
-    coverage: pa.Table,
+    coverage: Coverage,
     opened: OpenTables,
     lost: dict[str, str] | None = None,
 ) -> list[DeltaTable]:
@@ -383,7 +322,7 @@ def verify_published(
             if tables.final is not None:
                 found.append(opened.open(layout.final(tables.source, tables.metric), tables.final))
         with _losing(lost, f"{tables.metric.name}_staged"):
-            for version in tables.staged_versions(coverage):
+            for version in coverage.of(tables.metric.name, tables.declaration).staged_versions():
                 opened.open(layout.staged(tables.source, tables.metric), version)
     return found
 
@@ -434,15 +373,3 @@ def _with_tables(
         )
         found.append((MetricTables(*declared, table.version(), written.get(declaration, sequence + 1)), table))
     return found
-
-
-def coverage_of(coverage: pa.Table, metrics: Iterable[MetricTables]) -> pa.Table:
-    """The rows of coverage that are about these."""
-    names = pc.binary_join_element_wise(coverage["metric"], coverage["declaration"], "_")
-    return coverage.filter(pc.is_in(names, pa.array([tables.name for tables in metrics], pa.string())))
-
-
-def _highest(rows: pa.Table, keys: list[str], value: str) -> dict[tuple[str, ...], int | None]:
-    """None where a metric has only blocked hours."""
-    highest = rows.group_by(keys).aggregate([(value, "max")])
-    return {tuple(row[key] for key in keys): row[f"{value}_max"] for row in highest.to_pylist()}

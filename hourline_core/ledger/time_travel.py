@@ -13,11 +13,11 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hourline_core.errors import TableError, UsageError, did_you_mean
+from hourline_core.ledger.coverage import Coverage, open_coverage, read_coverage
 from hourline_core.ledger.layout import DECLARATION, Layout
 from hourline_core.ledger.snapshot import (
     SPEED_WRITER,
@@ -25,11 +25,8 @@ from hourline_core.ledger.snapshot import (
     Snapshot,
     SourceProgress,
     as_covered,
-    coverage_of,
     files_of,
-    open_coverage,
     other_table_versions,
-    read_coverage,
 )
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Project, Source, declaration_hash, from_stored
@@ -63,11 +60,12 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
             ]
             found.append([of for of, _ in declarations])
             read += [table for _, table in declarations]
-    for row in coverage.group_by("source").aggregate([("cutoff", "max")]).to_pylist():
+    for source_name, cutoff in coverage.highest_cutoffs().items():
         # A reader takes progress before coverage, and again if that went further.
-        if row["source"] in project.sources and (row["cutoff_max"] or 0) > token.sequences.get(row["source"], 0):
+        if source_name in project.sources and cutoff > token.sequences.get(source_name, 0):
             raise UsageError(
-                f"there never was an answer {token}: publication {token.publication} counts {row['source']} up to sequence {row['cutoff_max']}"
+                f"there never was an answer {token}: publication {token.publication} counts {source_name} "
+                f"up to sequence {cutoff}"
             )
     metrics = as_covered(found, coverage)
     for tables in metrics:
@@ -79,7 +77,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     with OpenTables(project.settings.storage_options) as newest:
         beside = other_table_versions(project, opened, open_coverage(project, newest), newest)
     files = files_of([*opened.values(), *read])
-    return Snapshot(progress, metrics, coverage_of(coverage, metrics), token.publication, beside, files=files)
+    return Snapshot(progress, metrics, coverage.about(metrics), beside, files=files)
 
 
 def forgotten(snapshot: Snapshot) -> set[str]:
@@ -122,36 +120,29 @@ def token_at(project: Project, moment: datetime) -> AnswerToken:
                 sequences[source.name] = pc.max(finished["sequence"]).as_py()
     if not sequences:
         raise UsageError(f"nothing had been processed by {moment:%Y-%m-%dT%H:%M:%SZ}: there is no answer of that time")
-    publication = -1
+    publication: int | None = None
     if exists(layout.coverage, options):
         commits = open_table(layout.coverage, options).history()
+        then = (commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000)
         # Version 0 is the empty table, as it was created.
-        publication = (
-            max(
-                (commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000), default=0
-            )
-            or -1
-        )
-        coverage = _coverage_at(project, publication)
+        publication = max(then, default=0) or None
         # Two machines' clocks need not agree: what was published had been processed.
-        cutoffs = coverage.group_by("source").aggregate([("cutoff", "max")]).to_pylist()
-        sequences |= {
-            row["source"]: max(row["cutoff_max"] or 0, sequences.get(row["source"], 0))
-            for row in cutoffs
-            if row["source"] in project.sources
-        }
+        for name, cutoff in _coverage_at(project, publication).highest_cutoffs().items():
+            if name in project.sources:
+                sequences[name] = max(cutoff, sequences.get(name, 0))
     return AnswerToken(publication, sequences)
 
 
-def _coverage_at(project: Project, publication: int) -> pa.Table:
+def _coverage_at(project: Project, publication: int | None) -> Coverage:
+    if publication is None:
+        return Coverage.empty()
     uri = Layout.of(project).coverage
-    if publication >= 0:
-        newest = open_table(uri, project.settings.storage_options).version()
-        if publication > newest:
-            raise UsageError(f"there is no publication {publication} yet; the newest is {newest}")
-        if _kept(uri, project, publication) is None:
-            raise _gone(project, publication)
-    return read_coverage(project, publication)[1]
+    newest = open_table(uri, project.settings.storage_options).version()
+    if publication > newest:
+        raise UsageError(f"there is no publication {publication} yet; the newest is {newest}")
+    if _kept(uri, project, publication) is None:
+        raise _gone(project, publication)
+    return read_coverage(project, publication)
 
 
 def _written(progress: DeltaTable, source: str, sequence: int) -> list[dict[str, Any]]:
@@ -221,8 +212,9 @@ def _kept(uri: str, project: Project, version: int) -> DeltaTable | None:
     return None
 
 
-def _gone(project: Project, publication: int) -> UsageError:
+def _gone(project: Project, publication: int | None) -> UsageError:
     kept = project.settings.batch.answers_kept
     return UsageError(
-        f"what publication {publication} published is no longer kept; answers can be repeated for {kept} (batch.answers_kept in hourline.yaml)"
+        f"what publication {publication} published is no longer kept; "
+        f"answers can be repeated for {kept} (batch.answers_kept in hourline.yaml)"
     )

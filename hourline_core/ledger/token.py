@@ -20,18 +20,15 @@ _TOKEN = re.compile(r"p(?P<publication>\d{1,18})(?P<sequences>(-[a-z][a-z0-9_]*\
 class AnswerToken:
     """What a token says; ``str(token)`` is its text."""
 
-    publication: int
-    """The version of coverage; -1 before the first publication."""
+    publication: int | None
+    """The number of the last publication; None: nothing was published yet."""
     sequences: Mapping[str, int]
     """By source, the last finished sequence; a source that is not here had no tables yet."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "AnswerToken":
         """The token of what is read at ``snapshot``."""
-        # Version 0 of coverage is the empty table, as it was created.
-        return cls(
-            snapshot.publication or -1, {name: known.sequence for name, known in sorted(snapshot.progress.items())}
-        )
+        return cls(snapshot.publication, {name: known.sequence for name, known in sorted(snapshot.progress.items())})
 
     @classmethod
     def parse(cls, text: str) -> "AnswerToken":
@@ -45,9 +42,9 @@ class AnswerToken:
         pairs = [part.split(".") for part in found["sequences"].split("-")[1:]]
         if len({name for name, _ in pairs}) < len(pairs):
             raise UsageError(f"'{text}' is no token of an answer: it names a source twice")
-        return cls(int(found["publication"]) or -1, {name: int(sequence) for name, sequence in pairs})
+        return cls(int(found["publication"]) or None, {name: int(sequence) for name, sequence in pairs})
 
     def __str__(self) -> str:
         return "-".join(
-            [f"p{max(self.publication, 0)}", *(f"{name}.{sequence}" for name, sequence in self.sequences.items())]
+            [f"p{self.publication or 0}", *(f"{name}.{sequence}" for name, sequence in self.sequences.items())]
         )

@@ -14,7 +14,8 @@ import duckdb_extension_delta
 import pyarrow as pa
 
 from hourline_core.errors import TableError
-from hourline_core.ledger.layout import COVERAGE_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
+from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.snapshot import MetricTables, Snapshot, take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
@@ -119,7 +120,7 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
     layout = Layout.of(project)
     statements = ["CREATE SCHEMA hourline"]
     coverage = _no_rows(COVERAGE_SCHEMA)
-    if snapshot.publication >= 0:
+    if snapshot.publication is not None:
         statements += _attached("all_coverage", layout, layout.coverage, snapshot.publication, files)
         coverage += " UNION ALL BY NAME FROM hourline.all_coverage"
     # This, and the states of hours, are tables, since nearly every query reads them, and most of them several times.
@@ -136,7 +137,7 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
                     statements += _attached(f"{kind}_{source.name}", layout, uri, version)
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         rows = _no_rows(schema)
-        if kept in snapshot.beside:
+        if kept in snapshot.beside and snapshot.publication is not None:
             # Its rows are only ever added to; those of a publication that did not come about have a number that none
             # has reached.
             statements.append(_attach_sql(kept, uri, snapshot.beside[kept]))
@@ -170,9 +171,7 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     named = f"metric = '{tables.metric.name}' AND declaration = '{tables.declaration}'"
     statements: list[str] = []
     parts = []
-    for version in (
-        tables.staged_versions(snapshot.coverage) if f"{tables.metric.name}_staged" not in snapshot.lost else ()
-    ):
+    for version in snapshot.staged_versions(tables):
         name = f"staged_{tables.name}_{version}"
         statements += _attached(name, layout, layout.staged(tables.source, tables.metric), version)
         marks = f"SELECT hour, blocked_cutoff FROM hourline.coverage WHERE {named} AND staged = {version}"

@@ -170,13 +170,14 @@ def require_seen(table: DeltaTable, by: DeltaTable) -> None:
     refuse_older(table.table_uri, table.version(), by, name_of(table))
 
 
-def refuse_older(uri: str, version: int, by: DeltaTable, name: str) -> None:
-    """The same for a table by its version (-1: it is not there) and its name."""
+def refuse_older(uri: str, version: int | None, by: DeltaTable, name: str) -> None:
+    """The same for a table by its version (None: it is not there) and its name."""
     seen = by.transaction_version(_SEEN + name)
-    if seen is not None and version < seen:
-        stands = f"stands at version {version}" if version >= 0 else "is gone"
+    if seen is not None and (version is None or version < seen):
+        stands = "is gone" if version is None else f"stands at version {version}"
         raise TableError(
-            f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} went by its version {seen}: commits are missing; {BACKUP}"
+            f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} went by its version {seen}: "
+            f"commits are missing; {BACKUP}"
         )
 
 

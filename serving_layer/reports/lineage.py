@@ -57,7 +57,7 @@ class Versions(BaseModel):
     sequence: int
     """The last finished micro-batch: the answer counts up to it."""
     provisional: int
-    publication: int
+    publication: int | None
     """The version of coverage; -1: nothing was ever published."""
     final: int | None
     """None: nothing of this metric was ever published."""
@@ -184,11 +184,7 @@ def _versions(connection: Connection, cell: Cell, cutoff: int | None) -> Version
         f"SELECT count(DISTINCT sequence), min(sequence), max(sequence) FROM hourline.provisional_{tables.name} WHERE {cell.condition({})} "
         f"AND sequence > {-1 if cutoff is None else cutoff} AND sequence >= {tables.complete_from} AND sequence <= {progress.sequence}"
     ).fetchall()
-    covered = [
-        row
-        for row in snapshot.coverage.to_pylist()
-        if (row["metric"], row["declaration"], row["hour"]) == (cell.metric.name, tables.declaration, cell.hour)
-    ]
+    covered = snapshot.coverage.of(cell.metric.name, tables.declaration).covered([cell.hour]).get(cell.hour)
     return Versions(
         progress=progress.version,
         sequence=progress.sequence,
@@ -196,7 +192,7 @@ def _versions(connection: Connection, cell: Cell, cutoff: int | None) -> Version
         publication=snapshot.publication,
         final=tables.final,
         cutoff=cutoff,
-        published=covered[0]["published"] if covered else None,
+        published=covered.published if covered else None,
         above=above[0],
         first_above=above[1],
         last_above=above[2],

@@ -12,8 +12,8 @@ from deltalake.exceptions import DeltaError
 from pydantic import BaseModel
 
 from hourline_core.errors import TableError
+from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.snapshot import pinned_version
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage.tables import open_table
 from serving_layer.connection import Connection
@@ -142,23 +142,21 @@ def _published(
     if declaration != tables.declaration:
         return None, None
     try:
-        covered = open_table(layout.coverage, layout.storage_options, publication).to_pyarrow_table()
-        version = pinned_version(covered, tables.metric, declaration)
-        final = open_table(layout.final_of(tables.metric.name, declaration), layout.storage_options, version)
+        coverage = Coverage.at(open_table(layout.coverage, layout.storage_options, publication))
+        covered = coverage.of(tables.metric.name, declaration)
+        final = open_table(layout.final_of(tables.metric.name, declaration), layout.storage_options, covered.pinned())
         rows = final.to_pyarrow_table(filters=[("hour", "=", cell.hour)])
     except (TableError, DeltaError, OSError, pa.ArrowException):
         return None, None
-    key = (tables.metric.name, declaration, cell.hour)
-    cutoffs = [row["cutoff"] for row in covered.to_pylist() if (row["metric"], row["declaration"], row["hour"]) == key]
     connection.database.register("_published", rows)
-    return cutoffs[0] if cutoffs else None, finished_values(connection, cell, cell.of("_published"))
+    return covered.cutoffs([cell.hour]).get(cell.hour), finished_values(connection, cell, cell.of("_published"))
 
 
 def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> PublishedValue:
     """An hour that did not pass; its rows are kept for as long as it is blocked."""
     failed = [f for f in audit.findings if f.severity == "fail" and not f.success]
     mark = connection.snapshot.blocked.get((cell.metric.name, cell.hour))
-    kept = mark and mark["blocked_cutoff"] == audit.cutoff and mark["declaration"] == cell.tables.declaration
+    kept = mark and mark.blocked_cutoff == audit.cutoff and mark.declaration == cell.tables.declaration
     return PublishedValue(
         stage="blocked",
         publication=audit.publication,

@@ -24,8 +24,8 @@ from batch_layer.plan import already_published, plan_range
 from batch_layer.publish import Publication
 from hourline.cli import app
 from hourline_core.errors import ConflictError
+from hourline_core.ledger.coverage import read_coverage
 from hourline_core.ledger.layout import QUALITY_SCHEMA
-from hourline_core.ledger.snapshot import pinned_versions, read_coverage
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime import failpoints
 from hourline_core.runtime.lease import lease, turn
@@ -71,9 +71,8 @@ def test_compaction_changes_no_answer_and_the_second_run_does_nothing(tables: Ba
         early.refresh()
         assert answers(early) == before
     tables.check()
-    coverage = read_coverage(tables.project)[1]
     of = ("totals", TILINGS[0].declaration)
-    final = open_table(tables.layout.final_of(*of), {}, pinned_versions(coverage)[of])
+    final = open_table(tables.layout.final_of(*of), {}, read_coverage(tables.project).of(*of).pinned())
     assert len(final.file_uris()) == 1
     hours = final.to_pyarrow_table()["hour"].to_pylist()
     assert hours == sorted(hours)
@@ -191,7 +190,7 @@ def work(folder: Path, place: str) -> None:
 def test_a_recompute_that_slept_meanwhile_changes_nothing(tables: BareTables) -> None:
     publication = Publication(tables.project, TILINGS)
     list(Maintenance(tables.project).run())
-    with patch("bare_tables.Publication", return_value=publication), pytest.raises(ConflictError):
+    with patch("tests.support.bare_tables.Publication", return_value=publication), pytest.raises(ConflictError):
         tables.publish(4)
     assert drift_rows(tables) == 14 * 2
     tables.check()

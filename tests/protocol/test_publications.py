@@ -10,7 +10,7 @@ from unittest.mock import patch
 import serving_layer
 from batch_layer.publish import Publication
 from batch_layer.results import results_since
-from hourline_core.ledger.snapshot import read_coverage
+from hourline_core.ledger.coverage import read_coverage
 from hourline_core.model.hours import HourRange
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import BASE, BareTables, hour
@@ -125,7 +125,9 @@ def states(tables: BareTables) -> dict[tuple[str, int], str]:
 
 
 def cutoffs(tables: BareTables) -> dict[tuple[str, int], int | None]:
-    return {(row["metric"], row["hour"].hour): row["cutoff"] for row in read_coverage(tables.project)[1].to_pylist()}
+    versions = read_coverage(tables.project).versions()
+    covered = {of: read_coverage(tables.project).of(*of).cutoffs() for of in {key[:2] for key in versions}}
+    return {(metric, hour.hour): covered[metric, of].get(hour) for metric, of, hour in versions}
 
 
 def staged(tables: BareTables) -> list[int]:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
@@ -23,6 +22,7 @@ from batch_layer.plan import plan_range
 from hourline import load_project
 from hourline_core.errors import BrokerError, UsageError
 from hourline_core.ledger import snapshot
+from hourline_core.ledger.coverage import open_coverage, read_coverage
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime.lease import lease
 from hourline_core.runtime.topics import ensure_topic, offsets_at
@@ -201,12 +201,9 @@ def test_a_reader_whom_a_metric_reset_overtakes_begins_again(
     finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = finished_project.copy(tmp_path)
-    open_coverage = snapshot.open_coverage
     (provisional,) = Path(project.project.tables).glob("provisional/flow/*")
-    publication, coverage = snapshot.read_coverage(project.project)
-    prune(
-        DeltaTable(provisional), coverage.filter(pc.equal(coverage["metric"], "flow")), publication
-    )  # no answer can do without the coverage now
+    covered = read_coverage(project.project).of("flow", provisional.name)
+    prune(DeltaTable(provisional), covered)  # no answer can do without the coverage now
     resets = iter([MetricReset(project.project, project.project.metrics["flow"])])
 
     def overtaken(*read: Any) -> Any:

@@ -1,0 +1,114 @@
+"""The four kinds of row that coverage has, as types, and as the Arrow rows of its table.
+
+A column says which kind a row is by what is null in it; only this file reads that.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from hourline_core.ledger.layout import TIMESTAMP
+
+COVERAGE_SCHEMA = pa.schema(
+    {
+        "metric": pa.string(),
+        "declaration": pa.string(),
+        "source": pa.string(),
+        "hour": TIMESTAMP,  # null in rows about the declaration as a whole: a promotion or a compaction
+        "cutoff": pa.int64(),  # null in a blocked hour that was never published, and in a compaction
+        "version": pa.int64(),  # of the final table; a declaration's highest one counts, for all its hours
+        "published": TIMESTAMP,
+        "blocked_cutoff": pa.int64(),  # not null in blocked hours alone, as the next two
+        "staged": pa.int64(),
+        "expectations": pa.string(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class CoveredHour:
+    """An hour of a metric whose final tiles count."""
+
+    metric: str
+    declaration: str
+    source: str
+    hour: datetime
+    cutoff: int
+    """The sequence up to which its recompute counted events."""
+    version: int
+    """The version of the final table that published it."""
+    published: datetime
+
+
+@dataclass(frozen=True)
+class BlockedHour:
+    """An hour whose last recompute did not pass its audit. What was published before still counts."""
+
+    metric: str
+    declaration: str
+    source: str
+    hour: datetime
+    blocked_cutoff: int
+    """The sequence up to which that recompute counted events."""
+    staged: int
+    """The version of the staged table that holds its rows."""
+    expectations: str
+    """The hash of the expectations that it was audited with; empty if the audit itself failed."""
+    covered: CoveredHour | None
+    """What was published before; None: nothing was."""
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """A changed declaration answers under its metric's name from this publication on."""
+
+    metric: str
+    declaration: str
+    source: str
+    cutoff: int
+    version: int
+    published: datetime
+
+
+@dataclass(frozen=True)
+class CompactedFinal:
+    """A later version of the final table with the same rows in fewer files."""
+
+    metric: str
+    declaration: str
+    source: str
+    version: int
+    published: datetime
+
+
+CoverageRow = CoveredHour | BlockedHour | Promotion | CompactedFinal
+
+
+def to_arrow(rows: Iterable[CoverageRow]) -> pa.Table:
+    """The rows as coverage keeps them (COVERAGE_SCHEMA)."""
+    return pa.Table.from_pylist([_columns(row) for row in rows], COVERAGE_SCHEMA)
+
+
+def from_arrow(rows: pa.Table) -> list[CoverageRow]:
+    """The typed rows of a table of COVERAGE_SCHEMA."""
+    return [_row(columns) for columns in rows.to_pylist()]
+
+
+def _columns(row: CoverageRow) -> dict[str, Any]:
+    covered = row.covered if isinstance(row, BlockedHour) else None
+    return {**(vars(covered) if covered else {}), **vars(row)}
+
+
+def _row(columns: Mapping[str, Any]) -> CoverageRow:
+    of = (columns["metric"], columns["declaration"], columns["source"])
+    published = (columns["cutoff"], columns["version"], columns["published"])
+    hour = columns["hour"]
+    if hour is None:
+        return CompactedFinal(*of, *published[1:]) if columns["cutoff"] is None else Promotion(*of, *published)
+    covered = None if columns["cutoff"] is None else CoveredHour(*of, hour, *published)
+    if covered is not None and columns["staged"] is None:
+        return covered
+    return BlockedHour(*of, hour, columns["blocked_cutoff"], columns["staged"], columns["expectations"], covered)
