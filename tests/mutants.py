@@ -77,10 +77,10 @@ MUTANTS = [
                 "        )\n",
                 "        self.later = [*getattr(self, 'later', []), (table, rows, staged.passed)]\n",
             ),
-            ('"version": table.version(),', '"version": table.version() + 1,'),
+            ("aggregation.source.name, table.version()\n", "aggregation.source.name, table.version() + 1\n"),
             (
-                "        self._commit_coverage(pa.concat_tables(fresh), cost or {})\n",
-                "        self._commit_coverage(pa.concat_tables(fresh), cost or {})\n"
+                "        self._commit_coverage(fresh, cost or {})\n",
+                "        self._commit_coverage(fresh, cost or {})\n"
                 "        for table, rows, hours in self.later:\n"
                 "            tables.overwrite(table, rows, _among('hour', hours), {})\n",
             ),
@@ -144,8 +144,8 @@ MUTANTS = [
         "hourline_core/ledger/snapshot.py",
         (
             (
-                "    number, coverage = _covered(covering)\n",
-                "    number, coverage = _covered(covering)\n"
+                "    coverage = Coverage.at(covering)\n",
+                "    coverage = Coverage.at(covering)\n"
                 "    for table in progresses.values():\n"
                 "        update(table)\n"
                 "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in progresses.items()}\n",
@@ -186,7 +186,7 @@ MUTANTS = [
                 "        options = self._layout.storage_options\n"
                 "        self._coverage = tables.open_table(self._layout.coverage, options)\n"
                 "        self._drift = tables.open_table(self._layout.drift, options)\n"
-                "        self._covered = self._coverage.to_pyarrow_table().cast(COVERAGE_SCHEMA)\n"
+                "        self._covered = Coverage.at(self._coverage)\n"
                 "        layout = self._layout\n"
                 "        final = {i.aggregation.metric.name: layout.final(i.aggregation.source, i.aggregation.metric) for i in staged}\n"
                 "        self._final = {name: tables.open_table(uri, options) for name, uri in final.items()}\n"
@@ -197,13 +197,8 @@ MUTANTS = [
     ),
     Mutant(
         "a publication keeps what coverage says of others",
-        "batch_layer/publish.py",
-        (
-            (
-                "        rows = pa.concat_tables([carried, others, fresh])",
-                "        rows = pa.concat_tables([others, fresh])",
-            ),
-        ),
+        "hourline_core/ledger/coverage.py",
+        (("pa.concat_tables([carried, whole", "pa.concat_tables([whole"),),
         "tests/protocol/test_publications.py",
     ),
     Mutant(
@@ -220,8 +215,8 @@ MUTANTS = [
     ),
     Mutant(
         "a changed declaration takes over when all hours are covered",
-        "hourline_core/ledger/snapshot.py",
-        (("    return cutoff is not None and cutoff >= complete_from - 1", "    return True"),),
+        "hourline_core/ledger/coverage.py",
+        (("        return cutoff is not None and cutoff >= complete_from - 1", "        return True"),),
         "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
@@ -229,7 +224,7 @@ MUTANTS = [
         "speed_layer/maintenance.py",
         (
             (
-                "        if is_promoted(coverage, newer.metric, newer.declaration, source_tables.complete_from[newer.name]):\n",
+                "        if covered.is_promoted(source_tables.complete_from[newer.name]):\n",
                 "        if True:\n",
             ),
         ),
@@ -289,7 +284,7 @@ MUTANTS = [
     Mutant(
         "the staged rows of a blocked hour stay",
         "batch_layer/publish.py",
-        (('"staged": staged.version,', '"staged": 1,'),),
+        (("staged=staged.version,", "staged=1,"),),
         "tests/protocol/test_publications.py",
     ),
     Mutant(
