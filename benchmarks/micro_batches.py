@@ -45,7 +45,7 @@ from hourline_core.runtime.topics import ensure_topic
 from speed_layer.kafka_stream import read_topic
 from speed_layer.maintenance import MICRO_BATCHES
 from speed_layer.run import run as run_speed
-from speed_layer.run import speed_session
+from speed_layer.session import speed_session
 
 TOPIC = "orders"
 RECORDS, FEW_RECORDS = 4_000, 200

@@ -1,5 +1,5 @@
-"""History from files into ``events``, without Kafka: each chunk of rows is a micro-batch like any other, under the same
-door, ids and progress.
+"""History from files into ``events``, without Kafka: each chunk of rows is a micro-batch like any other, with the same
+validation, ids and progress.
 
 A file is known by its content, whatever it is called, and a row by its number, as a Kafka record is by topic id,
 partition and offset. So progress tells how far a file has been imported: the same one again imports nothing, and one
@@ -16,7 +16,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hourline_core.compute.aggregation import event_time_type, explain
 from hourline_core.compute.validation import validate
@@ -29,8 +29,9 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.storage.tables import exists, open_table
 from speed_layer.deduplication import with_id_hash
-from speed_layer.micro_batch import Finished, MicroBatch, Origin
-from speed_layer.run import open_micro_batch
+from speed_layer.maintenance import maintain_after
+from speed_layer.micro_batch import Finished, Origin
+from speed_layer.open_micro_batch import open_micro_batch
 from speed_layer.source_tables import read_so_far
 
 _ROWS_LOOKED_AT = 1000
@@ -61,6 +62,16 @@ class Imported:
     accepted: int = 0
     rejected: int = 0
     duplicates: int = 0
+
+    def plus(self, finished: Finished) -> "Imported":
+        """This and what a further micro-batch has done."""
+        return replace(
+            self,
+            rows=self.rows + finished.records,
+            accepted=self.accepted + finished.accepted,
+            rejected=self.rejected + finished.rejected,
+            duplicates=self.duplicates + finished.duplicates,
+        )
 
 
 def find_history(
@@ -104,29 +115,20 @@ def import_files(
     # As rows in the plan itself, which is Spark's choice for small tables, they would be parsed by its optimizer: three
     # times slower.
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
-    chunk: list[Finished] = []
-
-    def finished(one: Finished) -> None:
-        chunk.append(one)
-        on_finished(one)
-
     done = [Imported(file) for file in files]
     try:
-        batch = open_micro_batch(spark, project, source, files[0].origin, clock, finished)
-        read = _chunks(files, project.settings.speed.max_records_per_batch)
-        for number, (index, first, payloads) in enumerate(read):
+        batch = open_micro_batch(spark, project, source, files[0].origin.topic_id, clock)
+        chunks = _chunks(files, project.settings.speed.max_records_per_batch)
+        for number, (index, first, payloads) in enumerate(chunks):
             if stopped():
                 break
-            batch.origin = files[index].origin
-            _micro_batch(spark, batch, number, first, payloads, clock())
-            one, was = chunk.pop(), done[index]
-            done[index] = replace(
-                was,
-                rows=was.rows + one.records,
-                accepted=was.accepted + one.accepted,
-                rejected=was.rejected + one.rejected,
-                duplicates=was.duplicates + one.duplicates,
-            )
+            origin = files[index].origin
+            records = _records(spark, source, origin, first, payloads, clock())
+            finished = batch.process(records, origin, batch.source_tables.first_sequence + number)
+            assert finished, "a chunk has rows"
+            on_finished(finished)
+            done[index] = done[index].plus(finished)
+            maintain_after(project, batch.source_tables, number + 1)
     except PySparkException as error:
         raise HourlineError(
             f"Spark could not import: {explain(error)}; what was imported before stays, and the same command goes on"
@@ -188,21 +190,20 @@ def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, lis
             first += len(chunk)
 
 
-def _micro_batch(
-    spark: SparkSession, batch: MicroBatch, number: int, first: int, payloads: list[bytes], arrived: datetime
-) -> None:
+def _records(
+    spark: SparkSession, source: Source, origin: Origin, first: int, payloads: list[bytes], arrived: datetime
+) -> DataFrame:
+    """Rows of a file, from number ``first`` on, as validated records with their id hashes."""
     size = len(payloads)
     records = pa.table(
         {
             "key": pa.nulls(size, pa.binary()),
             "value": pa.array(payloads, pa.binary()),
-            "topic": pa.array([batch.origin.topic] * size, pa.string()),
+            "topic": pa.array([origin.topic] * size, pa.string()),
             "partition": pa.array([0] * size, pa.int32()),
             "offset": pa.array(range(first, first + size), pa.int64()),
             "arrived": pa.array([arrived] * size, TIMESTAMP),
         }
     )
-    source = batch.source
-    batch(
-        with_id_hash(validate(spark.createDataFrame(records), source, event_time_type(spark, source)), source), number
-    )
+    validated = validate(spark.createDataFrame(records), source, event_time_type(spark, source))
+    return with_id_hash(validated, source)

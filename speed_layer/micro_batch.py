@@ -1,7 +1,5 @@
 """One micro-batch: archive, aggregate, and finish by committing progress."""
 
-import threading
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
 from hourline_core.compute.validation import KEY, VALUE
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
-from hourline_core.model import Project
 from hourline_core.model.hours import HOUR, Clock
 from speed_layer.deduplication import Deduplicator
-from speed_layer.maintenance import maintain_after
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
 from speed_layer.source_tables import SourceTables
 
@@ -49,64 +45,36 @@ class Finished:
     rejected: int
     duplicates: int
     late: int
-    again: int
-    """Records that were read before, and count already."""
+    already_counted: int
+    """Records that were read before."""
     seconds: float
 
 
 class MicroBatch:
-    """The function that Spark calls with each micro-batch of one source (``foreachBatch``), as the door has validated
-    it.
-    """
+    """Processes the micro-batches of one source, one after the other. ``clock`` (UTC) only dates them."""
 
     def __init__(
-        self,
-        project: Project,
-        source_tables: SourceTables,
-        deduplicator: Deduplicator,
-        reprocessing: Reprocessing,
-        origin: Origin,
-        clock: Clock,
-        on_finished: Callable[[Finished], None],
+        self, source_tables: SourceTables, deduplicator: Deduplicator, reprocessing: Reprocessing, clock: Clock
     ) -> None:
-        self.project = project
         self.source_tables = source_tables
-        self.deduplicator = deduplicator
-        self.reprocessing = reprocessing
         self.source = source_tables.source
-        self.origin = origin
-        self.wall = clock
-        self.on_finished = on_finished
-        self.running = threading.Lock()
-        """Held while a micro-batch is under way; who wants to stop between two of them takes it."""
-        self.stopped = False
-        self.finished = 0
-        self.error: Exception | None = None
+        self._deduplicator = deduplicator
+        self._reprocessing = reprocessing
+        self._clock = clock
 
-    def __call__(self, validated: DataFrame, batch: int) -> None:
-        with self.running:
-            if self.stopped:
-                return
-            try:
-                self._process(validated, self.source_tables.first_sequence + batch)
-                self._maintain()
-            except Exception as error:
-                # Spark wraps what is raised here in a trace of its own; who waits for the query wants the error itself.
-                self.error = error
-                raise
+    def process(self, validated: DataFrame, origin: Origin, sequence: int) -> Finished | None:
+        """Archive and aggregate ``validated`` (the records of ``origin``, with their id hashes), and commit progress
+        under ``sequence``. Returns what was done; None where there was no record, hence nothing to finish.
 
-    def _maintain(self) -> None:
-        self.finished += 1
-        maintain_after(self.project, self.source_tables, self.finished)
-
-    def _process(self, validated: DataFrame, sequence: int) -> None:
-        started = self.wall()
+        Raises ConflictError when another process writes to the tables, TableError.
+        """
+        started = self._clock()
         validated = validated.persist()
         try:
             rows = validated.toArrow()  # also fills the cache that the metrics read
             if rows.num_rows == 0:
-                return  # nothing but transaction markers
-            again = pa.array(self.reprocessing.counted(rows))
+                return None  # nothing but transaction markers
+            again = pa.array(self._reprocessing.counted(rows))
             fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
             left_out = pa.concat_tables(
                 [
@@ -126,15 +94,15 @@ class MicroBatch:
                     for aggregation in self.source_tables.aggregations
                     if fresh.num_rows
                 ]
-                archive = pool.submit(self._archive, fresh, sequence)
+                archive = pool.submit(self._archive, fresh, origin, sequence)
                 _raise_first([archive, *tiles])
         finally:
             validated.unpersist()
-        self._finish(rows, fresh, sequence, started)
+        return self._finish(rows, fresh, origin, sequence, started)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
         """The rows with ``duplicate`` (boolean) instead of the hash that tells it."""
-        duplicate = self.deduplicator.duplicates(rows)
+        duplicate = self._deduplicator.duplicates(rows)
         return rows.append_column("duplicate", pa.array(duplicate))
 
     def _tiles(self, aggregation: AggregationPlan, events: DataFrame, sequence: int) -> None:
@@ -147,8 +115,8 @@ class MicroBatch:
                 sequence,
             )
 
-    def _archive(self, rows: pa.Table, sequence: int) -> None:
-        identified = rows.append_column("topic_id", pa.array([self.origin.topic_id] * rows.num_rows, pa.string()))
+    def _archive(self, rows: pa.Table, origin: Origin, sequence: int) -> None:
+        identified = rows.append_column("topic_id", pa.array([origin.topic_id] * rows.num_rows, pa.string()))
         accepted = identified.filter(pc.equal(rows["outcome"], "accepted"))
         rejected = identified.filter(pc.equal(rows["outcome"], "rejected"))
         # A field may be called key or value, too: of a rejected record there are no fields.
@@ -161,25 +129,25 @@ class MicroBatch:
             if chosen.num_rows:
                 self.source_tables.append(table, schema, chosen, sequence)
 
-    def _finish(self, rows: pa.Table, fresh: pa.Table, sequence: int, started: datetime) -> None:
+    def _finish(self, rows: pa.Table, fresh: pa.Table, origin: Origin, sequence: int, started: datetime) -> Finished:
         """The last commit, which makes the micro-batch count: ``rows`` are what it has read, ``fresh`` those that did
         not count already.
         """
         outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh["outcome"]).to_pylist()}
         duplicates = fresh.filter(fresh["duplicate"]).num_rows
         accepted = fresh.filter(pc.and_(pc.equal(fresh["outcome"], "accepted"), pc.invert(fresh["duplicate"])))
-        anew = self.reprocessing.reprocessed(fresh)
+        anew = self._reprocessing.reprocessed(fresh)
         arrived = pc.max(rows["arrived"]).as_py()
         before = self.source_tables.clock if self.source.clock == "event_time" else arrived
-        hours = self._hours(accepted, before)
+        hours = self._hours(accepted, None if origin.history else before)
         moments = [moment for moment in (self.source_tables.clock, pc.max(accepted["event_time"]).as_py()) if moment]
         self.source_tables.clock = max(moments, default=None)
         offsets = rows.group_by("partition").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
-        finished = self.wall()
+        finished = self._clock()
         row = {
             "sequence": sequence,
-            "topic_id": self.origin.topic_id,
-            "topic": self.origin.topic,
+            "topic_id": origin.topic_id,
+            "topic": origin.topic,
             "offsets": [
                 {"partition": o["partition"], "first": o["offset_min"], "last": o["offset_max"]} for o in offsets
             ],
@@ -197,30 +165,30 @@ class MicroBatch:
         self.source_tables.finish(pa.Table.from_pylist([row], PROGRESS_SCHEMA).drop_columns("sequence"), sequence)
         if anew:
             drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
-        self.reprocessing.passed(rows)
-        self.deduplicator.remember(accepted, self.source_tables.clock)
-        late = sum(hour["late"] for hour in hours)
-        rejected, again = outcomes.get("rejected", 0), rows.num_rows - fresh.num_rows
-        seconds = (finished - started).total_seconds()
-        self.on_finished(
-            Finished(
-                self.source.name, sequence, rows.num_rows, accepted.num_rows, rejected, duplicates, late, again, seconds
-            )
+        self._reprocessing.passed(rows)
+        self._deduplicator.remember(accepted, self.source_tables.clock)
+        return Finished(
+            source=self.source.name,
+            sequence=sequence,
+            records=rows.num_rows,
+            accepted=accepted.num_rows,
+            rejected=outcomes.get("rejected", 0),
+            duplicates=duplicates,
+            late=sum(hour["late"] for hour in hours),
+            already_counted=rows.num_rows - fresh.num_rows,
+            seconds=(finished - started).total_seconds(),
         )
 
     def _hours(self, accepted: pa.Table, clock: datetime | None) -> list[dict[str, Any]]:
         """Accepted events per hour, and how many of them came after their hour had closed by ``clock``, the source's
-        before this micro-batch.
+        before this micro-batch; None: of none can that be said.
         """
         counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour").to_pylist()
-        clock_at_start = None if self.origin.history else clock
         return [
             {
                 "hour": entry["hour"],
                 "events": entry["offset_count"],
-                "late": entry["offset_count"]
-                if clock_at_start and entry["hour"] + HOUR + self.source.grace <= clock_at_start
-                else 0,
+                "late": entry["offset_count"] if clock and entry["hour"] + HOUR + self.source.grace <= clock else 0,
             }
             for entry in counts
         ]

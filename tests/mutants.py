@@ -91,10 +91,10 @@ MUTANTS = [
         "progress is a micro-batch's last commit",
         "speed_layer/micro_batch.py",
         (
-            ("        self._finish(rows, fresh, sequence, started)\n", ""),
+            ("        return self._finish(rows, fresh, origin, sequence, started)\n", "        return finished\n"),
             (
                 "            sources = {id(",
-                "            self._finish(rows, fresh, sequence, started)\n            sources = {id(",
+                "            finished = self._finish(rows, fresh, origin, sequence, started)\n            sources = {id(",
             ),
         ),
         "tests/protocol/test_failpoints.py -k commit_of_a_micro_batch",

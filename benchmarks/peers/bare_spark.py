@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline import load_project
 from hourline_core.runtime.topics import topic_offsets
 from speed_layer.kafka_stream import read_topic, starting_offsets
-from speed_layer.run import speed_session
+from speed_layer.session import speed_session
 
 FIELDS = "shop string, at bigint, amount double, quantity int"
 

@@ -39,7 +39,8 @@ def speed(
     from hourline_core.runtime.background import announce
     from hourline_core.runtime.kafka import kafka_of
     from hourline_core.runtime.lease import lease
-    from speed_layer.run import run, speed_session, warm_up
+    from speed_layer.run import run
+    from speed_layer.session import speed_session, warm_up
 
     with stop_on_signal() as stop, ExitStack() as held:
         if standby:
@@ -80,7 +81,7 @@ def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "Sp
     Raises typer.Exit when ``stop`` is set before.
     """
     from hourline_core.runtime.lease import lease
-    from speed_layer.run import speed_session, warm_up
+    from speed_layer.session import speed_session, warm_up
 
     with lease(project.workspace, "standby"):
         note(f"{project.name}: starting Spark")
@@ -101,7 +102,7 @@ def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "Sp
 
 def _report_finished(done: "Finished") -> None:
     counts = (
-        (done.again, "read before"),
+        (done.already_counted, "read before"),
         (done.rejected, "rejected"),
         (done.duplicates, "duplicate"),
         (done.late, "late"),

@@ -15,7 +15,7 @@ from hourline import load_project
 from hourline_core.runtime.lease import lease
 from serving_layer.reports.status import project_status
 from speed_layer.import_files import find_history, import_files
-from speed_layer.run import speed_session
+from speed_layer.session import speed_session
 from tests.support import parcels
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject

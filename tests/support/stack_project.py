@@ -27,7 +27,8 @@ from batch_layer.recompute import recompute
 from hourline import load_project
 from hourline_core.runtime.topics import ensure_topic
 from speed_layer.micro_batch import Finished
-from speed_layer.run import run, speed_session
+from speed_layer.run import run
+from speed_layer.session import speed_session
 from tests.support import oracle
 from tests.support.oracle import Event, Sent, SourceRule
 

@@ -1,0 +1,68 @@
+"""What processes a source's micro-batches, made ready: its metrics resolved, its tables opened, its recent ids known."""
+
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from hourline_core.compute.aggregation import AggregationPlan, empty_events, nullable, plan_aggregation
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.snapshot import MetricTables, take_snapshot
+from hourline_core.model import Project, Source, declaration_hash
+from hourline_core.model.hours import Clock
+from speed_layer.deduplication import Deduplicator, archived_id_hashes
+from speed_layer.micro_batch import MicroBatch
+from speed_layer.reprocessing import Reprocessing
+from speed_layer.source_tables import open_source_tables
+
+
+def open_micro_batch(
+    spark: SparkSession,
+    project: Project,
+    source: Source,
+    topic_id: str,
+    clock: Clock,
+) -> MicroBatch:
+    """Open (or create) the tables of ``source`` for its micro-batches, and go on where ``topic_id`` was read up to.
+
+    Whoever wrote to the tables before is fenced out, and what they left unfinished is cleared away. Raises TableError,
+    ConflictError. The caller holds the lease "speed".
+    """
+    aggregations = _aggregations(spark, project, source)
+    fields = nullable(to_arrow_schema(empty_events(spark, source).drop("event_time", "hour").schema, timezone="UTC"))
+    source_tables = open_source_tables(Layout.of(project), source, fields, aggregations, topic_id)
+    deduplicator = Deduplicator(source.id_horizon)
+    if source.id and source_tables.clock:
+        archived = archived_id_hashes(
+            spark,
+            source,
+            Layout.of(project).events(source),
+            source_tables.events,
+            source_tables.clock - source.id_horizon,
+        )
+        deduplicator.remember(archived, source_tables.clock)
+    reprocessing = Reprocessing(source_tables.reading, source_tables.events, source_tables.rejected, topic_id)
+    return MicroBatch(source_tables, deduplicator, reprocessing, clock)
+
+
+def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:
+    """What is computed of ``source``: its metrics and, before one that has changed, the declaration that is served
+    until the new one takes over.
+    """
+    served = {tables.metric.name: tables for tables in take_snapshot(project).served}
+    aggregations: list[AggregationPlan] = []
+    for metric in project.metrics_of(source.name):
+        current = plan_aggregation(spark, source, metric)
+        older = served.get(metric.name)
+        if older and older.declaration != current.declaration and (followed := _followed(spark, source, older)):
+            aggregations.append(followed)
+        aggregations.append(current)
+    return aggregations
+
+
+def _followed(spark: SparkSession, source: Source, older: MetricTables) -> AggregationPlan | None:
+    """The older declaration over events as they come in now; None where they no longer have what it counts, or are
+    identified otherwise.
+    """
+    over = source.model_copy(update={"derived": older.source.derived, "where": older.source.where})
+    if declaration_hash(over, older.metric) != older.declaration:
+        return None
+    return plan_aggregation(spark, over, older.metric)

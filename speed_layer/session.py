@@ -1,0 +1,71 @@
+"""The Spark session that a speed layer runs in, and its warm-up."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from hourline_core.compute.aggregation import counted, event_time_type, plan_aggregation, with_derived
+from hourline_core.compute.check import refuse_unresolved
+from hourline_core.compute.validation import validate
+from hourline_core.errors import HourlineError, SparkError
+from hourline_core.model import Project, Source
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.runtime.spark import spark_session
+from speed_layer.deduplication import with_id_hash
+
+# A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it
+# gives.
+_STREAMING = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "1",
+    "spark.sql.streaming.stopTimeout": "20s",
+}
+
+
+@contextmanager
+def speed_session(project: Project) -> Iterator[SparkSession]:
+    """A Spark session for ``run``, for the length of the block, in which all declared expressions are known to resolve.
+
+    Raises DeclarationError, SetupError, SparkError, and HourlineError when Spark's Java process dies within the block.
+    """
+    spark = spark_session(project, "speed", _STREAMING)
+    try:
+        refuse_unresolved(spark, project)
+        yield spark
+    except Py4JJavaError as error:
+        raise SparkError(f"Spark failed: {error.java_exception}") from error
+    except (Py4JError, ConnectionError) as error:
+        log = project.workspace / "logs" / "spark-speed.log"
+        raise HourlineError(
+            f"Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped (its log is {log})"
+        ) from error
+    finally:
+        with suppress(Py4JError, ConnectionError):  # it is gone already
+            spark.stop()
+
+
+def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) -> None:
+    """Run all that a micro-batch of ``project`` runs: Spark compiles it now, or the first events would wait for
+    seconds.
+
+    Neither tables nor checkpoints nor Kafka are touched, so another speed layer may run meanwhile. Who drains topics,
+    or imports files, has nobody waiting for the first event, and goes without.
+    """
+    for source in project.sources.values():
+        _warm_up(spark, project, source, clock)
+
+
+def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
+    """Run all that a micro-batch runs on one record, which is rejected."""
+    columns = "key binary, value binary, topic string, partition int, offset bigint, arrived timestamp"
+    record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock())], columns)
+    validated = with_id_hash(validate(record, source, event_time_type(spark, source)), source).persist()
+    validated.toArrow()
+    events = counted(with_derived(validated.where("outcome = 'accepted'"), source), source)
+    for metric in project.metrics_of(source.name):
+        plan_aggregation(spark, source, metric).tiles(events).toArrow()
+    validated.unpersist()
