@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from hourline_core.runtime.broker import Broker
-from tests.support import parcels
+from tests.support import leftovers, parcels
 from tests.support.stack_project import StackProject
 
 # A busy machine is no failure.
@@ -15,6 +15,10 @@ settings.register_profile("hourline", deadline=None)
 # Broken on purpose (mutants.py): look longer, and do not look for the shortest story.
 settings.register_profile("mutants", deadline=None, phases=[Phase.generate], print_blob=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hourline"))
+
+
+def pytest_configure() -> None:
+    leftovers.watch()
 
 
 @pytest.fixture(scope="session")

@@ -186,6 +186,7 @@ MUTANTS = [
                 "        options = self._layout.storage_options\n"
                 "        self._coverage = tables.open_table(self._layout.coverage, options)\n"
                 "        self._drift = tables.open_table(self._layout.drift, options)\n"
+                "        self._quality = tables.open_table(self._layout.quality, options)\n"
                 "        self._covered = Coverage.at(self._coverage)\n"
                 "        layout = self._layout\n"
                 "        final = {i.aggregation.metric.name: layout.final(i.aggregation.source, i.aggregation.metric) for i in staged}\n"

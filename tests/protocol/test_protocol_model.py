@@ -6,6 +6,7 @@ what it finds.
 """
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +19,8 @@ from tests.support.protocol_oracle import Record
 from tests.support.protocol_reader import check_accounts, come_to_rest, finish, read, read_all_again, read_at_once
 from tests.support.protocol_tables import ConflictError
 
+PROMISES = Path(__file__).parents[2] / "docs" / "promises.md"
+"""Where the tables of promises and of rules are."""
 WALKS = 2_000
 STEPS = ("produce", "speed", "recompute", "read", "kill", "reset source", "reset metric", "declare", "mend", "go on")
 METRICS = ("visits", "visitors", "parcels")
@@ -119,6 +122,21 @@ def test_each_rule_is_needed(broken: str) -> None:
     with pytest.raises(AssertionError):
         for seed in range(WALKS):
             walk(seed, broken)
+
+
+def test_the_table_of_rules_names_those_of_the_model_and_promises_that_there_are() -> None:
+    rules, promises = table("The rules of the protocol"), table("The table")
+    assert {rule: broken for rule, broken, _ in rules} == RULES
+    assert [rule for rule, _, promise in rules if promise not in {promised for promised, *_ in promises}] == []
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the table below a heading, without that of its titles."""
+    section = PROMISES.read_text(encoding="utf-8").split(f"# {heading}\n", 1)[1].split("\n#", 1)[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")
+    ]
+    return rows[2:]
 
 
 records = st.builds(

@@ -1,6 +1,7 @@
 """The protocol on real Delta tables, as in test_protocol.py, with resets of metrics."""
 
 import os
+import random
 from contextlib import suppress
 from datetime import UTC, datetime
 from unittest.mock import patch
@@ -34,6 +35,20 @@ class ProtocolWithResets(Protocol):
         self.whole.discard(name)
         self.reads_are_exact()
         self.restart()
+
+
+def test_the_hours_of_a_reset_metric_are_missing_until_they_are_recomputed() -> None:
+    """One story that the walk may not happen to tell."""
+    story = ProtocolWithResets()
+    try:
+        story.first_start()
+        story.micro_batch([0, 1, 1], random.Random(1), None)  # noqa: S311 (the same numbers each time)
+        story.reset_metric("totals", None)
+        assert story._states() == {("totals", "missing")}
+        story.everything_recomputed()
+        story.reads_are_exact()
+    finally:
+        story.teardown()
 
 
 TestProtocolWithResets = ProtocolWithResets.TestCase

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -73,7 +74,7 @@ def test_a_reader_goes_on_reading_the_same_over_all_maintenance(tmp_path: Path) 
     with serving_layer.connect(tables.project) as early:
         tables.publish(0, 1)
         with serving_layer.connect(tables.project) as late:
-            before = answers(early)
+            before, archive = answers(early), archived(early)
             assert sum(count for _, count in before) == 50
             for numbers in ((0, 1, 2), (0, 3)):
                 grow_older(Path(tables.layout.root), hours=0.9)
@@ -81,6 +82,9 @@ def test_a_reader_goes_on_reading_the_same_over_all_maintenance(tmp_path: Path) 
                 tables.micro_batch(5)
                 tables.publish(*numbers)
                 assert answers(early) == answers(late) == before
+                assert archived(early) == archive, (
+                    "it is read from files, where few provisional rows are kept in memory"
+                )
             late.refresh()
             assert sum(count for _, count in answers(late)) == 60
     tables.check()
@@ -88,6 +92,14 @@ def test_a_reader_goes_on_reading_the_same_over_all_maintenance(tmp_path: Path) 
 
 def answers(connection: serving_layer.Connection) -> list[tuple[Any, ...]]:
     return connection.sql("SELECT hour, n FROM totals ORDER BY hour").fetchall()
+
+
+def archived(connection: serving_layer.Connection) -> list[tuple[Any, ...]] | str:
+    """What the archive adds up to; or why it cannot be read."""
+    try:
+        return connection.sql("SELECT count(*), sum(sequence) FROM hourline.events_clicks").fetchall()
+    except duckdb.Error as error:
+        return str(error)
 
 
 def files(root: Path) -> dict[str, int]:

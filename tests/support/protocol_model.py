@@ -24,10 +24,10 @@ from tests.support.protocol_tables import (
     SourceTables,
     Table,
     Tile,
-    is_withdrawn,
     next_offsets,
     served,
     tiles,
+    without_judged_anew,
 )
 
 RULES = {
@@ -58,7 +58,10 @@ RULES = {
     "the old declaration is written until then": "its hours stand still, or go missing",
     "a reset skips what is archived": "events are archived, and count, twice",
     "a reset skips tombstones that were read": "they are accounted for twice",
-    "a reset withdraws rejected records": "they are accounted for twice",
+    "a rejected record that is validated anew takes its count back": "it is accounted for twice",
+    "what is validated anew is deleted once progress says so": "a crash before that loses a record that counts as rejected",
+    "what was validated anew is not kept": "it is there twice, or though it is accepted now",
+    "a start deletes what the last micro-batch validated anew": "a crash between its last two commits leaves a record there twice",
     "a reset of a metric raises complete_from first": "hours lose provisional rows and are not missing",
 }
 
@@ -178,8 +181,8 @@ class Model:
                     if row.sequence <= finished.sequence or not self.holds("a start clears what lies beyond progress")
                 ]
                 handle.commit(lambda there, kept=tuple(kept): kept)  # type: ignore[misc]
-        yield "delete withdrawn"
-        source_tables.rejected.commit(lambda there: tuple(row for row in there if not is_withdrawn(row, rows)))
+        if self.holds("a start deletes what the last micro-batch validated anew"):
+            yield from self._delete_judged_anew(source_tables, finished.sequence)
         source_tables.next_offsets = next_offsets(rows, PARTITIONS)
         if not self.holds("a start goes on where progress ends"):
             for row in source_tables.events.table.versions[-2] if len(source_tables.events.table.versions) > 1 else ():
@@ -220,9 +223,12 @@ class Model:
         hours = frozenset(event.hour for event in events if not event.duplicate)
         clock = max([source_tables.clock, *hours])
         duplicates = sum(event.duplicate for event in events)
+        validated = {event.address for event in events} | {row.address for row in rejected}
+        anew = len(validated & {row.address for row in source_tables.rejected.rows})
+        refused = len(rejected) - anew * self.holds("a rejected record that is validated anew takes its count back")
         counts = {
             "accepted": len(events) - duplicates,
-            "rejected": len(rejected),
+            "rejected": refused,
             "duplicates": duplicates,
             "tombstones": tombstones,
         }
@@ -240,11 +246,16 @@ class Model:
         self.random.shuffle(appends)  # the order among its tables does not matter
         place = len(appends) if self.holds("progress is committed last") else 0
         for handle, rows in [*appends[:place], (source_tables.progress, [row]), *appends[place:]]:
+            if handle is source_tables.progress and not self.holds(
+                "what is validated anew is deleted once progress says so"
+            ):
+                yield from self._delete_judged_anew(source_tables, sequence)
             if rows:
                 yield "append"
                 handle.commit(lambda there, rows=tuple(rows): there + rows)  # type: ignore[misc]
                 if handle is source_tables.progress:
                     self.truth[source_tables.source].finish(sequence, read, source_tables.mended)
+        yield from self._delete_judged_anew(source_tables, sequence)
         source_tables.next_sequence, source_tables.next_offsets, source_tables.clock = (
             sequence + 1,
             source_tables.next_offsets | ends,
@@ -280,6 +291,13 @@ class Model:
                 known.add((record.hour, record.id))
         return events, rejected, tombstones
 
+    def _delete_judged_anew(self, source_tables: SourceTables, sequence: int) -> Process:
+        """What was said before of the records that a micro-batch has validated anew."""
+        kept = without_judged_anew(source_tables.rejected.rows, source_tables.events.rows, sequence)
+        if kept != source_tables.rejected.rows and self.holds("what was validated anew is not kept"):
+            yield "delete what was validated anew"
+            source_tables.rejected.commit(lambda there: kept)
+
     def _maintain(self, source_tables: SourceTables) -> Process:
         if not source_tables.progress.rows:
             return
@@ -304,22 +322,21 @@ class Model:
     # --------------------------
 
     def reset_source(self, source: str, position: Mapping[int, int]) -> Process:
-        """Reading goes on at ``position``: one row of progress, and all else follows from it."""
+        """Reading goes on at ``position``: one row of progress. What was rejected counts until a micro-batch validates
+        it anew.
+        """
         source_tables = yield from self._start(source)
         yield "append reset"
-        gone = sum(row.address[1] >= position[row.address[0]] for row in source_tables.rejected.rows)
-        counts = {"records": -gone, "rejected": -gone} if self.holds("a reset withdraws rejected records") else {}
         row = Finished(
             source_tables.next_sequence,
             {},
-            counts,
+            {},
             frozenset(),
             dict(source_tables.complete_from),
             source_tables.clock,
             position,
         )
         source_tables.progress.commit(lambda there: (*there, row))
-        self.truth[source].withdraw(position)
 
     def reset_metric(self, source: str, metric: str) -> Process:
         """All that was computed of a metric goes; a recompute computes it anew. Killed in between: hours are final or

@@ -71,10 +71,6 @@ class Truth:
                 self.clock = max(self.clock, record.hour)
         self.known = {(hour, identity) for hour, identity in self.known if hour >= self.clock - HORIZON}
 
-    def withdraw(self, position: Mapping[int, int]) -> None:
-        """A reset: what was rejected from ``position`` on is as if it had not been read."""
-        self.seen -= {address for address in self.rejected() if address[1] >= position[address[0]]}
-
     def rejected(self) -> set[Address]:
         return {
             address for address in self.seen if self.record(address).kind == "garbage" and address not in self.sequences

@@ -11,11 +11,11 @@ from tests.support.protocol_tables import (
     Coverage,
     Progress,
     Tile,
-    is_withdrawn,
     last_sequence,
     missing_hours,
     pinned,
     served,
+    without_judged_anew,
 )
 
 
@@ -123,11 +123,9 @@ def check_accounts(model: Model) -> None:
         assert sorted(
             (row.address, row.sequence) for row in model.events[source].rows if row.sequence <= last
         ) == sorted(truth.sequences.items())
-        kept = [
-            row.address
-            for row in model.rejected[source].rows
-            if row.sequence <= last and not is_withdrawn(row, progress)
-        ]
+        # What the last micro-batch has validated anew may still have to be deleted, by itself or by the next start.
+        rejected = tuple(row for row in model.rejected[source].rows if row.sequence <= last)
+        kept = [row.address for row in without_judged_anew(rejected, model.events[source].rows, last)]
         assert sorted(kept) == sorted(truth.rejected())
 
 
@@ -151,9 +149,14 @@ def come_to_rest(model: Model) -> dict[str, dict[int, int]]:
 
 
 def read_all_again(model: Model) -> None:
-    """Reset each source to its earliest record: nothing is counted twice, and nothing was ever left out."""
+    """Reset each source to its earliest record, and kill who reads it again: nothing is counted twice, and nothing was
+    ever left out.
+    """
     for source in SOURCES:
         finish(model.reset_source(source, dict.fromkeys(PARTITIONS, 0)))
+        again = model.speed(source, most=3)
+        for _ in range(model.random.randrange(40)):
+            next(again, None)
     come_to_rest(model)
     for truth in model.truth.values():
         assert truth.seen == truth.all_addresses()

@@ -115,13 +115,14 @@ def next_offsets(progress: Progress, partitions: Iterable[int]) -> dict[int, int
     return offsets
 
 
-def is_withdrawn(row: Rejected, progress: Progress) -> bool:
-    """Whether a reset has gone back before this record, which is validated anew."""
-    partition, offset = row.address
-    return any(
-        reset.position is not None and row.sequence < reset.sequence and offset >= reset.position[partition]
-        for reset in progress
-    )
+def without_judged_anew(rejected: tuple[Rejected, ...], events: Iterable[Event], sequence: int) -> tuple[Rejected, ...]:
+    """What is kept of ``rejected`` once micro-batch ``sequence`` has finished: its rows, in events and in rejected, say
+    what it has validated.
+    """
+    validated = {event.address for event in events if event.sequence == sequence} | {
+        row.address for row in rejected if row.sequence == sequence
+    }
+    return tuple(row for row in rejected if row.sequence >= sequence or row.address not in validated)
 
 
 def pinned(declaration: Declaration, coverage: Coverage) -> int:
