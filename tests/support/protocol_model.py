@@ -1,5 +1,5 @@
-"""The protocol of DECISIONS.md as a small model: in memory, at random, and with each of its rules to be broken on
-purpose.
+"""The protocol that the promises rest on, as a small model: in memory, at random, and with each of its rules to be
+broken on purpose.
 
 Tables are lists of versions. A process is a generator: where it yields it may be overtaken by all others, be killed, or
 sleep and wake as a zombie. No lease keeps processes apart here, so that any number of each kind runs at once: what
