@@ -8,6 +8,7 @@ help:
 	@echo "make install sets up .venv, the jars and the classes that Java shares, which the others do as well"
 	@echo "make soak    processes killed every few seconds, every read compared with the oracle; SOAK_MINUTES=20, SEED=n repeats its choices"
 	@echo "make check   lint, format, types and import contracts alone"
+	@echo "make docs    generates the reference, and builds the documentation into site/; no warning is allowed"
 	@echo "make mutants breaks each rule of the protocol in a copy of the code, and shows that some test turns red"
 	@echo "make bench   what things cost beside their peers, in minutes; make bench-full within an hour; benchmarks/FIGURES.md has the last figures"
 	@echo "make clean   removes the environment, caches and workspaces of this checkout (not the jars, which all checkouts share)"
@@ -47,6 +48,11 @@ check: $(SETUP)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
+# The variable silences an advertisement.
+docs: $(SETUP)
+	.venv/bin/python -m docs.generate
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
 mutants: $(SETUP)
 	.venv/bin/python tests/mutants.py
 
@@ -57,11 +63,11 @@ bench-full: $(SETUP)
 	.venv/bin/python -m benchmarks --full
 
 clean:
-	rm -rf .venv .uv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-*.log spark-warehouse metastore_db derby.log
+	rm -rf .venv .uv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-*.log spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
 
 $(SETUP): uv.lock pyproject.toml hourline_core/runtime/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help install demo test test-stack test-processes test-plain soak check mutants bench bench-full clean
+.PHONY: help install demo test test-stack test-processes test-plain soak check docs mutants bench bench-full clean

@@ -17,18 +17,23 @@ def _zone(name: str) -> str:
 
 
 class EventTime(Declaration):
-    """The event time of a source. Whatever the encoding, Hourline computes in UTC from here on."""
+    """The event time of a source. `event_time: sent_at` is short for `event_time: {expression: sent_at}`.
+
+    Hourline converts every encoding to UTC.
+    """
 
     expression: Expression
-    """A field, or a Spark SQL expression over the fields."""
+    """A field, or an expression over the fields."""
 
     encoding: Literal["iso", "epoch_seconds", "epoch_milliseconds", "local"] = "iso"
-    """iso: ISO 8601 text with an offset or Z, or a timestamp; epoch_seconds, epoch_milliseconds: numbers, since 1970 in
-    UTC; local: ISO 8601 text without an offset, in `zone`.
+    """How to read the value. `iso`: ISO 8601 text with an offset or Z, or a timestamp. `epoch_seconds` and
+    `epoch_milliseconds`: a number since 1970 in UTC. `local`: ISO 8601 text without an offset, in `zone`.
     """
 
     zone: Annotated[str, AfterValidator(_zone)] | None = None
-    """The IANA time zone of local times, such as America/New_York; with the encoding local only."""
+    """The IANA time zone of local times, such as `America/New_York`. It is required with the encoding `local`, and allowed
+    with no other.
+    """
 
     @model_validator(mode="after")
     def _zone_with_local_only(self) -> Self:

@@ -17,16 +17,20 @@ _FORM = "`expect_…: {parameter: value, …}` and, if it is to be a warning onl
 
 
 class Expectation(Declaration):
-    """One expectation; whether Great Expectations knows it, and its parameters, is found by `hourline check`."""
+    """One expectation on an hour's events or results: `expect_…: {parameter: value, …}`, and beside it `severity: warn`
+    if it must not block. `hourline check` tells whether Great Expectations knows it and its parameters.
+    """
 
     type: str
-    """Great Expectations' name of it, such as expect_column_values_to_be_between."""
+    """Its name in Great Expectations, such as `expect_column_values_to_be_between`."""
 
     parameters: dict[str, Any] = pydantic.Field(default={})
-    """Its parameters, by Great Expectations' names."""
+    """Its parameters, by their names in Great Expectations."""
 
     severity: Severity = "fail"
-    """fail: an hour that does not fulfil it is not published; warn: it is, and the reports say so."""
+    """What happens to an hour that does not fulfil it. `fail`: it is blocked. `warn`: it is published, and the reports show
+    the warning.
+    """
 
     @classmethod
     def from_yaml_form(cls, value: Any) -> Any:
@@ -58,23 +62,27 @@ ExpectationForm = Annotated[
 
 
 class History(Declaration):
-    """How an hour's results are compared with the same hour (UTC) of past days.
+    """The comparison of an hour's results with the same hour (UTC) of past days.
 
-    The bounds are the median of those days ± ``width`` times their spread: the median absolute deviation, scaled to a
+    `history: fail` is short for `history: {severity: fail}`.
+
+    The bounds are the median of those days ± `width` times their spread: the median absolute deviation, scaled to a
     standard deviation (Leys et al., "Detecting outliers", 2013), and at least a tenth of the median.
     """
 
     severity: Literal["fail", "warn", "off"] = "warn"
-    """What becomes of an hour that lies outside the bounds: fail blocks it, warn says so, off compares nothing."""
+    """What happens to an hour outside the bounds. `fail`: it is blocked. `warn`: it is published, and the reports show the
+    warning. `off`: nothing is compared.
+    """
 
     days: Annotated[int, pydantic.Field(ge=1, le=366)] = 28
-    """How many past days are looked at."""
+    """The number of past days to compare with."""
 
     learning: Annotated[int, pydantic.Field(ge=2, le=366)] = 7
-    """With fewer known days than this there are no bounds yet."""
+    """The minimum number of these days that must be known. With fewer, nothing is compared."""
 
     width: Annotated[float, pydantic.Field(gt=0)] = 5.0
-    """The distance of the bounds from the median, in spreads."""
+    """The distance of the bounds from the median, in units of the spread."""
 
     @classmethod
     def from_short_form(cls, value: Any) -> Any:

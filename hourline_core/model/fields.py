@@ -84,18 +84,19 @@ FieldType = Annotated[
 
 
 class Field(Declaration):
-    """One field of a source's events."""
+    """One field of a source's events. `name: type` is short for `name: {type: type}`."""
 
     type: FieldType
-    """string, int, long, float, double, boolean, decimal(p,s), timestamp, date;
-    or nested, as Spark writes it: struct<lat: double>, array<string>, map<string, double>."""
+    """The type: `string`, `int`, `long`, `float`, `double`, `boolean`, `decimal(p,s)`, `timestamp` or `date`; or a nested
+    one as Spark writes it, such as `struct<lat: double>`, `array<string>` or `map<string, double>`.
+    """
 
     required: bool = False
-    """Whether an event without it (or with null) is rejected."""
+    """Whether an event without the field, or with null in it, is rejected."""
 
     key: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^`'\\]+$")] | None = None
-    """The field's own name in the event, where the two differ: a name may hold letters, digits and _ only, and some are
-    Hourline's own.
+    """The field's name in the event, if it differs. A declared name has letters, digits and `_` only, and some names are
+    reserved.
     """
 
     @property

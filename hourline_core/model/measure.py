@@ -42,13 +42,15 @@ _CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:\((.*)\))?", re.DOTALL | re.ASCII)
 
 
 class Measure(Declaration):
-    """What a metric computes of each group of events; ``str(measure)`` is the text form."""
+    """A mergeable aggregate over each group of events, written `kind` or `kind(argument)`, such as `sum(delay)`."""
 
     kind: MeasureKind
-    """The aggregate; all of them ignore null, as SQL does. distinct is an estimate, by a sketch that merges."""
+    """The aggregate. All of them ignore null, as SQL does. `distinct` is a mergeable estimate: exact up to 4,096 values in
+    a group, then within about 3 %.
+    """
 
     argument: Expression | None = None
-    """The Spark SQL expression that is aggregated; count has none."""
+    """The expression that is aggregated. `count` has none."""
 
     @model_validator(mode="after")
     def _argument_fits(self) -> Self:

@@ -37,35 +37,33 @@ class Metric(Declaration):
     """One metric, as declared in ``metrics/NAME.yaml``."""
 
     name: MetricName
-    """The metric's name; the file's name without its ending, if left out."""
+    """The metric's name. If left out, the name of the file without its ending."""
 
     source: SourceName
-    """The name of the source it is computed from."""
+    """The name of the source whose events it is computed from."""
 
     description: str | None = None
-    """What it says, for people."""
+    """A description for people."""
 
     dimensions: Annotated[
         dict[ColumnName, Expression],
         BeforeValidator(_dimensions, json_schema_input_type=list[str | dict[ColumnName, str]] | dict[ColumnName, str]),
     ] = pydantic.Field(default={})
-    """What the events are grouped by, beside the hour: a list of fields and `name: expression`, or one mapping."""
+    """What events are grouped by, besides the hour: a list of fields and of `name: expression`, or one mapping. Without
+    dimensions there is one row per hour.
+    """
 
     measures: Annotated[dict[ColumnName, MeasureForm], pydantic.Field(min_length=1)]
-    """What is computed of each group: `name: count`, `name: sum(delay)`; also min, max, mean and distinct."""
+    """What is computed of each group of events, such as `name: count` or `name: sum(delay)`."""
 
     where: Expression | None = None
-    """Which events count for this metric (a Spark SQL condition over fields and derived fields)."""
+    """The condition, over fields and derived fields, that an event must fulfil to count in this metric."""
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
-    """What must hold of an hour's results before they are published: a list of `expect_…: {parameter: value}`, by Great
-    Expectations.
-    """
+    """Expectations that an hour's results must fulfil before they are published."""
 
     history: HistoryForm = History()
-    """How results are compared with the same hour of past days: fail, warn or off; or a mapping of severity, days,
-    learning, width.
-    """
+    """The comparison with the median of the same hour (UTC) of past days: `fail`, `warn` or `off`, or a mapping."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

@@ -75,36 +75,34 @@ Cron = Annotated[str, AfterValidator(_cron), pydantic.Field(json_schema_extra={"
 
 
 class ScheduleSettings(Declaration):
-    """When Airflow recomputes, and what it does when that fails."""
+    """When Airflow recomputes hours and maintains tables, and what it does if that fails."""
 
     cron: Cron = "5 * * * *"
-    """When the hourly recompute runs. Its hours should have closed by then; one that has not is taken up by the next
-    run.
-    """
+    """When the hourly recompute runs. Hours should have closed by then. An hour that is still open is left to the next run."""
 
     timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
-    """The time zone of `cron` and `maintenance`. Hours are those of UTC in any case."""
+    """The IANA time zone of `cron` and `maintenance`. The hours of metrics are always those of UTC."""
 
     start: Moment | None = None
-    """From when on there are runs, with `catch_up`; UTC."""
+    """The time of the first run. It is required with `catch_up`."""
 
     catch_up: bool = False
-    """Whether runs that were missed are made up for, each on its own. What they would have done, the next run does in
-    any case.
+    """Whether each run that was missed since `start` is made up for. Without it, the next run does the work of all missed
+    runs.
     """
 
     retries: Annotated[int, pydantic.Field(ge=0, le=1000)] = 3
-    """How often a task is tried again; never after a mistake that trying again does not mend."""
+    """The maximum number of times a failed task is tried again. An error that a retry cannot mend is not tried again."""
 
     retry_delay: Duration = timedelta(minutes=1)
-    """How long the first retry waits; each further one waits longer."""
+    """The time before the first retry. Each further retry waits longer."""
 
     deadline: Duration = timedelta(minutes=45)
-    """An alert is raised for an hourly run that is not done so long after it was due."""
+    """The time after which an hourly run that has not finished raises an alert, counted from when it was due."""
 
     alert: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
-    """A command that is told of late and failed runs, with the sentence as its last argument; run in the project's
-    folder.
+    """A command for alerts of late and failed runs, as a list of words such as `[./page.sh, data-team]`. It runs in the
+    project's folder, and gets the alert as its last argument.
     """
 
     maintenance: Cron = "30 3 * * *"
@@ -124,12 +122,12 @@ class AirflowSettings(Declaration):
     """The Airflow that `hourline airflow up` starts."""
 
     database: Annotated[str, AfterValidator(_postgresql)] | None = pydantic.Field(default=None, repr=False)
-    """The URL of a PostgreSQL database for its metadata; one of its own in the workspace, if left out. Keep secrets in
-    the environment: `${NAME}`.
+    """The URL of a PostgreSQL database for Airflow's metadata. If left out, Hourline runs a PostgreSQL in the workspace.
+    Keep secrets in the environment: `${NAME}`.
     """
 
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
-    """The port of its UI and API; a free one, if left out."""
+    """The port of Airflow's UI and API. If left out, a free port is chosen."""
 
     runs_kept: Duration = timedelta(days=90)
-    """So long, at least, runs and their logs are kept; it forgets older ones once a day."""
+    """The minimum time for which runs and their logs are kept. Older ones are deleted once a day."""

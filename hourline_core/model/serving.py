@@ -15,43 +15,43 @@ _Count = Annotated[int, pydantic.Field(ge=1)]
 
 
 class ServeSettings(Declaration):
-    """What `hourline serve` listens on, whom it answers, and how much."""
+    """The HTTP server that `hourline serve` runs: its address, who may ask, and its limits."""
 
     host: Annotated[str, pydantic.Field(min_length=1)] = "127.0.0.1"
-    """The address to listen on. Beyond this machine only with tokens and TLS."""
+    """The address to listen on. An address that other machines can reach requires tokens and TLS."""
 
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
-    """The port; a free one, if left out."""
+    """The port. If left out, a free port is chosen. `--port` overrides it."""
 
     tokens: Path | None = None
-    """A file with a `reader TOKEN` or `admin TOKEN` in each line; relative to the project. `HOURLINE_READER_TOKEN` and
-    `HOURLINE_ADMIN_TOKEN` in the environment add one each.
+    """A file with `reader TOKEN` or `admin TOKEN` in each line, relative to the project. `HOURLINE_READER_TOKEN` and
+    `HOURLINE_ADMIN_TOKEN` in the environment add one token each.
     """
 
     certificate: Path | None = None
-    """The certificate (chain) for TLS, as PEM; relative to the project."""
+    """A file with the certificate, or chain, for TLS as PEM, relative to the project."""
 
     key: Path | None = None
-    """The certificate's private key, as PEM; relative to the project."""
+    """A file with the certificate's private key as PEM, relative to the project."""
 
     sql: bool = False
-    """Whether free SQL is answered, to admins."""
+    """Whether admins may send free SQL."""
 
     rows: _Count = 100_000
-    """At most so many rows in one answer."""
+    """The maximum number of rows in one answer."""
 
     bytes: _Count = 16_000_000
-    """At most so many bytes in one answer."""
+    """The maximum number of bytes in one answer."""
 
     timeout: Duration = timedelta(seconds=30)
-    """So long a query may wait for its turn, and so long it may then compute."""
+    """The maximum time that a query waits for its turn, and the maximum time that it then computes."""
 
     concurrent: _Count = 4
-    """So many queries are computed at once."""
+    """The maximum number of queries that are computed at once."""
 
     per_client: _Count = 1
-    """So many of them for one client: a token, or an address; its others wait, and leave the rest of the machine to
-    others.
+    """The maximum number of queries that are computed at once for one client. A client is a token, or an address. Its other
+    queries wait.
     """
 
     @pydantic.model_validator(mode="after")

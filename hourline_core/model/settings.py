@@ -36,19 +36,21 @@ def _spark_key(name: str) -> str:
 
 
 class KafkaSettings(Declaration):
-    """Where the events come from."""
+    """The Kafka that the events come from."""
 
     bootstrap: Annotated[str, AfterValidator(_bootstrap)] | None = None
-    """host:port of a Kafka that is there; left out, Hourline runs one of its own in the workspace."""
+    """The address of your Kafka: host:port, or several of them with commas between. If left out, Hourline runs a Kafka of
+    its own in the workspace.
+    """
 
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
-    """The port of Hourline's own Kafka; a free one, if left out."""
+    """The port of Hourline's own Kafka. If left out, a free port is chosen at each start."""
 
     options: dict[KafkaOption, str] = pydantic.Field(
         default={}, repr=False, json_schema_extra={"propertyNames": {"enum": [*sorted(ALLOWED_OPTIONS)]}}
     )
-    """Client options by librdkafka's names, such as security.protocol and sasl.username. Keep secrets in the
-    environment: `${NAME}`.
+    """Options of the Kafka clients, by librdkafka's names, such as `security.protocol` and `sasl.username`. The options of
+    security and reconnecting are allowed. Keep secrets in the environment: `${NAME}`.
     """
 
     @model_validator(mode="after")
@@ -62,76 +64,78 @@ class KafkaSettings(Declaration):
 
 
 class SparkSettings(Declaration):
-    """Where Spark runs."""
+    """How Spark runs."""
 
     master: Annotated[str, pydantic.Field(min_length=1)] = "local[*]"
-    """Spark's master: local[*], spark://host:7077, …"""
+    """Spark's master, such as `local[*]` or `spark://host:7077`."""
 
     driver_memory: Annotated[str, AfterValidator(_memory)] = "1g"
-    """The heap of the driver, such as 512m or 2g."""
+    """The maximum heap size of Spark's driver, such as `512m` or `2g`."""
 
     config: dict[Annotated[str, AfterValidator(_spark_key)], str] = pydantic.Field(default={}, repr=False)
-    """Further Spark configuration: `spark.…: value`."""
+    """Further options of Spark: `spark.…: value`."""
 
 
 class SpeedSettings(Declaration):
-    """The speed layer."""
+    """The size and pace of micro-batches in the speed layer."""
 
     max_records_per_batch: Annotated[int, pydantic.Field(ge=1)] = 100_000
-    """At most so many records of a source in one micro-batch."""
+    """The maximum number of records of a source in one micro-batch."""
 
     trigger: Duration = timedelta(0)
-    """The least time between the starts of two micro-batches; 0s starts each as soon as the last one ended."""
+    """The minimum time between the starts of two micro-batches. With `0s`, each starts as soon as the last one has ended."""
 
 
 class BatchSettings(Declaration):
-    """The batch layer."""
+    """How much the batch layer does at once, and how long old versions are kept."""
 
     hours_per_job: Annotated[int, pydantic.Field(ge=1)] = 168
-    """At most so many hours are recomputed, audited and published at once."""
+    """The maximum number of hours that one job recomputes, audits and publishes at once."""
 
     answers_kept: Duration = timedelta(days=7)
-    """So long, at least, an answer that was final can be repeated; `hourline maintain` deletes what only older ones
-    need.
+    """The minimum time for which an old answer over final hours can be repeated with `--as-of`. `hourline maintain` deletes
+    the files that only older answers need.
     """
 
     reports_kept: Duration = timedelta(days=90)
-    """So long, at least, what audits have found is kept, and the notes of interrupted backfills; `hourline maintain`
-    deletes what is older.
+    """The minimum time for which findings of audits and notes of interrupted backfills are kept. `hourline maintain`
+    deletes older ones.
     """
 
 
 class Settings(Declaration):
-    """The settings of a project."""
+    """The settings of a project, in `hourline.yaml`. All of them are optional."""
 
     name: Annotated[str, pydantic.Field(min_length=1)] | None = None
-    """The project's name; that of its folder, if left out."""
+    """The project's name. If left out, the name of its folder."""
 
     workspace: Path = Path(".hourline")
-    """The folder for tables, checkpoints, logs and the embedded Kafka; relative to the project."""
+    """The folder for tables, checkpoints, logs and the embedded Kafka, relative to the project. `--workspace` and
+    `HOURLINE_WORKSPACE` override it.
+    """
 
     tables: Annotated[str, pydantic.Field(min_length=1)] | None = None
-    """The root of the tables, a folder or the URI of an object store such as s3://bucket/prefix; `tables` in the
-    workspace, if left out.
+    """The root of the tables: a folder, or the URI of an object store such as `s3://bucket/prefix`. If left out, the folder
+    `tables` in the workspace.
     """
 
     storage_options: dict[str, str] = pydantic.Field(default={}, repr=False)
-    """Options and credentials of the object store. Keep secrets in the environment: `${NAME}`."""
+    """Options and credentials of the object store, by the names of delta-rs. Keep secrets in the environment: `${NAME}`."""
 
     kafka: KafkaSettings = pydantic.Field(default_factory=KafkaSettings)
-    """Where the events come from."""
+    """The Kafka that the events come from."""
 
     spark: SparkSettings = pydantic.Field(default_factory=SparkSettings)
-    """Where Spark runs."""
+    """How Spark runs."""
 
     speed: SpeedSettings = pydantic.Field(default_factory=SpeedSettings)
-    """The speed layer."""
+    """The size and pace of micro-batches in the speed layer."""
 
     batch: BatchSettings = pydantic.Field(default_factory=BatchSettings)
-    """The batch layer."""
+    """How much the batch layer does at once, and how long old versions are kept."""
 
     schedule: ScheduleSettings = pydantic.Field(default_factory=ScheduleSettings)
-    """When Airflow recomputes."""
+    """When Airflow recomputes hours and maintains tables."""
 
     airflow: AirflowSettings = pydantic.Field(default_factory=AirflowSettings)
     """The Airflow that `hourline airflow up` starts."""

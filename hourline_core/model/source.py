@@ -28,59 +28,58 @@ class Source(Declaration):
     """One source, as declared in ``sources/NAME.yaml``."""
 
     name: SourceName
-    """The source's name; the file's name without its ending, if left out."""
+    """The source's name. If left out, the name of the file without its ending."""
 
     topic: Annotated[str, AfterValidator(_topic)]
-    """The Kafka topic that the events come from."""
+    """The Kafka topic that the events come from. Hourline creates it if it is missing."""
 
     format: Literal["json"] = "json"
-    """How a record's value is written: one JSON object."""
+    """The format of a record's value: one JSON object."""
 
     fields: Annotated[dict[FieldName, FieldForm], pydantic.Field(min_length=1)]
-    """The fields of an event, by the name they have in it: `name: type`, or `name: {type: …, required: true}`."""
-
-    event_time: EventTimeForm
-    """When an event happened: a field or expression, or `{expression: …, encoding: …, zone: …}`."""
-
-    id: Expression | None = None
-    """What identifies an event (a Spark SQL expression); of events with the same id in the same hour the first counts.
+    """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. A field that is not declared is
+    ignored.
     """
 
+    event_time: EventTimeForm
+    """The time at which an event happened: an expression, or `{expression: …, encoding: …, zone: …}`."""
+
+    id: Expression | None = None
+    """The expression that identifies an event. Of several events with the same id in the same hour, only the first counts."""
+
     id_horizon: Duration = timedelta(days=1)
-    """How far back in event time an id is recognised at once; a duplicate beyond it counts until its hour is
+    """How far back in event time the speed layer recognises a duplicate. A duplicate beyond it counts until its hour is
     recomputed.
     """
 
     derived: dict[FieldName, Expression] = pydantic.Field(default={})
-    """Further fields, computed: `name: Spark SQL expression over the fields`."""
+    """Further fields that are computed from the declared ones: `name: expression`."""
 
     where: Expression | None = None
-    """Which events count (a Spark SQL condition over fields and derived fields); the others are archived, and count
-    nowhere.
+    """The condition, over fields and derived fields, that an event must fulfil to count. Other events are archived, and
+    count in no metric.
     """
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
-    """What must hold of an hour's events before any metric over them is published: a list of `expect_…: {parameter:
-    value}`.
-    """
+    """Expectations that an hour's events must fulfil before any metric over them is published."""
 
     clock: Literal["event_time", "wall"] = "event_time"
-    """What closes an hour: the highest event time seen, or the time of day."""
+    """The clock that closes hours: `event_time` is the highest event time accepted so far, `wall` is the machine's time."""
 
     grace: Duration = timedelta(hours=1)
-    """How long after its end an hour closes, and is recomputed for good: 30s, 90m, 2h, 1d."""
+    """The time between the end of an hour and its close, by the source's clock. A closed hour is recomputed."""
 
     ahead: Duration = timedelta(days=1)
-    """An event time more than this ahead of the record's arrival is absurd: the record is rejected."""
+    """The maximum time by which an event time may be ahead of the record's arrival. A record beyond it is rejected."""
 
     earliest: Moment = datetime(1970, 1, 1, tzinfo=UTC)
-    """An event time before this is absurd: the record is rejected. UTC."""
+    """The earliest event time that is allowed. A record with an earlier one is rejected."""
 
     latest: Moment | None = None
-    """An event time at or after this is absurd: the record is rejected. UTC."""
+    """The time that every event time must be before. A record with a later one is rejected."""
 
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1
-    """How many partitions the topic gets, where Hourline creates it."""
+    """The number of partitions of the topic, if Hourline creates it."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

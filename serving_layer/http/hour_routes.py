@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.model.hours import parse_hour
 from hourline_core.runtime.lease import lease_holder
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 from serving_layer.http.access import admin_only
 from serving_layer.http.answering import Answering, Body, answering_of
 from serving_layer.http.formats import MEDIA_TYPES, fetch, json_bytes, rows_json
@@ -31,7 +32,7 @@ routes = APIRouter(prefix="/api/v1", tags=["hours"])
 TheAnswering = Annotated[Answering, Depends(answering_of)]
 
 
-class HourOf(BaseModel):
+class HourOf(Described):
     """One hour of one source, or of one metric."""
 
     kind: Literal["source", "metric"]
@@ -44,14 +45,14 @@ class HourOf(BaseModel):
     closed: bool
 
 
-class HoursAnswer(BaseModel):
+class HoursAnswer(Described):
     """By hour, kind and name."""
 
     token: str
     hours: list[HourOf]
 
 
-class Recomputation(BaseModel):
+class Recomputation(Described):
     """A recompute that runs now, of whatever hours."""
 
     process: int
@@ -65,14 +66,14 @@ class StatusAnswer(ProjectStatus):
     """The recomputation that runs; none: none does."""
 
 
-class LateAnswer(BaseModel):
+class LateAnswer(Described):
     """By source and hour."""
 
     token: str
     hours: list[LateHour]
 
 
-class Rejected(BaseModel):
+class Rejected(Described):
     """A record that was refused."""
 
     sequence: int
@@ -84,7 +85,7 @@ class Rejected(BaseModel):
     """Its bytes, in base64."""
 
 
-class RejectedAnswer(BaseModel):
+class RejectedAnswer(Described):
     """The newest first."""
 
     token: str
@@ -92,7 +93,7 @@ class RejectedAnswer(BaseModel):
     rejected: list[Rejected]
 
 
-class HoursParameters(BaseModel):
+class HoursParameters(Described):
     """Which hours."""
 
     start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
@@ -100,13 +101,13 @@ class HoursParameters(BaseModel):
     metric: str | None = Field(None, description="Only this metric.")
 
 
-class StatusParameters(BaseModel):
+class StatusParameters(Described):
     """How much of it."""
 
     last: int = Field(24, ge=1, le=10_000, description="So many hours of each source.")
 
 
-class HourParameters(BaseModel):
+class HourParameters(Described):
     """Which hour."""
 
     hour: str | None = Field(None, description="Only this hour (UTC), such as 2013-01-05T14.")
@@ -132,7 +133,7 @@ class QualityParameters(DriftParameters):
     open: bool = Field(False, description="Only what is blocked now.")
 
 
-class WhereParameters(BaseModel):
+class WhereParameters(Described):
     """Which part of an hour."""
 
     where: list[str] = Field(
@@ -141,7 +142,7 @@ class WhereParameters(BaseModel):
     )
 
 
-class RejectedParameters(BaseModel):
+class RejectedParameters(Described):
     """How many."""
 
     limit: int = Field(100, ge=1, le=1_000, description="So many, the newest ones.")
@@ -261,7 +262,7 @@ async def rejected(
     return await answering.answer(request, work)
 
 
-def _json(report: BaseModel) -> Body:
+def _json(report: Described) -> Body:
     return Body(json_bytes(report), MEDIA_TYPES["json"])
 
 

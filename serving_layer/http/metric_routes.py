@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from hourline_core.errors import UsageError
 from hourline_core.ledger.report_pages import anchor, page_name, page_path, report_site
@@ -15,6 +15,7 @@ from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.ledger.time_travel import forgotten
 from hourline_core.model.hours import HOUR, HourRange, parse_hour
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 from serving_layer.http.access import client_of
 from serving_layer.http.answering import Answering, Body, answering_of
 from serving_layer.http.formats import (
@@ -50,7 +51,7 @@ DEFAULT_ROWS = 1_000
 TheAnswering = Annotated[Answering, Depends(answering_of)]
 
 
-class Column(BaseModel):
+class Column(Described):
     """A column, with its type in DuckDB's words."""
 
     name: str
@@ -58,13 +59,13 @@ class Column(BaseModel):
     description: str | None = None
 
 
-class SourceSummary(BaseModel):
+class SourceSummary(Described):
     """A source."""
 
     name: str
 
 
-class MetricSummary(BaseModel):
+class MetricSummary(Described):
     """A metric, as it is served."""
 
     name: str
@@ -75,7 +76,7 @@ class MetricSummary(BaseModel):
     """Described by how they are declared."""
 
 
-class ProjectAnswer(BaseModel):
+class ProjectAnswer(Described):
     """What can be asked for."""
 
     project: str
@@ -87,7 +88,7 @@ class ProjectAnswer(BaseModel):
     metrics: list[MetricSummary]
 
 
-class MetricAnswer(BaseModel):
+class MetricAnswer(Described):
     """Rows of a metric."""
 
     metric: str
@@ -101,7 +102,7 @@ class MetricAnswer(BaseModel):
     """The address of the next page, at the same snapshot; null: this was the last one."""
 
 
-class CellAnswer(BaseModel):
+class CellAnswer(Described):
     """One cell of one hour, or several cells merged."""
 
     metric: str
@@ -116,7 +117,7 @@ class CellAnswer(BaseModel):
     """The address of what its newest audit found; null: there is no such page."""
 
 
-class MetricParameters(BaseModel):
+class MetricParameters(Described):
     """What is asked of a metric."""
 
     start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
@@ -150,7 +151,7 @@ class MetricParameters(BaseModel):
     )
 
 
-class CellParameters(BaseModel):
+class CellParameters(Described):
     """Which cell."""
 
     where: list[str] = Field(

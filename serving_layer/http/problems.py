@@ -16,10 +16,10 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from hourline_core.errors import HourlineError, TableError, UnreliableResultError, UsageError, did_you_mean
+from serving_layer.described import Described
 
 log = logging.getLogger("hourline.http")
 
@@ -55,7 +55,7 @@ _STATUS: Mapping[type[HourlineError], int] = {
 }
 
 
-class Problem(BaseModel):
+class Problem(Described):
     """What is said of a request that is refused or has failed."""
 
     error: str

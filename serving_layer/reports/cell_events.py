@@ -2,14 +2,13 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel
-
 from hourline_core.sql.literals import identifier
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 from serving_layer.reports.cell import Cell
 
 
-class Stretch(BaseModel):
+class Stretch(Described):
     """Events of one partition of a topic (or of one imported file) that count in the same layer; between the offsets
     lie others, too.
     """
@@ -26,7 +25,7 @@ class Stretch(BaseModel):
     events: int
 
 
-class CellEvents(BaseModel):
+class CellEvents(Described):
     """Accepted events of the hour, as far as can be told without Spark which of them belong to the cell."""
 
     of: list[str]

@@ -2,12 +2,11 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel
-
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 
 
-class DriftCause(BaseModel):
+class DriftCause(Described):
     """Why one measure of one recomputed hour changed, and by how much; a value is over all dimensions, None where it is
     no number. UTC.
     """
@@ -29,7 +28,7 @@ class DriftCause(BaseModel):
     published: datetime
 
 
-class DriftReport(BaseModel):
+class DriftReport(Described):
     """``recomputed`` counts the publications of an hour of a metric; ``causes`` are those in which anything changed
     beyond the order of additions.
     """

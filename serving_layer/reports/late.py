@@ -4,18 +4,17 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
-
 from hourline_core.model import Metric
 from hourline_core.sql.differences import changes, make_stage, of_late_events, without_late_events
 from hourline_core.sql.merge import counted_states_sql, stored_types
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 
 Moved = dict[tuple[str, datetime], dict[str, "Move"]]
 """By metric and hour, then by measure."""
 
 
-class Move(BaseModel):
+class Move(Described):
     """What late events changed of one measure of one hour."""
 
     amount: float | None
@@ -24,7 +23,7 @@ class Move(BaseModel):
     """In how many groups; the sum over recomputes, if they came in several goes."""
 
 
-class LateHour(BaseModel):
+class LateHour(Described):
     """One hour of one source that got late events. All times in UTC."""
 
     source: str

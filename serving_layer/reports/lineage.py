@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from hourline_core.model import derived_of
 from hourline_core.sql.differences import without_late_events
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import counted_states_sql
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 from serving_layer.reports.cell import Cell, cell_of, finished_values, refuse_without_rows
 from serving_layer.reports.cell_events import CellEvents, cell_events
 from serving_layer.reports.published_values import PublishedValue, published_values
@@ -18,7 +17,7 @@ from serving_layer.reports.quality import AuditedHour, all_audits
 from serving_layer.reports.status import ChangingMetric, changing
 
 
-class Answer(BaseModel):
+class Answer(Described):
     """One measure: what is served, and what each layer has to say of it. A part without rows is None, as is a value
     that is null.
     """
@@ -34,7 +33,7 @@ class Answer(BaseModel):
     """Without the late events that no recompute has counted yet."""
 
 
-class Declared(BaseModel):
+class Declared(Described):
     """The declaration that the answer comes from; expressions are Spark SQL."""
 
     hash: str
@@ -50,7 +49,7 @@ class Declared(BaseModel):
     """Not None: the YAML says otherwise by now, and what it says has not taken over yet."""
 
 
-class Versions(BaseModel):
+class Versions(Described):
     """Which version of each table was read, and which sequences count in it."""
 
     progress: int
@@ -70,7 +69,7 @@ class Versions(BaseModel):
     last_above: int | None
 
 
-class Explanation(BaseModel):
+class Explanation(Described):
     """One number, or several measures of the same groups, and all that is known of how they came about. Times in UTC."""
 
     metric: str

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
-from pydantic import BaseModel
+from pydantic import Field
 
 from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import Coverage
@@ -17,11 +17,12 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage.tables import open_table
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 from serving_layer.reports.cell import Cell, finished_values
 from serving_layer.reports.quality import AuditedHour
 
 
-class Reason(BaseModel):
+class Reason(Described):
     """Why a measure changed, and by how much: of the whole hour, over all dimensions."""
 
     cause: str
@@ -33,7 +34,7 @@ class Reason(BaseModel):
     """In how many groups."""
 
 
-class PublishedValue(BaseModel):
+class PublishedValue(Described):
     """What was served of the cell at one time, or was not let through. All times in UTC."""
 
     stage: Literal["at_close", "provisional", "final", "blocked"]
@@ -47,7 +48,7 @@ class PublishedValue(BaseModel):
     """The sequence up to which events were counted; None: by the speed layer."""
     values: dict[str, Any] | None
     """By measure; None: no table keeps them (any more)."""
-    why: list[Reason] = []
+    why: list[Reason] = Field(default=[])
     """Why they differ from those before."""
     note: str = ""
     """What the audit, or a person, had to say."""

@@ -4,16 +4,15 @@ import json
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 
 SHOWN_DAYS = 28
 """Without an hour, so far back from the newest audited one; what is blocked is told however old it is."""
 
 
-class Finding(BaseModel):
+class Finding(Described):
     """What one expectation found in one hour."""
 
     expectation: str
@@ -35,7 +34,7 @@ class Finding(BaseModel):
     """Some of them, with their keys."""
 
 
-class AuditedHour(BaseModel):
+class AuditedHour(Described):
     """One audit of one hour of one metric. All times in UTC."""
 
     hour: datetime
@@ -56,7 +55,7 @@ class AuditedHour(BaseModel):
     """The path of its Data Docs page; None: it is no longer kept."""
 
 
-class QualityReport(BaseModel):
+class QualityReport(Described):
     """``blocked``, ``warned`` and so on count audited hours (hours × metrics) by the outcome of their newest audit."""
 
     audited: int

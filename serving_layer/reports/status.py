@@ -2,8 +2,6 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel
-
 from hourline_core.errors import BrokerError
 from hourline_core.ledger.read_offsets import FILE, Reading, offsets_in, reading_of
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
@@ -11,9 +9,10 @@ from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.runtime.lease import lease_holder
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 
 
-class SourceStatus(BaseModel):
+class SourceStatus(Described):
     """One source; counts are since the beginning, ``clock`` is its highest accepted event time (UTC)."""
 
     source: str
@@ -33,7 +32,7 @@ class SourceStatus(BaseModel):
     """When its last micro-batch was finished (UTC)."""
 
 
-class HourStatus(BaseModel):
+class HourStatus(Described):
     """One hour of one source, in the weakest state of its metrics (None: it has no metric)."""
 
     hour: datetime
@@ -48,7 +47,7 @@ class HourStatus(BaseModel):
     """
 
 
-class ChangingMetric(BaseModel):
+class ChangingMetric(Described):
     """A metric that answers by an older declaration than the one in its YAML."""
 
     metric: str
@@ -58,7 +57,7 @@ class ChangingMetric(BaseModel):
     """
 
 
-class ProjectStatus(BaseModel):
+class ProjectStatus(Described):
     """The whole report."""
 
     project: str

@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from hourline_core.model import ServeSettings
 from serving_layer.connection import Connection
+from serving_layer.described import Described
 from serving_layer.http.access import admin_only
 from serving_layer.http.answering import Answering, Body, answering_of
 from serving_layer.http.formats import (
@@ -32,7 +33,7 @@ MEMORY = 256 << 20
 routes = APIRouter(prefix="/api/v1", tags=["sql"])
 
 
-class SqlQuestion(BaseModel):
+class SqlQuestion(Described):
     """A query."""
 
     model_config = ConfigDict(extra="forbid")
@@ -42,14 +43,14 @@ class SqlQuestion(BaseModel):
     )
 
 
-class SqlColumn(BaseModel):
+class SqlColumn(Described):
     """A column of the answer, with DuckDB's type."""
 
     name: str
     type: str
 
 
-class SqlAnswer(BaseModel):
+class SqlAnswer(Described):
     """Rows, as of one snapshot."""
 
     token: str

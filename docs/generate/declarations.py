@@ -1,0 +1,140 @@
+"""The page of all settings and keys of declarations, from the pydantic models."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from pydantic.fields import FieldInfo
+
+from docs.generate.markdown import code, heading, link, prose, table
+from docs.generate.markdown import page as whole_page
+from hourline_core.model import EventTime, Expectation, Field, History, Measure, Metric, Settings, Source
+from hourline_core.model.base import Declaration
+from hourline_core.model.expressions import Expression
+from hourline_core.model.schedule import Cron
+
+_INTRODUCTION = """
+A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
+file in `metrics/`. [Declare a source and metrics](../guides/declare-a-source-and-metrics.md) shows how to write them.
+`hourline schema` prints JSON Schemas of these files for editors.
+"""
+
+_VALUES = """
+- A *duration* is written `30s`, `90m`, `2h`, `1d`, `1h 30m` or `PT2H`.
+- A *time* has its offset from UTC, such as `2026-01-31T00:00:00Z`.
+- An *expression* is Spark SQL.
+- `${NAME}` and `${NAME:default}` take a value from the environment, in every file.
+- A key with nothing after it has its default.
+"""
+
+_TITLES: dict[type[Declaration], str] = {
+    Field: "Fields",
+    EventTime: "Event time",
+    Measure: "Measures",
+    Expectation: "Expectations",
+    History: "History",
+}
+"""The parts that describe the values of a key."""
+
+_WORDS: list[tuple[Any, str]] = [
+    (Expression, "expression"),
+    (Cron, "cron"),
+    (timedelta, "duration"),
+    (datetime, "time"),
+    (bool, "`true`, `false`"),
+    (int, "number"),
+    (float, "number"),
+    (str, "text"),
+    (Path, "path"),
+    (Any, "any value"),
+]
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+
+
+def page() -> str:
+    """The page as Markdown."""
+    return whole_page(
+        "Settings and declarations",
+        "hourline_core/model",
+        prose(_INTRODUCTION),
+        _VALUES.strip(),
+        *_part(2, "Sources", Source),
+        *_part(3, _TITLES[Field], Field),
+        *_part(3, _TITLES[EventTime], EventTime),
+        *_part(2, "Metrics", Metric),
+        *_part(3, _TITLES[Measure], Measure, head="part"),
+        *_part(3, _TITLES[History], History),
+        *_part(2, _TITLES[Expectation], Expectation, head="part"),
+        *_part(2, "Settings", Settings),
+        *(text for name, section in _sections().items() for text in _part(3, name, section, prefix=f"{name}.")),
+    )
+
+
+def _part(level: int, title: str, model: type[Declaration], head: str = "key", prefix: str = "") -> list[str]:
+    """What there is to say of one model."""
+    hints = get_type_hints(model, include_extras=True)
+    rows = [
+        (code(prefix + name), _type(hints[name]), _default(name, field), field.description or "")
+        for name, field in model.model_fields.items()
+    ]
+    return [heading(level, title), prose(model.__doc__), table([head, "type", "default", "meaning"], rows)]
+
+
+def _sections() -> dict[str, type[Declaration]]:
+    """By name, the settings that are mappings with settings of their own."""
+    hints = get_type_hints(Settings)
+    return {name: hints[name] for name in Settings.model_fields if _is_declaration(hints[name])}
+
+
+def _is_declaration(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Declaration)
+
+
+def _type(hint: Any) -> str:
+    """The type in words, with a link to the part that describes it."""
+    for known, word in _WORDS:
+        if hint == known:
+            return word
+    origin, arguments = get_origin(hint), get_args(hint)
+    if _is_declaration(hint):
+        sections = {section: name for name, section in _sections().items()}
+        words = link("mapping", (_TITLES | sections)[hint])
+    elif origin in (dict, list, tuple):
+        word = "mapping" if origin is dict else "list"
+        values = [get_args(one)[0] for one in arguments if get_origin(one) is Annotated]
+        title = next((_TITLES[value] for value in values if value in _TITLES), None)
+        words = link(word, title) if title else word
+    elif origin is Literal:
+        words = ", ".join(code(value) for value in arguments)
+    elif origin is Annotated:
+        words = _type(arguments[0])
+    else:  # a union
+        words = " or ".join(_type(one) for one in arguments if one is not type(None))
+    return words
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    if field.is_required():
+        return "the file's name" if name == "name" else "required"
+    match field.get_default(call_default_factory=True):
+        case None | {} | [] | ():
+            words = "none"
+        case History(severity=value):
+            words = code(value)
+        case Declaration():
+            words = "none"
+        case bool(value):
+            words = code(str(value).lower())
+        case timedelta() as value:
+            words = code(_duration(value))
+        case datetime() as value:
+            words = code(f"{value:%Y-%m-%d}")
+        case value:
+            words = code(value)
+    return words
+
+
+def _duration(value: timedelta) -> str:
+    """As declarations write it, in the largest unit that gives a whole number."""
+    seconds = int(value.total_seconds())
+    return next(f"{seconds // size}{unit}" for unit, size in _UNITS if seconds % size == 0) if seconds else "0s"

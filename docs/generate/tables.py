@@ -1,0 +1,134 @@
+"""The page of all tables and views, from their schemas."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+import pyarrow as pa
+
+from docs.generate.column_meanings import MEANINGS, VIEW_MEANINGS
+from docs.generate.markdown import code, heading, prose, table
+from docs.generate.markdown import page as whole_page
+from hourline_core.aggregates import aggregate_of
+from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
+from hourline_core.ledger.layout import (
+    CHECKSUMS_SCHEMA,
+    DRIFT_SCHEMA,
+    EVENT_COLUMNS,
+    PROGRESS_SCHEMA,
+    QUALITY_SCHEMA,
+    REJECTED_SCHEMA,
+)
+from hourline_core.model import Measure, MeasureKind, Project, Settings
+from serving_layer.connection import Connection
+
+_INTRODUCTION = """
+Hourline keeps Delta tables below the root `tables`, and offers views over them. [Query the results](../guides/query.md)
+shows how to use the views. All times are timestamps in UTC with microseconds. Every column of a table may be null.
+"""
+
+_METRIC_TABLES = """
+`DECLARATION` is the hash of the metric's declaration. A changed declaration has other columns and other numbers, so it
+has tables of its own. The columns are `hour`, the dimensions, and the states of the measures. `provisional` also has
+`sequence`, the number of the micro-batch. Its rows are added and never updated. `final` has one row per hour and
+dimensions, and only the version that coverage names counts. `staged` holds what a recompute computed before its audit.
+"""
+
+_METRIC_VIEWS = """
+`METRIC` has `hour`, the dimensions, the finished measures and `state`. `METRIC_states` has the state columns of
+the measures instead. `METRIC_final` and `METRIC_provisional` hold what each layer contributes. `METRIC_staged` holds
+the rows of blocked hours, with `cutoff`. `events_SOURCE` and `rejected_SOURCE` are the tables of the records, up to the
+last finished micro-batch.
+"""
+
+_TABLES: Mapping[str, tuple[str, pa.Schema]] = {
+    "events/SOURCE": (
+        "Every accepted event, and every duplicate that the speed layer has recognised. The declared fields follow "
+        "these columns, under their own names.",
+        pa.schema(EVENT_COLUMNS),
+    ),
+    "rejected/SOURCE": ("Every record that did not pass validation, with its bytes and the reason.", REJECTED_SCHEMA),
+    "progress/SOURCE": (
+        "One row per finished micro-batch, import or reset. Its commit finishes the micro-batch. Maintenance compacts "
+        "old rows into sums.",
+        PROGRESS_SCHEMA,
+    ),
+    "coverage": (
+        "One row per covered or blocked hour of a metric, and rows about a declaration as a whole. Its commit is the "
+        "publication.",
+        COVERAGE_SCHEMA,
+    ),
+    "drift": ("One row per recomputed hour and measure: by how much it changed, and why.", DRIFT_SCHEMA),
+    "quality": ("One row per recomputed hour and expectation: what the audit found.", QUALITY_SCHEMA),
+    "checksums": ("One row per data file, as `hourline verify` saw it first.", CHECKSUMS_SCHEMA),
+}
+
+_VIEWS = {
+    "hours": "One row per hour with events, of each source and of each metric.",
+    "late_events": "One row per event that arrived after its hour had closed.",
+    "drift": "One row per recomputed hour, measure and cause. `cause` is null where nothing changed.",
+    "publications": "One row for each time that an hour of a metric was published. No row is ever deleted.",
+    "quality": "One row per recomputed hour and expectation, as in the table.",
+}
+
+
+def page() -> str:
+    """The page as Markdown."""
+    return whole_page(
+        "Tables",
+        "docs/generate/column_meanings.py, docs/generate/tables.py and hourline_core/aggregates",
+        prose(_INTRODUCTION),
+        heading(2, "Tables of a project"),
+        *(text for name, (about, schema) in _TABLES.items() for text in _table(name, about, schema)),
+        heading(3, "provisional, final and staged"),
+        "Their paths are `provisional/METRIC/DECLARATION`, `final/METRIC/DECLARATION` and `staged/METRIC/DECLARATION`.",
+        prose(_METRIC_TABLES),
+        table(["measure", "state columns of a measure called `m`"], _states()),
+        heading(2, "Views"),
+        prose(_METRIC_VIEWS),
+        *_views(),
+    )
+
+
+def _table(name: str, about: str, schema: pa.Schema) -> list[str]:
+    meanings = _complete(MEANINGS[name], schema.names, name)
+    rows = [(code(field.name), code(_type(field.type)), meanings[field.name]) for field in schema]
+    return [heading(3, name), prose(about), table(["column", "type", "meaning"], rows)]
+
+
+def _views() -> Iterator[str]:
+    """The views that every project has. Raises LookupError if one of them has no description."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Connection(Project(Path(folder), Settings(name="hourline"), {}, {})) as connection,
+    ):
+        abouts = _complete(_VIEWS, connection.views, "the views")
+        for name in connection.views:
+            columns = connection.database.execute(f"DESCRIBE {name}").fetchall()
+            meanings = _complete(VIEW_MEANINGS[name], [column for column, *_ in columns], name)
+            rows = [(code(column), code(kind), meanings[column]) for column, kind, *_ in columns]
+            yield from (heading(3, f"The view {name}"), abouts[name], table(["column", "type", "meaning"], rows))
+
+
+def _states() -> Iterator[tuple[str, str]]:
+    for kind in get_args(MeasureKind):
+        measure = Measure(kind=kind, argument=None if kind == "count" else "x")
+        yield code(measure), ", ".join(map(code, aggregate_of(measure).columns("m")))
+
+
+def _complete(meanings: Mapping[str, str], names: list[str], of: str) -> Mapping[str, str]:
+    """``meanings``. Raises LookupError unless there is one for each name, and no other."""
+    if different := set(meanings) ^ set(names):
+        raise LookupError(f"{of}: described or there, not both: {', '.join(sorted(different))}")
+    return meanings
+
+
+def _type(kind: pa.DataType) -> str:
+    """A type as DuckDB and Spark write it."""
+    if pa.types.is_list(kind):
+        return f"array<{_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {_type(field.type)}' for field in kind)}>"
+    names = {"int64": "bigint", "int32": "int", "bool": "boolean"}
+    return "timestamp" if pa.types.is_timestamp(kind) else names.get(str(kind), str(kind))
