@@ -55,11 +55,11 @@ def ended_by_us(command: list[str], **options: Any) -> "Iterator[subprocess.Pope
 @pytest.mark.parametrize("ending", ["killed", "ended"])
 def test_nothing_that_a_test_has_started_outlives_the_run(ending: str, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
-        "import leftovers\n\n\ndef pytest_configure() -> None:\n    leftovers.watch()\n"
+        "from tests.support import leftovers\n\n\ndef pytest_configure() -> None:\n    leftovers.watch()\n"
     )
     (tmp_path / "test_it.py").write_text(STARTED.replace("{end}", "time.sleep(600)" if ending == "killed" else "pass"))
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "test_it.py"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
     # Of this run, not of that one.
     with (
         ended_by_us(["sleep", "600"]) as other,
