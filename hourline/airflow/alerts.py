@@ -5,53 +5,56 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
-from hourline.airflow.settings import Settings
+from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 _TIMEOUT_SECONDS = 60
 
 log = logging.getLogger("hourline")
 
 
+def late_run_alert(folder: str, command: Sequence[str], deadline: timedelta) -> DeadlineAlert:
+    """Tells ``command``, run in the project's ``folder``, of a run that is not done ``deadline`` after it was due."""
+    arguments = {"folder": folder, "command": shlex.join(command), "deadline": str(deadline)}
+    return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, deadline, SyncCallback(run_is_late, arguments))
+
+
 def run_is_late(context: dict[str, Any], folder: str, command: str, deadline: str) -> None:
-    """The callback of a deadline: ``command`` is told, as ``schedule.alert`` has it, in the project's ``folder``."""
+    """What Airflow calls for a late run; it finds this function by its name."""
     run = context["dag_run"]
-    _alert(
-        f"{run['dag_id']}: the run {run['dag_run_id']} is late; it was to be done within {deadline}", folder, command
-    )
+    sentence = f"{run['dag_id']}: the run {run['dag_run_id']} is late; it was to be done within {deadline}"
+    _alert(sentence, folder, shlex.split(command))
 
 
-def run_failed(settings: Settings) -> Callable[[Any], None]:
+def on_failed_run(folder: str, command: Sequence[str]) -> Callable[[Any], None]:
     """The callback of a run in which a task has failed for good."""
 
     def tell(context: Any) -> None:
-        _alert(
-            f"{context['dag'].dag_id}: the run {context['run_id']} has failed",
-            settings.folder,
-            shlex.join(settings.schedule.alert),
-        )
+        _alert(f"{context['dag'].dag_id}: the run {context['run_id']} has failed", folder, command)
 
     return tell
 
 
-def _alert(sentence: str, folder: str, command: str) -> None:
+def _alert(sentence: str, folder: str, command: Sequence[str]) -> None:
     log.error(sentence)
     if not command:
         return
     try:
         # In a session of its own, so that what it starts ends with it.
-        process = subprocess.Popen([*shlex.split(command), sentence], cwd=folder, start_new_session=True)
+        process = subprocess.Popen([*command, sentence], cwd=folder, start_new_session=True)
     except OSError as error:
         log.error("the alert's command, schedule.alert in hourline.yaml, cannot be run: %s", error)
         return
     try:
         if status := process.wait(_TIMEOUT_SECONDS):
-            log.error("the alert's command, %s, ended with status %s", command, status)
+            log.error("the alert's command, %s, ended with status %s", shlex.join(command), status)
     except subprocess.TimeoutExpired:
-        log.error("the alert's command, %s, was ended after %s s", command, _TIMEOUT_SECONDS)
+        log.error("the alert's command, %s, was ended after %s s", shlex.join(command), _TIMEOUT_SECONDS)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

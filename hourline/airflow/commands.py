@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from hourline.airflow.settings import Settings
 from hourline.exit_status import BLOCKED, MISTAKE, USAGE
+from hourline_core.runtime.supervised import Supervised
 
 _ERROR = "hourline: "
 """How the command line begins the sentence that says what was wrong."""
@@ -22,25 +23,21 @@ _ERROR = "hourline: "
 log = logging.getLogger("hourline")
 
 
-def hourline(settings: Settings, *arguments: str) -> dict[str, Any]:
-    """Run a command that takes ``--results``, as ``run`` does, and return what it wrote there."""
+def run_for_results(settings: Settings, *arguments: str) -> dict[str, Any]:
+    """Run a command that takes ``--results``, as ``run_command`` does, and return what it wrote there."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
-        run(settings, *arguments, results=results)
+        run_command(settings, *arguments, "--results", str(results))
         written: dict[str, Any] = json.loads(results.read_text())
         return written
 
 
-def run(settings: Settings, *arguments: str, results: Path | None = None) -> None:
-    """Run a command, which may write its ``results`` to a file; its lines go to the task's log as they come.
+def run_command(settings: Settings, *arguments: str) -> None:
+    """Run a command of ``hourline``; its lines go to the task's log as they come.
 
-    An hour that did not pass its audit is no failure of the command. Raises AirflowFailException when trying again
-    would not help, after a mistake of the user's; AirflowException otherwise.
+    An hour that did not pass its audit is no failure of the command. Raises AirflowFailException after a mistake of the
+    user's, when trying again would not help; AirflowException otherwise.
     """
-    # The watchdog between this task and the command ends the command, its Java included, when the task is gone, killed
-    # with -9 too.
-    from hourline_core.runtime.supervised import Supervised
-
     log.info("hourline %s", shlex.join(arguments))
     command = [
         sys.executable,
@@ -52,10 +49,9 @@ def run(settings: Settings, *arguments: str, results: Path | None = None) -> Non
         "--workspace",
         settings.workspace,
     ]
-    if results:
-        command += ["--results", str(results)]
     reading, writing = os.pipe()
     try:
+        # Its watchdog ends the command, its Java included, when this task is gone, killed with -9 too.
         process = Supervised(command, log=writing, cwd=Path(settings.folder))
     finally:
         os.close(writing)

@@ -1,53 +1,59 @@
-"""What all DAGs of a project share."""
+"""The project, as far as its DAGs need to know it."""
 
+import os
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import Asset
+from airflow.sdk.definitions.deadline import DeadlineAlert
 
-HOURLY_POOL = "hourline_hourly"
-BACKFILL_POOL = "hourline_backfill"
-
-NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-"""As start and end: the scheduler makes no run by itself."""
+from hourline.airflow.alerts import late_run_alert, on_failed_run
+from hourline_core.errors import SetupError
+from hourline_core.model import load_project
+from hourline_core.model.schedule import ScheduleSettings
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A project, as far as its DAGs need to know it."""
+    """Read anew whenever Airflow reads a DAG file, so a change of ``schedule:`` in hourline.yaml needs no restart."""
 
     name: str
-    """As Airflow's ids have it."""
+    """The project's name, with the characters that Airflow's ids allow."""
     folder: str
     workspace: str
     metrics: dict[str, str]
-    """By name, what each is about."""
-    schedule: Any
-    """hourline_core.model.ScheduleSettings"""
+    """By name, the description."""
+    schedule: ScheduleSettings
 
     @classmethod
-    def of(cls, project: str, workspace: str | None) -> "Settings":
-        """Read the project's declarations. Raises DeclarationError."""
-        from pathlib import Path
+    def of_environment(cls) -> "Settings":
+        """The project that HOURLINE_PROJECT names, a folder; HOURLINE_WORKSPACE is another workspace than its own.
 
-        from hourline_core.model import load_project
+        Raises SetupError when HOURLINE_PROJECT is not set; DeclarationError, with file and line, for a project that
+        does not check. Airflow shows either as an import error of the DAG file.
+        """
+        folder = os.environ.get("HOURLINE_PROJECT")
+        if not folder:
+            raise SetupError("HOURLINE_PROJECT is not set; set it to the project's folder in Airflow's environment")
+        return cls.of_project(folder, os.environ.get("HOURLINE_WORKSPACE"))
 
-        declared = load_project(Path(project), workspace=Path(workspace) if workspace else None)
-        metrics = {metric.name: metric.description or "" for metric in declared.metrics.values()}
+    @classmethod
+    def of_project(cls, folder: str, workspace: str | None = None) -> "Settings":
+        """The project in ``folder``; ``workspace`` is another one than its own. Raises DeclarationError, UsageError."""
+        project = load_project(Path(folder), workspace=Path(workspace) if workspace else None)
         return cls(
-            declared.identifier,
-            str(declared.root.absolute()),
-            str(declared.workspace),
-            metrics,
-            declared.settings.schedule,
+            project.identifier,
+            str(project.root.absolute()),
+            str(project.workspace),
+            {metric.name: metric.description or "" for metric in project.metrics.values()},
+            project.settings.schedule,
         )
 
     @property
     def assets(self) -> dict[str, Asset]:
-        """By metric, the asset that stands for its final hours: each event of it says of one hour, its partition, that
-        it was published.
-        """
+        """By metric, the asset of its final hours. An event of it says that one hour, its partition, was published."""
         return {
             metric: Asset(
                 name=f"{self.name}.{metric}", uri=f"hourline://{self.name}/{metric}", extra={"description": description}
@@ -56,10 +62,13 @@ class Settings:
         }
 
     @property
-    def shared(self) -> dict[str, Any]:
-        """Arguments of every DAG."""
-        from hourline.airflow.alerts import run_failed
+    def deadline(self) -> DeadlineAlert:
+        """Tells of an hourly run that is not done in time."""
+        return late_run_alert(self.folder, self.schedule.alert, self.schedule.deadline)
 
+    @property
+    def dag_arguments(self) -> dict[str, Any]:
+        """The arguments that all DAGs have in common."""
         retries = {
             "retries": self.schedule.retries,
             "retry_delay": self.schedule.retry_delay,
@@ -70,5 +79,5 @@ class Settings:
             "default_args": retries,
             "tags": {"hourline", self.name},
             "max_active_runs": 1,
-            "on_failure_callback": run_failed(self),
+            "on_failure_callback": on_failed_run(self.folder, self.schedule.alert),
         }

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import hourline
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, load_settings_alone
 from hourline.cli.output import note, say, say_json, say_table
 from hourline.cli.stop_signals import stop_on_signal
@@ -56,7 +57,7 @@ def run(
     with (
         stop_on_signal("stopping Airflow") as stop,
         lease(declared.workspace, "airflow"),
-        Airflow(declared, note, stop.is_set) as airflow,
+        Airflow(declared, dag_folder(), note, stop.is_set) as airflow,
     ):
         note(f"Airflow is at {airflow.url}; user {ADMIN}, password in {password_file(declared)}; Ctrl-C stops it")
         if ready_file:
@@ -79,6 +80,12 @@ def status(project: ProjectFolder = Path(), workspace: Workspace = None, format:
         _say_status(report)
     if not report.healthy:
         raise typer.Exit(MISTAKE)
+
+
+def dag_folder() -> Path:
+    """The DAG files: beside this package's other files in an installed wheel, `dags` in a checkout."""
+    installed = Path(hourline.__file__).parent / "airflow" / "dags"
+    return installed if installed.exists() else Path(hourline.__file__).parents[1] / "dags"
 
 
 def _say_status(report: "AirflowStatus") -> None:

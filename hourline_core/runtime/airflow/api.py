@@ -54,9 +54,9 @@ class AirflowApi:
         """What is wrong with the DAG files: ``filename`` and ``stack_trace`` of each. Raises AirflowError."""
         return list(self._all("importErrors", "import_errors"))
 
-    def has_parsed(self) -> bool:
-        """Whether the DAG file was read: its DAGs are there, or what is wrong with it."""
-        return bool(self.dags() or self.import_errors())
+    def has_parsed(self, files: int) -> bool:
+        """Whether the DAG files were read, of which each makes one DAG or an import error."""
+        return len(self.dags()) + len(self.import_errors()) >= files
 
     def make_pools(self) -> None:
         """Make the pools that the DAGs run in; one that is there is left as it is. Raises AirflowError."""
@@ -103,6 +103,7 @@ class AirflowApi:
     def _accepted(answer: httpx.Response) -> httpx.Response:
         if answer.is_error:
             raise AirflowError(
-                f"Airflow refused {answer.request.method} {answer.request.url}: {answer.status_code} {answer.text[:300]}"
+                f"Airflow refused {answer.request.method} {answer.request.url}: "
+                f"{answer.status_code} {answer.text[:300]}"
             )
         return answer

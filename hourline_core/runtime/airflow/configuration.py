@@ -1,6 +1,4 @@
-"""What Airflow reads: ``airflow.cfg``, the DAG file of the project, and the secrets, all below AIRFLOW_HOME and, where
-secret, with mode 0600.
-"""
+"""What Airflow reads: its environment, and ``airflow.cfg`` and secrets below AIRFLOW_HOME, with mode 0600."""
 
 import base64
 import configparser
@@ -17,19 +15,14 @@ from hourline_core.runtime.ports import LOOPBACK
 ADMIN = "admin"
 """The one user of the UI and the API."""
 
+HOURLY_POOL = "hourline_hourly"
+BACKFILL_POOL = "hourline_backfill"
+
 POOLS = {
-    "hourline_hourly": "the hourly recompute",
-    "hourline_backfill": "backfills and maintenance, which neither block nor starve the hourly recompute",
+    HOURLY_POOL: "the hourly recompute",
+    BACKFILL_POOL: "backfills and maintenance, which neither block nor starve the hourly recompute",
 }
 """The pools that the DAGs run in, one slot each: on one machine, each task of theirs is a Spark of its own."""
-
-_DAG_FILE = '''\
-"""The DAGs of the Hourline project in this folder, for Airflow. Written anew by `hourline airflow up`."""
-
-from dags import project_dags
-
-project_dags({root!r}, workspace={workspace!r})
-'''
 
 
 def home(project: Project) -> Path:
@@ -58,8 +51,9 @@ def kept_secrets(project: Project) -> dict[str, str]:
         kept: dict[str, str] = json.loads(file.read_text())
     except (OSError, ValueError):
         raise SetupError(
-            f"the secrets in {file} are damaged, as after a disk that was full: without them its database cannot be opened; delete the folder "
-            f"{file.parent} while Airflow is down, and it begins anew (what is lost is Airflow's record of its runs, nothing of the results)"
+            f"the secrets in {file} are damaged, as after a disk that was full: without them its database cannot be "
+            f"opened; delete the folder {file.parent} while Airflow is down, and it begins anew (what is lost is "
+            "Airflow's record of its runs, nothing of the results)"
         ) from None
     return kept
 
@@ -77,8 +71,8 @@ def write_secret(file: Path, text: str) -> None:
     partial.replace(file)
 
 
-def configure(project: Project, database: str, port: int) -> None:
-    """Write airflow.cfg and the DAG file. ``database`` is a URL, ``postgresql://…``; ``port`` is that of its UI."""
+def configure(project: Project, dag_folder: Path, database: str, port: int) -> None:
+    """Write airflow.cfg. ``database`` is a URL, ``postgresql://…``; ``port`` is that of its UI."""
     folder = home(project)
     keep = kept_secrets(project)
     url = f"http://{LOOPBACK}:{port}"
@@ -88,7 +82,7 @@ def configure(project: Project, database: str, port: int) -> None:
             "executor": "LocalExecutor",
             # The hourly run, a backfill, maintenance, and one for what takes a moment, such as an alert.
             "parallelism": "4",
-            "dags_folder": str(folder / "dags"),
+            "dags_folder": str(dag_folder),
             "load_examples": "False",
             "dags_are_paused_at_creation": "False",
             # A project that does not check is told by file and line, which a stack trace would hide.
@@ -122,24 +116,26 @@ def configure(project: Project, database: str, port: int) -> None:
             for section, values in settings.items()
         }
     )
-    (folder / "dags").mkdir(parents=True, exist_ok=True)
-    (folder / "dags" / "hourline_dags.py").write_text(
-        _DAG_FILE.format(root=str(project.root.absolute()), workspace=str(project.workspace)), encoding="utf-8"
-    )
     text = io.StringIO()
     config.write(text)
     write_secret(folder / "airflow.cfg", text.getvalue())
 
 
 def environment(project: Project) -> dict[str, str]:
-    """The environment of Airflow's processes: this one's, and AIRFLOW_HOME.
+    """The environment of Airflow's processes: this one's, AIRFLOW_HOME, and the project that the DAG files are for.
 
-    Without settings of another Airflow, which would have this one work on the other's database; its connections and
-    variables are passed on.
+    Settings of another Airflow are left out: with them, this one would work on the other's database. The other's
+    connections and variables are passed on.
     """
     own = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("AIRFLOW__") and name != "AIRFLOW_CONFIG"
     }
-    return {**own, "AIRFLOW_HOME": str(home(project)), "PYTHONWARNINGS": "ignore"}
+    return {
+        **own,
+        "AIRFLOW_HOME": str(home(project)),
+        "HOURLINE_PROJECT": str(project.root.absolute()),
+        "HOURLINE_WORKSPACE": str(project.workspace),
+        "PYTHONWARNINGS": "ignore",
+    }

@@ -98,7 +98,7 @@ def _health(name: str, process: int | None, health: dict[str, str]) -> str:
 
 def _dags(api: AirflowApi, project: Project) -> tuple[list[DagStatus], list[str]]:
     try:
-        found = [
+        dags = [
             DagStatus(
                 dag["dag_id"],
                 dag["is_paused"],
@@ -108,11 +108,17 @@ def _dags(api: AirflowApi, project: Project) -> tuple[list[DagStatus], list[str]
             for dag in api.dags()
             if dag["dag_id"].startswith(f"{project.identifier}.")
         ]
-        return found, [
-            f"{Path(error['filename']).name}: {error['stack_trace'].strip()}" for error in api.import_errors()
-        ]
+        return dags, import_errors(api)
     except AirflowError as error:
         return [], [str(error)]
+
+
+def import_errors(api: AirflowApi) -> list[str]:
+    """What is wrong with the DAG files. Each error once, with the files that have it: a project that does not check is an error of all of them."""
+    files: dict[str, list[str]] = {}
+    for error in api.import_errors():
+        files.setdefault(error["stack_trace"].strip(), []).append(Path(error["filename"]).name)
+    return [f"{', '.join(sorted(names))}: {text}" for text, names in files.items()]
 
 
 def _last_state(api: AirflowApi, dag_id: str) -> str | None:

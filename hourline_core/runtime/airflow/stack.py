@@ -37,9 +37,14 @@ class Airflow:
     url: str
 
     def __init__(
-        self, project: Project, on_step: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+        self,
+        project: Project,
+        dag_folder: Path,
+        on_step: Callable[[str], None],
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._project = project
+        self._dag_folder = dag_folder
         self._on_step = on_step
         self._stopped = stopped
         self._logs = project.workspace / "logs"
@@ -53,7 +58,7 @@ class Airflow:
                 require_free(settings.port, "airflow.port in hourline.yaml")
             port = settings.port if settings.port is not None else free_ports(1)[0]
             self._database = self._postgres(stack)
-            configure(self._project, self._database, port)
+            configure(self._project, self._dag_folder, self._database, port)
             self._migrate()
             self._on_step("starting its scheduler, API server, DAG processor and triggerer")
             stack.callback(self._stop)
@@ -164,12 +169,13 @@ class Airflow:
 
     def _wait_until_healthy(self) -> None:
         deadline = time.monotonic() + _UP_WITHIN_SECONDS
+        dag_files = len(list(self._dag_folder.glob("*.py")))
         with AirflowApi(self._project, self.url) as api:
             while True:
                 if self._stopped():
                     raise KeyboardInterrupt
                 health = api.health()
-                if all(state == "healthy" for state in health.values()) and health and api.has_parsed():
+                if all(state == "healthy" for state in health.values()) and health and api.has_parsed(dag_files):
                     break
                 for part, process in self._running.items():
                     if not process.alive():
@@ -179,7 +185,8 @@ class Airflow:
                 if time.monotonic() > deadline:
                     ill = ", ".join(part for part, state in health.items() if state != "healthy") or "the API server"
                     raise SetupError(
-                        f"Airflow did not come up within {_UP_WITHIN_SECONDS:.0f} s, for want of: {ill}; its logs are {self._log('*')}"
+                        f"Airflow did not come up within {_UP_WITHIN_SECONDS:.0f} s, for want of: {ill}; "
+                        f"its logs are {self._log('*')}"
                     )
                 time.sleep(0.2)
             api.make_pools()

@@ -1,7 +1,8 @@
-"""The DAGs as they are declared; `test_airflow.py` runs them."""
+"""The DAG files as an Airflow reads them; `test_airflow.py` runs them."""
 
 import ast
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -10,68 +11,102 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from dags.backfill import backfill
-from dags.hourly_recompute import hourly_recompute
-from dags.maintenance import maintenance
+import hourline.airflow
+from hourline.airflow import Settings
 from hourline.airflow.alerts import run_is_late
-from hourline.airflow.commands import run
-from hourline.airflow.settings import BACKFILL_POOL, HOURLY_POOL, Settings
+from hourline.airflow.commands import run_command
 from hourline.initialise import initialise
-from hourline_core.errors import DeclarationError
+from hourline_core.errors import SetupError
 from hourline_core.runtime.airflow.configuration import POOLS
 from hourline_core.runtime.lease import lease
 from tests.support.speed_process import wait_until
 
-DAGS = Path(__file__).parents[3] / "dags"
+DAG_FOLDER = Path(__file__).parents[3] / "dags"
+DAG_FILES = sorted(DAG_FOLDER.glob("*.py"))
 
 
-@pytest.mark.parametrize("file", sorted(DAGS.glob("*.py")), ids=lambda path: path.name)
-def test_dags_import_nothing_at_the_top_but_airflow_and_the_standard_library(file: Path) -> None:
-    top = ast.parse(file.read_text()).body
-    imported = {node.module for node in top if isinstance(node, ast.ImportFrom) and node.module}
-    imported |= {name.name for node in top if isinstance(node, ast.Import) for name in node.names}
-    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) <= {
-        "airflow",
-        "dags",
-        "hourline",
-    }
+def read_dag_files(monkeypatch: pytest.MonkeyPatch, project: Path) -> Any:
+    """What Airflow makes of the DAG files, with ``project`` in its environment."""
+    monkeypatch.setenv("HOURLINE_PROJECT", str(project))
+    monkeypatch.delenv("HOURLINE_WORKSPACE", raising=False)
+    return DagBag(DAG_FOLDER)
 
 
-def test_a_project_has_dags_of_its_own_as_its_schedule_says(tmp_path: Path) -> None:
+def imports(file: Path) -> dict[str, set[str]]:
+    """By module, the names that a file imports from it."""
+    imported: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            imported.setdefault(node.module, set()).update(name.name for name in node.names)
+        if isinstance(node, ast.Import):
+            imported.update({name.name: set() for name in node.names})
+    return imported
+
+
+def test_there_is_a_file_for_each_dag() -> None:
+    assert [file.stem for file in DAG_FILES] == ["backfill", "hourly_recompute", "maintenance"]
+
+
+@pytest.mark.parametrize("file", DAG_FILES, ids=lambda path: path.name)
+def test_a_dag_file_imports_airflow_and_what_hourline_offers_it(file: Path) -> None:
+    others = imports(file).keys() - set(sys.stdlib_module_names)
+    assert others == {"airflow.sdk", "hourline.airflow"}
+
+
+def test_hourline_offers_exactly_what_the_dag_files_call() -> None:
+    called = set().union(*(imports(file)["hourline.airflow"] for file in DAG_FILES))
+    assert called == set(hourline.airflow.__all__)
+
+
+def test_a_project_has_dags_of_its_own_as_its_schedule_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     initialise(tmp_path / "shop")
     with (tmp_path / "shop" / "hourline.yaml").open("a") as settings:
         settings.write(
             "schedule: {cron: 7 * * * *, timezone: Europe/Berlin, retries: 1, retry_delay: 5s, maintenance: 0 4 * * 0}\n"
         )
-    found = Settings.of(str(tmp_path / "shop"), None)
-    dags = [make(found) for make in (hourly_recompute, backfill, maintenance)]
-    assert [dag.dag_id for dag in dags] == [
-        f"{found.name}.{name}" for name in ("hourly_recompute", "backfill", "maintenance")
-    ]
-    timetables: list[Any] = [dag.timetable for dag in dags]
-    assert [(timetable.expression, str(timetable.timezone)) for timetable in timetables] == [
-        ("7 * * * *", "Europe/Berlin"),
-        ("0 0 * * *", "UTC"),
-        ("0 4 * * 0", "Europe/Berlin"),
-    ]
+    bag = read_dag_files(monkeypatch, tmp_path / "shop")
+    assert bag.import_errors == {}
+    timetables = {
+        name: (dag.timetable.expression, str(dag.timetable.timezone)) for name, dag in sorted(bag.dags.items())
+    }
+    assert timetables == {
+        "shop.backfill": ("0 0 * * *", "UTC"),
+        "shop.hourly_recompute": ("7 * * * *", "Europe/Berlin"),
+        "shop.maintenance": ("0 4 * * 0", "Europe/Berlin"),
+    }
+    dags = bag.dags.values()
     assert {task.retries for dag in dags for task in dag.tasks if task.task_id != "report"} == {1}
     assert {dag.catchup for dag in dags} == {False}
+    assert {task.pool for dag in dags for task in dag.tasks} == set(POOLS)
 
 
-def test_the_pools_are_those_that_an_airflow_of_hourlines_own_has() -> None:
-    assert {HOURLY_POOL, BACKFILL_POOL} == set(POOLS)
-
-
-def test_a_project_that_does_not_check_is_refused_with_file_and_line(tmp_path: Path) -> None:
+def test_a_project_that_does_not_check_is_told_with_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     initialise(tmp_path / "shop")
     with (tmp_path / "shop" / "hourline.yaml").open("a") as settings:
         settings.write("schedule:\n  cron: hourly\n")
-    with pytest.raises(
-        DeclarationError, match=r"hourline.yaml:\d+: schedule.cron: got 'hourly', allowed are the five fields of cron"
-    ):
-        Settings.of(str(tmp_path / "shop"), None)
+    bag = read_dag_files(monkeypatch, tmp_path / "shop")
+    assert not bag.dags
+    assert len(bag.import_errors) == len(DAG_FILES)
+    [error] = {text.splitlines()[-1] for text in bag.import_errors.values()}
+    assert re.search(r"hourline.yaml:\d+: schedule.cron: got 'hourly', allowed are the five fields of cron", error)
+
+
+def test_without_a_project_airflow_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOURLINE_PROJECT", raising=False)
+    with pytest.raises(SetupError, match="HOURLINE_PROJECT is not set; set it to the project's folder"):
+        Settings.of_environment()
+
+
+def test_the_workspace_of_the_environment_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    initialise(tmp_path / "shop")
+    monkeypatch.setenv("HOURLINE_PROJECT", str(tmp_path / "shop"))
+    monkeypatch.setenv("HOURLINE_WORKSPACE", str(tmp_path / "elsewhere"))
+    assert Settings.of_environment().workspace == str(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(
@@ -87,23 +122,25 @@ def test_a_wrong_range_fails_its_task_for_good_and_the_log_says_why(
 ) -> None:
     initialise(tmp_path / "shop")
     with caplog.at_level("INFO"), pytest.raises(AirflowFailException, match="status 2") as raised:
-        run(Settings.of(str(tmp_path / "shop"), None), "backfill", "--from", start, "--to", end)
+        run_command(Settings.of_project(str(tmp_path / "shop")), "backfill", "--from", start, "--to", end)
     assert said in caplog.messages[-1]
     assert said in str(raised.value)
 
 
 def test_what_may_pass_by_itself_is_tried_again(tmp_path: Path) -> None:
     initialise(tmp_path / "shop")
-    settings = Settings.of(str(tmp_path / "shop"), None)
+    settings = Settings.of_project(str(tmp_path / "shop"))
     with lease(Path(settings.workspace), "speed"), pytest.raises(AirflowException, match="status 75") as raised:
-        run(settings, "speed")  # which another process runs
+        run_command(settings, "speed")  # which another process runs
     assert not isinstance(raised.value, AirflowFailException)
 
 
-def test_a_projects_ids_are_what_airflow_takes_whatever_its_folder_is_called(tmp_path: Path) -> None:
+def test_a_projects_ids_are_what_airflow_takes_whatever_its_folder_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     initialise(tmp_path / "my shop: north")
-    [dag] = [make(Settings.of(str(tmp_path / "my shop: north"), None)) for make in (maintenance,)]
-    assert dag.dag_id == "my_shop_north.maintenance"
+    bag = read_dag_files(monkeypatch, tmp_path / "my shop: north")
+    assert "my_shop_north.maintenance" in bag.dags
 
 
 @pytest.mark.parametrize(

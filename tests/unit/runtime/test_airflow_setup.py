@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
@@ -15,7 +16,9 @@ from airflow.configuration import AirflowConfigParser
 from hourline import Project, load_project
 from hourline.initialise import initialise
 from hourline_core.errors import SetupError
+from hourline_core.runtime.airflow.api import AirflowApi
 from hourline_core.runtime.airflow.configuration import configure, environment, home, kept_secrets
+from hourline_core.runtime.airflow.health import import_errors
 from hourline_core.runtime.airflow.postgres import Postgres
 from tests.support.speed_process import PATIENCE, alive, descendants, wait_until
 
@@ -31,10 +34,10 @@ def test_airflow_reads_what_was_written_wherever_the_workspace_lies(tmp_path: Pa
     with (root / "hourline.yaml").open("a") as settings:
         settings.write(f"tables: {tmp_path / 'tables'}\n")
     project = load_project(root)
-    configure(project, "postgresql://u:a%40b@host/db", 8080)
+    configure(project, tmp_path / "50% dags", "postgresql://u:a%40b@host/db", 8080)
     config = AirflowConfigParser()
     config.read(home(project) / "airflow.cfg")
-    assert config.get("core", "dags_folder") == str(home(project) / "dags")
+    assert config.get("core", "dags_folder") == str(tmp_path / "50% dags")
     assert config.get("logging", "base_log_folder") == str(home(project) / "logs")
     assert config.get("database", "sql_alchemy_conn") == "postgresql+psycopg2://u:a%40b@host/db"
     assert (home(project) / "airflow.cfg").stat().st_mode & 0o777 == 0o600
@@ -48,8 +51,14 @@ def test_settings_of_another_airflow_do_not_reach_this_one_but_its_connections_d
     monkeypatch.setenv("AIRFLOW_HOME", "/srv/other")
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", "http://shop")
     project = shop(tmp_path / "shop")
-    found = {name: value for name, value in environment(project).items() if name.startswith("AIRFLOW")}
-    assert found == {"AIRFLOW_HOME": str(home(project)), "AIRFLOW_CONN_SHOP": "http://shop"}
+    monkeypatch.setenv("HOURLINE_PROJECT", "/srv/other")
+    own = {name: value for name, value in environment(project).items() if name.startswith(("AIRFLOW", "HOURLINE_"))}
+    assert own == {
+        "AIRFLOW_HOME": str(home(project)),
+        "AIRFLOW_CONN_SHOP": "http://shop",
+        "HOURLINE_PROJECT": str(tmp_path / "shop"),
+        "HOURLINE_WORKSPACE": str(project.workspace),
+    }
 
 
 def test_secrets_that_were_cut_short_are_one_sentence(tmp_path: Path) -> None:
@@ -60,6 +69,18 @@ def test_secrets_that_were_cut_short_are_one_sentence(tmp_path: Path) -> None:
     file.write_text(json.dumps(kept)[:20])
     with pytest.raises(SetupError, match=r"are damaged, as after a disk that was full: .* delete the folder"):
         kept_secrets(project)
+
+
+def test_an_error_of_all_dag_files_is_told_once() -> None:
+    class Answers:
+        def import_errors(self) -> list[dict[str, str]]:
+            texts = {"b.py": "hourline.yaml:3: wrong\n", "a.py": "hourline.yaml:3: wrong\n", "c.py": "no module 'x'\n"}
+            return [{"filename": f"/dags/{name}", "stack_trace": text} for name, text in texts.items()]
+
+    assert import_errors(cast("AirflowApi", Answers())) == [
+        "a.py, b.py: hourline.yaml:3: wrong",
+        "c.py: no module 'x'",
+    ]
 
 
 @pytest.mark.parametrize(

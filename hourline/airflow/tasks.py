@@ -1,0 +1,97 @@
+"""What the tasks of the DAGs do. Each is called within a task, and raises what ``run_command`` raises."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowFailException
+
+from hourline.airflow.commands import log, run_command, run_for_results
+from hourline.airflow.settings import Settings
+from hourline_core.model.hours import HOUR
+
+
+def plan_hours(settings: Settings) -> dict[str, Any] | None:
+    """What `hourline plan` counts, and whether this run's own hour has closed, in the log.
+
+    None when there is nothing to recompute. A run of Airflow's backfill recomputes its hour in any case.
+    """
+    hour = _own_hour()
+    planned = run_for_results(settings, "plan", *(("--hour", _text(hour)) if hour else ()))
+    return planned if planned["planned"] or _is_forced() else None
+
+
+def recompute_hours(settings: Settings) -> dict[str, Any]:
+    """Recompute what `hourline plan` lists; in a run of Airflow's backfill, the run's own hour.
+
+    To be called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes.
+    """
+    hour = _own_hour()
+    if hour and _is_forced():
+        return _publish(settings, "recompute", "--from", _text(hour), "--to", _text(hour + HOUR))
+    return _publish(settings, "recompute")
+
+
+def backfill_range(settings: Settings) -> dict[str, Any]:
+    """Recompute every hour of the run's day, or of the range in its parameters ``from`` and ``to``.
+
+    To be called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes. Raises
+    AirflowFailException when the run has neither.
+    """
+    context: Any = get_current_context()
+    day, parameters = context.get("partition_date"), context["params"]
+    if day is not None:
+        first, end = _text(day.astimezone(UTC)), _text(day.astimezone(UTC) + timedelta(days=1))
+    elif parameters["from"] and parameters["to"]:
+        first, end = parameters["from"], parameters["to"]
+    else:
+        raise AirflowFailException(
+            "trigger it with both parameters, `from` and `to`, or make a backfill of it: `airflow backfill create`"
+        )
+    metrics = [word for metric in parameters["metrics"] for word in ("--metric", metric)]
+    return _publish(settings, "backfill", "--from", first, "--to", end, *metrics)
+
+
+def report_audit(recomputed: dict[str, Any]) -> None:
+    """Log where the audit's reports are. Raises AirflowFailException when an hour did not pass its audit."""
+    for page in recomputed["reports"]:
+        log.info("the audit's report: %s", page)
+    if recomputed["blocked"]:
+        hours = "; ".join(f"{metric}: {', '.join(hours)}" for metric, hours in recomputed["blocked"].items())
+        raise AirflowFailException(
+            f"blocked by the audit, so that readers keep what they had: {hours}; `hourline quality --blocked` says why"
+        )
+
+
+def maintain_tables(settings: Settings) -> None:
+    """Run `hourline maintain`."""
+    run_command(settings, "maintain")
+
+
+def _publish(settings: Settings, *command: str) -> dict[str, Any]:
+    """Run a command that recomputes. The asset of each metric gets an event for each hour that is final now."""
+    context: Any = get_current_context()
+    # Counted from the run's start: what an earlier try published before it was killed is told, too.
+    since = context["dag_run"].start_date.isoformat(timespec="microseconds")
+    results = run_for_results(settings, *command, "--since", since)
+    assets = {metric: asset for metric, asset in settings.assets.items() if results["published"].get(metric)}
+    for metric, asset in assets.items():
+        context["outlet_events"][asset].add_partitions(results["published"][metric])
+    # For an outlet without partitions, Airflow would tell that the run's own partition has changed.
+    context["task"].outlets = list(assets.values())
+    return {"blocked": results["blocked"], "reports": results["reports"]}
+
+
+def _is_forced() -> bool:
+    """Whether this is a run of Airflow's backfill, which recomputes its hour whatever the plan says."""
+    return bool(get_current_context()["dag_run"].run_type == "backfill")
+
+
+def _own_hour() -> datetime | None:
+    """The hour (UTC) of this run's partition; None: it was triggered without one."""
+    moment = get_current_context().get("partition_date")
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0) if moment else None
+
+
+def _text(hour: datetime) -> str:
+    return f"{hour:%Y-%m-%dT%H:00Z}"
