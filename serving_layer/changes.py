@@ -1,16 +1,15 @@
-"""What changes from one snapshot to the next, told to whoever listens, as server-sent events."""
+"""The feed of changed hours: what is other in each new snapshot than in the one before it."""
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from serving_layer.connection import Connection
+from serving_layer.query_scope import HourState
 
-_KEPT = 512
-"""So many steps can be made up for by a client that was away."""
-_MOST_HOURS = 2_000
-"""A step that changes more hours (a backfill of a year) is told as one: look at everything again."""
+_STEPS_KEPT = 512
+"""The maximum number of steps that a reader who was away can catch up on."""
+_HOURS_TOLD = 2_000
+"""The maximum number of hours in one step; one that changes more (a backfill of a year) lists none of them."""
 
 _HOURS = "SELECT metric, declaration, hour, state, events, cutoff FROM hourline.metric_hours WHERE served"
 
@@ -20,81 +19,63 @@ class Step:
     """A new snapshot."""
 
     token: str
-    hours: list[tuple[str, str, str]] | None
-    """metric, hour (ISO, UTC) and state of each hour whose state or numbers may be other than before; None: too many to
-    tell.
-    """
+    hours: list[HourState] | None
+    """The hours whose state or numbers may be other than before; None: there are too many to list."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a client is told at once."""
+class Difference:
+    """What has changed since an earlier snapshot."""
 
     token: str
-    hours: list[tuple[str, str, str]]
+    """Of the newest snapshot."""
+    hours: list[HourState]
+    """Each hour that changed once, in its newest state."""
     complete: bool
-    """Whether these are all hours that changed since it was told before; if not, it should ask for everything again."""
+    """Whether these are all hours that changed; if not, the reader should read everything again."""
 
 
-def changed_hours(before: Connection, after: Connection) -> list[tuple[str, str, str]] | None:
-    """The hours whose state or numbers are other than before: those that events were added to, or that were recomputed,
-    blocked or reset.
+def changed_hours(before: Connection, after: Connection) -> list[HourState] | None:
+    """The hours whose state or numbers differ: those that events were added to, or that were recomputed, blocked or
+    reset; by hour and metric. None: there are too many to list.
     """
     with before.twin() as old, after.twin() as new:
         new.database.register("_before", old.database.execute(_HOURS).to_arrow_table())
-        rows = new.database.execute(f"""
-            SELECT metric, strftime(hour, '%Y-%m-%dT%H:%M:%SZ'), state FROM ({_HOURS} EXCEPT FROM _before)
-            ORDER BY hour, metric LIMIT {_MOST_HOURS + 1}""").fetchall()
-    return rows if len(rows) <= _MOST_HOURS else None
+        rows = new.database.execute(
+            f"SELECT metric, hour, state FROM ({_HOURS} EXCEPT FROM _before) "
+            f"ORDER BY hour, metric LIMIT {_HOURS_TOLD + 1}"
+        ).fetchall()
+    return [HourState(*row) for row in rows] if len(rows) <= _HOURS_TOLD else None
 
 
-class Changes:
-    """The last steps, and those who wait for the next one. For one event loop; a client that is slow is behind, and
-    costs nothing else.
-    """
+class ChangeFeed:
+    """The last steps, each with its number. For one thread."""
 
     def __init__(self, token: str) -> None:
-        self._steps = deque([Step(token, [])], maxlen=_KEPT)
-        self._number = 0
-        """Of the newest step."""
-        self._next = asyncio.Event()
-        self._closed = False
+        """``token`` is that of the snapshot that the feed begins with."""
+        self._steps = deque([Step(token, [])], maxlen=_STEPS_KEPT)
+        self.newest = 0
+        """The number of the newest step."""
 
-    def add(self, step: Step) -> None:
-        """Tell a step to all."""
+    def add(self, step: Step) -> bool:
+        """Append a step; False: it is the same tables, read again, and left out."""
         if step.token == self._steps[-1].token and step.hours == []:
-            return  # the same tables, read again
+            return False
         self._steps.append(step)
-        self._number += 1
-        self._wake()
+        self.newest += 1
+        return True
 
-    def close(self) -> None:
-        """End all streams."""
-        self._closed = True
-        self._wake()
+    def find(self, token: str | None) -> int | None:
+        """The number of the newest step with ``token``; None: none that is kept has it."""
+        return next(
+            (self.newest - back for back, step in enumerate(reversed(self._steps)) if step.token == token), None
+        )
 
-    async def since(self, token: str | None) -> AsyncIterator[Told]:
-        """At once what has changed since ``token`` (None, or one that is long ago: incomplete), and then each step as
-        it comes.
-        """
-        at = next((self._number - back for back, step in enumerate(reversed(self._steps)) if step.token == token), None)
-        yield self._told(at)
-        at = self._number
-        while not self._closed:
-            if at == self._number:
-                await self._next.wait()
-                continue
-            told, at = self._told(at), self._number
-            yield told
-
-    def _told(self, at: int | None) -> Told:
+    def since(self, number: int | None) -> Difference:
+        """What has changed since the step with that number; incomplete where it is None, or no longer kept."""
         newest = self._steps[-1].token
-        if at is None or self._number - at >= len(self._steps):
-            return Told(newest, [], complete=False)
-        missed = [step.hours for step in list(self._steps)[len(self._steps) - (self._number - at) :]]
-        hours = {(metric, hour): state for step in missed for metric, hour, state in step or []}
-        return Told(newest, [(*key, state) for key, state in hours.items()], complete=None not in missed)
-
-    def _wake(self) -> None:
-        self._next.set()
-        self._next = asyncio.Event()
+        if number is None or self.newest - number >= len(self._steps):
+            return Difference(newest, [], complete=False)
+        missed = [step.hours for step in list(self._steps)[len(self._steps) - (self.newest - number) :]]
+        latest = {(one.metric, one.hour): one for hours in missed for one in hours or []}
+        return Difference(newest, list(latest.values()), complete=None not in missed)

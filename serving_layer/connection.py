@@ -1,6 +1,5 @@
 """What people query: DuckDB with one view per metric, merged from both layers."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -21,10 +20,12 @@ from hourline_core.model import Project, load_project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.sql.database import attach, naming_damage, tables_sql
 from hourline_core.sql.database import connect as open_duckdb
+from hourline_core.sql.literals import literal
+from hourline_core.sql.query_tree import named_tables
 from hourline_core.sql.sketches import install_sketch_functions
 from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak, states_of
 from serving_layer.shared_snapshot import newest
-from serving_layer.sql_errors import explain
+from serving_layer.sql_errors import explain_error
 from serving_layer.views import views_sql
 
 
@@ -83,14 +84,13 @@ class Connection:
         ``sql`` does.
         """
         result = self.sql(query)  # noqa: F841 (DuckDB finds it by its name)
-        quoted = path.replace("'", "''")
         with self.explaining(query):
-            self._duckdb.execute(f"COPY (FROM result) TO '{quoted}' ({options})")
+            self._duckdb.execute(f"COPY (FROM result) TO {literal(path)} ({options})")
 
     def states(self, query: str) -> list[HourState]:
         """Which hours (UTC) of which metrics the answer to ``query`` rests on, each with its state; by metric and hour.
 
-        Hours are narrowed down where the query does so plainly (see basis.py), else they are all hours of the metrics
+        Hours are narrowed down where the query does so plainly (see query_scope.py), else they are all hours of the metrics
         that it names. Raises UsageError as ``sql`` does.
         """
         with self.explaining(query):
@@ -126,7 +126,7 @@ class Connection:
             with naming_damage(self.project, self.snapshot):
                 yield
         except duckdb.Error as error:
-            raise UsageError(explain(error, query, self.project, self.snapshot)) from None
+            raise UsageError(explain_error(error, self._duckdb, query, self.project, self.snapshot)) from None
 
     @property
     def database(self) -> duckdb.DuckDBPyConnection:
@@ -196,9 +196,11 @@ class Connection:
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
 
-        for view, damage in self.snapshot.lost.items():
-            if re.search(rf"\b{view}\b", query):
-                raise TableError(f"'{view}' cannot be answered: {damage}")
+        if self.snapshot.lost:
+            named = named_tables(self._duckdb, query)
+            for view, damage in self.snapshot.lost.items():
+                if named is None or view in named:
+                    raise TableError(f"'{view}' cannot be answered: {damage}")
 
     def _open(self) -> None:
         self.damage: list[str] = []

@@ -10,9 +10,8 @@ from typing import Literal
 import duckdb
 
 from hourline_core.errors import SetupError, TableError, UsageError
-from hourline_core.model.hours import sql_timestamp
 from hourline_core.sql.database import naming_damage
-from hourline_core.sql.literals import identifier
+from hourline_core.sql.literals import identifier, literal
 from serving_layer.connection import Connection
 
 SNAPSHOT = "hourline_snapshot"
@@ -96,14 +95,14 @@ def _write(
     move: Callable[[int], None],
 ) -> None:
     if form == "duckdb":
-        database.execute(f"ATTACH {_text(target)} AS _export")
+        database.execute(f"ATTACH {literal(str(target))} AS _export")
     else:
         target.mkdir()
     for done, (name, rows) in enumerate(contents.items(), start=1):
         if form == "duckdb":
             database.execute(f"CREATE TABLE _export.{identifier(name)} AS {rows}")
         else:
-            database.execute(f"COPY ({rows}) TO {_text(target / f'{name}.parquet')} (FORMAT parquet)")
+            database.execute(f"COPY ({rows}) TO {literal(str(target / f'{name}.parquet'))} (FORMAT parquet)")
         move(done)
     if form == "duckdb":
         database.execute("CHECKPOINT _export")
@@ -120,11 +119,11 @@ def _snapshot_sql(connection: Connection) -> str:
     snapshot = connection.snapshot
     publication = "NULL" if snapshot.publication is None else snapshot.publication
     about = (
-        f"{_text(connection.project.name)} AS project, "
-        f"TIMESTAMPTZ '{sql_timestamp(connection.taken)}' AS taken, {publication}::BIGINT AS publication"
+        f"{literal(connection.project.name)} AS project, {literal(connection.taken)} AS taken, "
+        f"{publication}::BIGINT AS publication"
     )
     rows = [
-        f"SELECT {about}, '{source}' AS source, {known.sequence}::BIGINT AS sequence"
+        f"SELECT {about}, {literal(source)} AS source, {known.sequence}::BIGINT AS sequence"
         for source, known in snapshot.progress.items()
     ]
     return f"{' UNION ALL '.join(rows)} ORDER BY source"
@@ -156,7 +155,3 @@ def _explaining(database: duckdb.DuckDBPyConnection, target: Path) -> Iterator[N
         database.interrupt()  # else DuckDB would wait for ever for a query that Ctrl-C has stopped
         with suppress(duckdb.Error):
             database.execute("DETACH DATABASE IF EXISTS _export")
-
-
-def _text(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"

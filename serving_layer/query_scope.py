@@ -19,16 +19,13 @@ import duckdb
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model.hours import hour_text
 from hourline_core.sql.hour_states import WEAKEST_FIRST
+from hourline_core.sql.literals import literal
+from hourline_core.sql.query_tree import Node, named_table, names_any_table, nodes_of, parse_query
 from hourline_core.storage.tables import KEPT_HOURS
 
 _WEAK = ("missing", "blocked")
 _VIEWS = ("", "_states", "_final", "_provisional")
-_NAMED_BY_TEXT = ("query", "query_table")
-"""Table functions to which a table's name is a text: they may read any metric."""
 _SHOWN = 3
-
-Node = dict[str, Any]
-"""A part of a parsed query, as DuckDB's ``json_serialize_sql`` gives it."""
 
 
 class HourState(NamedTuple):
@@ -43,11 +40,13 @@ def states_of(database: duckdb.DuckDBPyConnection, query: str, metrics: Collecti
     """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. ``query`` is one SELECT;
     raises DuckDB's errors on it.
     """
-    tree = _parsed(database, query)
+    tree = parse_query(database, query)
     views = {f"{metric}{end}": metric for metric in metrics for end in _VIEWS}
     found = set()
     for metric, conditions in _named(tree, views, {}):
-        hours = _parsed(database, f"SELECT hour, state FROM hours WHERE kind = 'metric' AND name = '{metric}'")
+        hours = parse_query(
+            database, f"SELECT hour, state FROM hours WHERE kind = 'metric' AND name = {literal(metric)}"
+        )
         hours["statements"][0]["node"]["where_clause"]["children"] += conditions
         ((sql,),) = database.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(hours)]).fetchall()
         found |= {HourState(metric, *row) for row in database.execute(sql).fetchall()}
@@ -101,12 +100,6 @@ def _more(count: int) -> str:
     return f" and {count:,} more" if count > 0 else ""
 
 
-def _parsed(database: duckdb.DuckDBPyConnection, query: str) -> Node:
-    ((text,),) = database.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
-    tree: Node = json.loads(text)
-    return tree
-
-
 def _named(node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node]]) -> Iterator[tuple[str, list[Node]]]:
     """Each metric that the query names, as often as it does, with the conditions on its ``hour``; ``narrowed`` has
     those of the tables within.
@@ -117,9 +110,9 @@ def _named(node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node
     elif isinstance(node, dict) and node.get("show_type") != "DESCRIBE":  # of which only the columns are asked
         if node.get("type") == "SELECT_NODE":
             narrowed = _conditions(node)
-        if metric := views.get((node.get("table_name") or "").strip('"').casefold()):
+        if metric := views.get(named_table(node) or ""):
             yield metric, narrowed.get(id(node), [])
-        if node.get("function_name") in _NAMED_BY_TEXT:
+        if names_any_table(node):
             yield from ((metric, []) for metric in set(views.values()))
         for part in node.values():
             yield from _named(part, views, narrowed)
@@ -159,7 +152,7 @@ def _conjuncts(condition: Node | None) -> Iterator[Node]:
 
 def _is_about(condition: Node, names: list[list[str]]) -> bool:
     """Whether it names columns among ``names``, and nothing else that depends on rows."""
-    nodes = list(_nodes(condition))
+    nodes = list(nodes_of(condition))
     columns = [[name.casefold() for name in node["column_names"]] for node in nodes if "column_names" in node]
     return (
         bool(columns)
@@ -171,14 +164,7 @@ def _is_about(condition: Node, names: list[list[str]]) -> bool:
 def _on_hour(condition: Node) -> Node:
     """The condition with its columns called ``hour`` alone."""
     condition = deepcopy(condition)
-    for node in _nodes(condition):
+    for node in nodes_of(condition):
         if "column_names" in node:
             node["column_names"] = ["hour"]
     return condition
-
-
-def _nodes(node: Any) -> Iterator[Node]:
-    if isinstance(node, dict):
-        yield node
-    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _nodes(part)

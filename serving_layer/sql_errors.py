@@ -7,12 +7,15 @@ import duckdb
 from hourline_core.errors import did_you_mean
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project
+from hourline_core.sql.query_tree import named_tables
 
 _VIEWS = ("hours", "late_events", "drift", "quality", "publications")
 
 
-def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapshot) -> str:
-    """What is wrong with ``query``."""
+def explain_error(
+    error: duckdb.Error, database: duckdb.DuckDBPyConnection, query: str, project: Project, snapshot: Snapshot
+) -> str:
+    """What is wrong with ``query``, one SELECT that ``database`` has refused."""
     text = str(error)
     if table := re.search(r"Table with name (\S+) does not exist", text):
         there = {tables.metric.name for tables in snapshot.served}
@@ -22,8 +25,9 @@ def explain(error: duckdb.Error, query: str, project: Project, snapshot: Snapsho
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
         # DuckDB offers the nearest few; who looks for a measure wants to see them all.
-        named = [tables.metric for tables in snapshot.served if re.search(rf"\b{tables.metric.name}\b", query)]
-        candidates = {name for metric in named for name in ("hour", *metric.dimensions, *metric.measures, "state")}
+        named = named_tables(database, query) or ()
+        metrics = [tables.metric for tables in snapshot.served if tables.metric.name in named]
+        candidates = {name for metric in metrics for name in ("hour", *metric.dimensions, *metric.measures, "state")}
         candidates |= set(re.findall(r"[\"']([^\"']+)[\"']", column[2]))
         return f"there is no column '{column[1]}'{did_you_mean(column[1], candidates)}"
     kind, _, rest = text.partition(": ")

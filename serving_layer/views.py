@@ -7,9 +7,9 @@ import duckdb
 from hourline_core.aggregates import aggregate_of
 from hourline_core.ledger.snapshot import MetricTables, Snapshot
 from hourline_core.model import Metric, Project
-from hourline_core.sql.coverage import COVERED_HOURS
-from hourline_core.sql.hour_states import WEAKEST_FIRST
-from hourline_core.sql.literals import identifier
+from hourline_core.sql.coverage import covered_hours_sql
+from hourline_core.sql.hour_states import weakest_sql
+from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
 
 _DRIFT = """
@@ -90,19 +90,18 @@ def _publications_sql(snapshot: Snapshot) -> str:
     They are told by drift, which is kept for ever. What coverage alone knows (it was published before there was drift)
     has no number.
     """
-    served = [tables.name for tables in snapshot.served]
     return f"""
         WITH told AS (
-            SELECT publication, any_value(published) AS published, source, metric, declaration, hour, any_value(cutoff) AS cutoff,
+            SELECT publication, any_value(published) AS published, source, metric, declaration, hour,
+                   any_value(cutoff) AS cutoff,
                    row_number() OVER (PARTITION BY metric, declaration, hour ORDER BY publication DESC) = 1 AS newest
             FROM hourline.drift GROUP BY publication, source, metric, declaration, hour
         ), counting AS (
-            SELECT *, true AS newest FROM ({COVERED_HOURS})
-            WHERE list_contains({served}::VARCHAR[], metric || '_' || declaration)
+            SELECT *, true AS newest FROM ({covered_hours_sql(snapshot.served)})
         )
-        -- A declaration that takes over does so with all of its hours, also those recomputed before, up to another cutoff.
-        SELECT publication, coalesce(t.published, c.published) AS published, source, metric, hour, coalesce(c.cutoff, t.cutoff) AS cutoff,
-               c.hour IS NOT NULL AS current
+        -- A declaration is promoted with all of its hours, also those recomputed before, up to another cutoff.
+        SELECT publication, coalesce(t.published, c.published) AS published, source, metric, hour,
+               coalesce(c.cutoff, t.cutoff) AS cutoff, c.hour IS NOT NULL AS current
         FROM told t FULL JOIN counting c USING (source, metric, declaration, hour, newest)"""
 
 
@@ -121,8 +120,10 @@ def _staged_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str],
 def _late_events_sql(snapshot: Snapshot) -> str:
     """Every event that came when its hour had closed; late_seconds: how far it was behind its source's clock."""
     parts = [
-        f"""SELECT '{source}', e.hour, e.event_time, epoch(l.clock - e.event_time)::BIGINT, l.arrived, e.sequence, e.topic, e.partition, e."offset"
-            FROM hourline.events_{source} e JOIN hourline.late_{source} l ON l.hour = e.hour AND l.sequence = e.sequence WHERE NOT e.duplicate"""
+        f"""SELECT {literal(source)}, e.hour, e.event_time, epoch(l.clock - e.event_time)::BIGINT, l.arrived,
+                   e.sequence, e.topic, e.partition, e."offset"
+            FROM hourline.events_{source} e JOIN hourline.late_{source} l ON l.hour = e.hour AND l.sequence = e.sequence
+            WHERE NOT e.duplicate"""
         for source in snapshot.progress
     ]
     return " UNION ALL ".join([_NO_LATE_EVENTS, *parts])
@@ -132,8 +133,6 @@ def _hours_sql(project: Project, snapshot: Snapshot) -> str:
     """kind ('source' or 'metric'), name, hour, state, events, late, closed; a source is in the weakest state of its
     metrics.
     """
-    order = ", ".join(f"'{state}'" for state in WEAKEST_FIRST)
-    weakest = f"([{order}])[min(list_position([{order}], state))]"
     parts = [
         "SELECT 'metric' AS kind, metric AS name, hour, state, events, late, closed FROM hourline.metric_hours WHERE served"
     ]
@@ -141,8 +140,8 @@ def _hours_sql(project: Project, snapshot: Snapshot) -> str:
         if source.name in snapshot.progress:
             # A source without metrics has no state of its own: nothing is computed of it.
             parts.append(
-                f"SELECT 'source', '{source.name}', h.hour, s.state, h.events, h.late, h.closed FROM hourline.source_hours_{source.name} h "
-                f"LEFT JOIN (SELECT hour, {weakest} AS state FROM hourline.metric_hours "
-                f"WHERE served AND source = '{source.name}' GROUP BY hour) s USING (hour)"
+                f"SELECT 'source', {literal(source.name)}, h.hour, s.state, h.events, h.late, h.closed FROM hourline.source_hours_{source.name} h "
+                f"LEFT JOIN (SELECT hour, {weakest_sql()} AS state FROM hourline.metric_hours "
+                f"WHERE served AND source = {literal(source.name)} GROUP BY hour) s USING (hour)"
             )
     return " UNION ALL ".join(parts)

@@ -9,7 +9,7 @@ import duckdb
 
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import History
-from hourline_core.sql.coverage import covered_hours_of
+from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.merge import values_sql
 
 _TO_STANDARD_DEVIATION = 1.4826  # of a normal distribution, by its median absolute deviation
@@ -27,7 +27,7 @@ def published_values(
         return {}
     name = f"hourline.final_{tables.name}"
     stored = {column: kind for column, kind, *_ in connection.execute(f"DESCRIBE {name}").fetchall()}
-    states = f"FROM {name} WHERE hour >= $first AND hour < $last AND hour IN ({covered_hours_of(tables)})"
+    states = f"FROM {name} WHERE hour >= $first AND hour < $last AND hour IN (SELECT hour FROM ({covered_hours_sql([tables])}))"
     query = values_sql(tables.metric, stored, states, [])
     rows = (
         connection.execute(query, {"first": first - timedelta(days=history.days), "last": last})

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
-from hourline.cli.output import say, say_json, say_table, shortest_path
+from hourline.cli.output import note, say, say_json, say_table, shortest_path
 
 
 def status(
@@ -61,6 +61,8 @@ def status(
         ],
         right=["sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag"],
     )
+    for reason in dict.fromkeys(s.lag_unknown for s in report.sources if s.lag_unknown):
+        note(f"the lag is not known: {reason}")
     if report.hours:
         say("")
         say_table(

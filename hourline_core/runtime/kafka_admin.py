@@ -20,8 +20,11 @@ _NOT_REACHED = {
 
 
 @contextmanager
-def admin(bootstrap: str, client_options: Mapping[str, str], doing: str) -> Iterator[AdminClient]:
-    """An admin client for the Kafka at ``bootstrap``; ``client_options`` are librdkafka's own.
+def admin(
+    bootstrap: str, client_options: Mapping[str, str], doing: str, seconds: float = TIMEOUT_SECONDS
+) -> Iterator[AdminClient]:
+    """An admin client for the Kafka at ``bootstrap``; ``client_options`` are librdkafka's own, and
+    ``seconds`` is the time limit that the calls within have, for the message.
 
     Raises BrokerError, with the words of ``doing`` (as "create topic 'x'"), for whatever Kafka or the client refuses
     within.
@@ -32,20 +35,20 @@ def admin(bootstrap: str, client_options: Mapping[str, str], doing: str) -> Iter
     try:
         client = AdminClient({**client_options, "bootstrap.servers": bootstrap, "log_level": 0}, error_cb=said.append)
     except KafkaException as error:
-        raise _broker_error(error.args[0], said, bootstrap, doing) from error
+        raise _broker_error(error.args[0], said, bootstrap, doing, seconds) from error
     try:
         yield client
     except KafkaException as error:
         client.poll(0)
-        raise _broker_error(error.args[0], said, bootstrap, doing) from error
+        raise _broker_error(error.args[0], said, bootstrap, doing, seconds) from error
 
 
-def _broker_error(error: KafkaError, said: list[KafkaError], bootstrap: str, doing: str) -> BrokerError:
+def _broker_error(error: KafkaError, said: list[KafkaError], bootstrap: str, doing: str, seconds: float) -> BrokerError:
     if error.code() not in _NOT_REACHED:
         return BrokerError(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
     telling = [one for one in said if one.code() != KafkaError._ALL_BROKERS_DOWN]
     reason = (telling[-1] if telling else error).str()
     return BrokerError(
-        f"Kafka at {bootstrap} did not answer within {TIMEOUT_SECONDS:.0f} seconds, to {doing}: {reason}; "
+        f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {reason}; "
         "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"
     )

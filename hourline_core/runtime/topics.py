@@ -43,14 +43,20 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Ma
         return _id(_patiently(lambda: _describe(client, topic)))
 
 
-def topic_offsets(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> dict[int, tuple[int, int]]:
-    """For each partition its earliest offset and the end of what is committed. Raises BrokerError, also for a missing
-    topic.
+def topic_offsets(
+    bootstrap: str, topic: str, client_options: Mapping[str, str], seconds: float = TIMEOUT_SECONDS
+) -> dict[int, tuple[int, int]]:
+    """For each partition its earliest offset and the end of what is committed; ``seconds`` is the time limit of each
+    request. Raises BrokerError, also for a missing topic.
     """
-    with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'") as client:
-        partitions = sorted(partition.id for partition in _existing(client, topic).partitions)
-        earliest = _patiently(lambda: _offsets(client, topic, partitions, OffsetSpec.earliest()))  # type: ignore[no-untyped-call]
-        latest = _patiently(lambda: _offsets(client, topic, partitions, OffsetSpec.latest()))  # type: ignore[no-untyped-call]
+    with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'", seconds) as client:
+        partitions = sorted(partition.id for partition in _existing(client, topic, seconds).partitions)
+
+        def offsets(which: OffsetSpec) -> dict[int, int]:
+            return _patiently(lambda: _offsets(client, topic, partitions, which, seconds), seconds)
+
+        earliest = offsets(OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        latest = offsets(OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {partition: (earliest[partition], latest[partition]) for partition in partitions}
 
 
@@ -72,9 +78,9 @@ def offsets_at(bootstrap: str, topic: str, moment: datetime, client_options: Map
     return {partition: found[partition] if found[partition] >= 0 else end for partition, end in latest.items()}
 
 
-def _existing(client: AdminClient, topic: str) -> TopicDescription:
+def _existing(client: AdminClient, topic: str, seconds: float = TIMEOUT_SECONDS) -> TopicDescription:
     try:
-        return _describe(client, topic)
+        return _describe(client, topic, seconds)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
@@ -88,22 +94,23 @@ def _id(described: TopicDescription) -> str:
     return str(described.topic_id).replace("+", "-").replace("/", "_")
 
 
-def _describe(client: AdminClient, topic: str) -> TopicDescription:
-    described: TopicDescription = client.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_SECONDS)[
-        topic
-    ].result()
+def _describe(client: AdminClient, topic: str, seconds: float = TIMEOUT_SECONDS) -> TopicDescription:
+    answers = client.describe_topics(TopicCollection([topic]), request_timeout=seconds)
+    described: TopicDescription = answers[topic].result()
     return described
 
 
-def _offsets(client: AdminClient, topic: str, partitions: list[int], which: OffsetSpec) -> dict[int, int]:
+def _offsets(
+    client: AdminClient, topic: str, partitions: list[int], which: OffsetSpec, seconds: float = TIMEOUT_SECONDS
+) -> dict[int, int]:
     asked = {TopicPartition(topic, partition): which for partition in partitions}
-    answers = client.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_SECONDS)
+    answers = client.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds)
     return {asked_for.partition: answer.result().offset for asked_for, answer in answers.items()}
 
 
-def _patiently(ask: Callable[[], _T]) -> _T:
+def _patiently(ask: Callable[[], _T], seconds: float = TIMEOUT_SECONDS) -> _T:
     """What ``ask`` returns, asked again for a while as long as Kafka answers with a passing state."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return ask()

@@ -19,7 +19,10 @@ from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP,
 from hourline_core.ledger.snapshot import MetricTables, Snapshot, take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.sql.hour_states import late_sql, metric_hours_sql, source_hours_sql
+from hourline_core.sql.coverage import staged_sql
+from hourline_core.sql.hour_states import metric_hours_sql
+from hourline_core.sql.literals import literal
+from hourline_core.sql.progress import late_sql, source_hours_sql
 from hourline_core.storage.data_files import DataFiles, damage_of, data_size
 from hourline_core.storage.tables import open_table
 
@@ -86,7 +89,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
     folder = Path(duckdb_extension_delta.__file__).parent
     extension = next(folder.glob(f"extensions/v{duckdb.__version__}/delta.duckdb_extension"))
-    connection.execute(f"LOAD '{extension}'")
+    connection.execute(f"LOAD {literal(str(extension))}")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET parquet_metadata_cache = true")
     return connection
@@ -168,14 +171,14 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     """Each blocked hour at the version of the staged table that holds its rows: one that was staged later may not have
     come to its end.
     """
-    named = f"metric = '{tables.metric.name}' AND declaration = '{tables.declaration}'"
     statements: list[str] = []
     parts = []
     for version in snapshot.staged_versions(tables):
         name = f"staged_{tables.name}_{version}"
         statements += _attached(name, layout, layout.staged(tables.source, tables.metric), version)
-        marks = f"SELECT hour, blocked_cutoff FROM hourline.coverage WHERE {named} AND staged = {version}"
-        parts.append(f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({marks}) m USING (hour)")
+        parts.append(
+            f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({staged_sql(tables, version)}) m USING (hour)"
+        )
     if parts:
         statements.append(f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}")
     return statements
@@ -184,7 +187,7 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
 def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = NO_FILES) -> list[str]:
     known = files.get((uri.removeprefix(f"{layout.root}/"), version))
     if known:
-        paths = ", ".join(_text(path) for path in known.paths)
+        paths = ", ".join(map(literal, known.paths))
         # What is streamed lies in many small files, of which a question would open each.
         kind = "TABLE" if name.startswith("provisional") and known.size < _KEPT_BYTES else "VIEW"
         # An older version of Hourline may have written less columns of progress and coverage; those of a metric are
@@ -197,11 +200,7 @@ def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = 
 
 
 def _attach_sql(name: str, uri: str, version: int) -> str:
-    return f"ATTACH {_text(uri)} AS _{name} (TYPE delta, PIN_SNAPSHOT, VERSION {version})"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return f"ATTACH {literal(uri)} AS _{name} (TYPE delta, PIN_SNAPSHOT, VERSION {version})"
 
 
 def _no_rows(schema: pa.Schema) -> str:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from hourline_core.aggregates import aggregate_of
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Metric
-from hourline_core.sql.literals import identifier
+from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import values_sql
+from hourline_core.sql.types import column_types
 
 TOLERANCE = 1e-9
 """Relative: so far sums of doubles may differ by the order of their addition."""
@@ -113,7 +114,7 @@ def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, 
     from_nothing = aggregate_of(after.metric.measures[measure]).starts_at_zero
     amount = "coalesce(a.v, 0) - coalesce(b.v, 0)" if from_nothing and not value.startswith("NULL") else "a.v - b.v"
     return f"""
-        WITH m AS (SELECT hour, size FROM _magnitudes WHERE measure = '{measure}'), cells AS (
+        WITH m AS (SELECT hour, size FROM _magnitudes WHERE measure = {literal(measure)}), cells AS (
             SELECT coalesce(a.hour, b.hour) AS hour, count(*) FILTER ({differs}) AS cells,
                    coalesce(bool_or({differs} AND NOT {close}), false) AS beyond
             FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell} LEFT JOIN m ON m.hour = coalesce(a.hour, b.hour) GROUP BY ALL
@@ -128,7 +129,7 @@ def _close(a: str, b: str) -> str:
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[str, str]:
-    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {stage.cells}").fetchall()}
+    return column_types(connection, stage.cells)
 
 
 def _as_number(measure: str, kinds: Mapping[str, str]) -> str:

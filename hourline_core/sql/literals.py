@@ -1,7 +1,6 @@
 """Names and values in DuckDB SQL: the one place that quotes them."""
 
-from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 from hourline_core.model.hours import sql_timestamp
 
@@ -11,16 +10,8 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def text_literal(text: str) -> str:
-    """A text (VARCHAR)."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def time_literal(moment: datetime) -> str:
-    """A moment (TIMESTAMPTZ); ``moment`` is aware."""
-    return f"TIMESTAMPTZ '{sql_timestamp(moment)}'"
-
-
-def text_list(texts: Iterable[str]) -> str:
-    """A list of texts (VARCHAR[])."""
-    return f"[{', '.join(map(text_literal, texts))}]::VARCHAR[]"
+def literal(value: str | datetime) -> str:
+    """A text (VARCHAR), or an aware moment (TIMESTAMPTZ)."""
+    if isinstance(value, datetime):
+        return f"TIMESTAMPTZ '{sql_timestamp(value.astimezone(UTC))}'"
+    return "'" + value.replace("'", "''") + "'"

@@ -12,6 +12,7 @@ from hourline_core.aggregates import StateColumn, aggregate_of
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Measure, Metric
 from hourline_core.sql.literals import identifier
+from hourline_core.sql.types import column_types
 
 Layer = Literal["final", "provisional"]
 LAYERS: tuple[Layer, ...] = ("final", "provisional")
@@ -24,9 +25,7 @@ longer than to merge them.
 
 def stored_types(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> dict[str, str]:
     """The DuckDB type of each column of the provisional table, as attached by database.py."""
-    return {
-        name: kind for name, kind, *_ in connection.execute(f"DESCRIBE hourline.provisional_{tables.name}").fetchall()
-    }
+    return column_types(connection, f"hourline.provisional_{tables.name}")
 
 
 def counted_states_sql(

@@ -18,13 +18,14 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from hourline_core.model import Project, to_stored
-from serving_layer.changes import Changes
 from serving_layer.connection import Connection
 from serving_layer.http.access import client_of
 from serving_layer.http.formats import json_bytes
 from serving_layer.http.limits import Turns
+from serving_layer.http.listeners import Listeners
 from serving_layer.http.problems import TimedOutError, TooLargeError
 from serving_layer.http.snapshots import Snapshots
+from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets
 
 _T = TypeVar("_T")
 
@@ -47,7 +48,8 @@ class Answering:
         self.project = project
         self.settings = project.settings.serve
         self.snapshots = snapshots
-        self.changes = Changes(snapshots.token)
+        self.listeners = Listeners(snapshots.token)
+        self._kafka_offsets = KafkaOffsets(project)
         self.turns = Turns(self.settings.concurrent, self.settings.per_client)
         self._threads = ThreadPoolExecutor(self.settings.concurrent, "answering")
         self._declared = _declared(project)
@@ -120,6 +122,14 @@ class Answering:
         tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
         return self._unchanged(request, tag) or self.respond(Body(content, "application/json"), tag)
 
+    async def kafka_offsets_within_limit(self) -> Offsets:
+        """What Kafka holds; takes no thread that answers, nor longer than the limit."""
+        look_up = asyncio.wrap_future(self._kafka_offsets.look_up())
+        try:
+            return await asyncio.wait_for(asyncio.shield(look_up), self._kafka_offsets.seconds)
+        except TimeoutError:
+            return self._kafka_offsets.late()
+
     def respond(self, body: Body, tag: str) -> Response:
         """Raises TooLargeError."""
         if len(body.content) > self.settings.bytes:
@@ -131,7 +141,7 @@ class Answering:
     def close(self) -> None:
         """End all streams, and stop what is being computed."""
         self._closing = True
-        self.changes.close()
+        self.listeners.close()
         self._threads.shutdown(wait=False)
 
     def _tag(self, token: str, kind: str) -> str:

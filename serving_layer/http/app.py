@@ -36,7 +36,7 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.loop = asyncio.get_running_loop()
-        tell = partial(app.state.loop.call_soon_threadsafe, answering.changes.add)
+        tell = partial(app.state.loop.call_soon_threadsafe, answering.listeners.tell)
         renewing = Renewing(snapshots, tell)
         renewing.start()
         try:

@@ -21,10 +21,10 @@ async def changes(
     beginning, or after having been away for long; ask for everything again. `Last-Event-ID`, a token, goes on where one
     was.
     """
-    async for told in answering.changes.since(last_event_id):
-        for metric, hour, state in told.hours:
-            yield ServerSentEvent(
-                event="hour", data={"metric": metric, "hour": hour, "state": state, "token": told.token}
-            )
-        # The id comes last: whoever is cut off between two hours is told all of them again.
-        yield ServerSentEvent(event="token", data={"token": told.token, "complete": told.complete}, id=told.token)
+    async for difference in answering.listeners.listen(last_event_id):
+        token = difference.token
+        for metric, hour, state in difference.hours:
+            data = {"metric": metric, "hour": f"{hour:%Y-%m-%dT%H:%M:%SZ}", "state": state, "token": token}
+            yield ServerSentEvent(event="hour", data=data)
+        # The id comes last: a client that is cut off between two hours is told all of them again.
+        yield ServerSentEvent(event="token", data={"token": token, "complete": difference.complete}, id=token)

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from pydantic import BaseModel
 
+from hourline_core.sql.literals import identifier, literal
+from hourline_core.sql.types import column_types
 from serving_layer.http.problems import TooLargeError
 
 Format = Literal["json", "csv", "arrow"]
@@ -52,7 +54,7 @@ def fetch(database: duckdb.DuckDBPyConnection, query: str, values: Iterable[obje
 def columns_of(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> list[dict[str, str]]:
     """Name and DuckDB's type of each column."""
     database.register("_rows", rows)
-    return [{"name": name, "type": kind} for name, kind, *_ in database.execute("DESCRIBE _rows").fetchall()]
+    return [{"name": name, "type": kind} for name, kind in column_types(database, "_rows").items()]
 
 
 def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_as_text: bool = False) -> bytes:
@@ -66,7 +68,7 @@ def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_a
             pa.types.is_int64(field.type) or pa.types.is_uint64(field.type) or pa.types.is_decimal(field.type)
         ):
             value = f"{value}::VARCHAR"
-        parts.append(f"{_text(field.name)}, {value}")
+        parts.append(f"{literal(field.name)}, {value}")
     database.register("_rows", rows)  # computed by DuckDB, which leaves Python to others meanwhile
     objects = database.execute(f"SELECT json_object({', '.join(parts)})::VARCHAR FROM _rows").to_arrow_table()
     return f"[{','.join(objects.column(0).to_pylist())}]".encode()
@@ -76,7 +78,7 @@ def rows_csv(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> bytes:
     """With a line of names; null is nothing, and an empty text is ``""``."""
     database.register("_rows", rows)
     plain = database.execute(
-        f"SELECT {', '.join(f'{_plain(field)} AS {_name(field)}' for field in rows.schema)} FROM _rows"
+        f"SELECT {', '.join(f'{_plain(field)} AS {identifier(field.name)}' for field in rows.schema)} FROM _rows"
     ).to_arrow_table()
     sink = pa.BufferOutputStream()
     pa_csv.write_csv(plain, sink)
@@ -93,7 +95,7 @@ def rows_arrow(rows: pa.Table, about: dict[str, str]) -> bytes:
 
 def _plain(field: pa.Field) -> str:
     """SQL for a column's value in JSON and CSV."""
-    name = _name(field)
+    name = identifier(field.name)
     if pa.types.is_timestamp(field.type):
         whole, exact = "'%Y-%m-%dT%H:%M:%SZ'", "'%Y-%m-%dT%H:%M:%S.%fZ'"
         # An hour looks like one; what free SQL calls so may be none.
@@ -108,15 +110,6 @@ def _plain(field: pa.Field) -> str:
     if pa.types.is_interval(field.type) or pa.types.is_duration(field.type):
         return f"{name}::VARCHAR"
     return name
-
-
-def _name(field: pa.Field) -> str:
-    """A column of free SQL may be called anything, also what would be SQL."""
-    return '"' + str(field.name).replace('"', '""') + '"'
-
-
-def _text(name: str) -> str:
-    return "'" + name.replace("'", "''") + "'"
 
 
 def json_bytes(value: Any) -> bytes:

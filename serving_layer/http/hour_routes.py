@@ -169,10 +169,12 @@ async def status(
     request: Request, answering: TheAnswering, parameters: Annotated[StatusParameters, Query()]
 ) -> Response:
     """How far each source has come, the state of its last hours, and which recomputations run."""
+    # Before its turn: while it waits for Kafka, it takes no place from other answers.
+    offsets = await answering.kafka_offsets_within_limit()
 
     def work(connection: Connection) -> dict[str, Any]:
         process = lease_holder(connection.project.workspace, "batch")
-        report = with_addresses(connection.project, status_at(connection, parameters.last).model_dump())
+        report = with_addresses(connection.project, status_at(connection, parameters.last, offsets).model_dump())
         return {**report, "token": connection.token, "recomputing": [] if process is None else [{"process": process}]}
 
     return await answering.report(request, work)

@@ -1,6 +1,5 @@
 """A question to a metric, by parameters, as SQL: names are checked against the declaration, values are bound."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +7,10 @@ from typing import Literal
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour
-from hourline_core.sql.hour_states import WEAKEST_FIRST
+from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import stored_types, values_sql
+from hourline_core.sql.types import is_of_type
 from serving_layer.connection import Connection
 from serving_layer.http.problems import NotFoundError
 from serving_layer.query_scope import HourState
@@ -26,7 +26,6 @@ _TIMES: Mapping[Grain, str] = {
 }
 """What takes the place of the hour: the first one of the day or month (UTC)."""
 _MOST_VALUES = 200
-_WHOLE_TYPES = ("BIGINT", "INTEGER", "SMALLINT", "TINYINT")
 _FIRST, _LAST = parse_hour("0002-01-01"), parse_hour("9998-12-31T23")
 
 
@@ -106,11 +105,7 @@ def check_where(connection: Connection, tables: MetricTables, where: Mapping[str
     for name, texts in where.items():
         _chosen([name], list(tables.metric.dimensions), "dimension", tables)
         for text in texts:
-            if text is None:
-                continue
-            row = connection.database.execute(f"SELECT TRY_CAST(? AS {stored[name]}) IS NULL", [text]).fetchone()
-            # DuckDB would round 1.5 to an integer.
-            if row == (True,) or (stored[name] in _WHOLE_TYPES and not re.fullmatch(r"[-+]?\d+", text.strip())):
+            if text is not None and not is_of_type(connection.database, text, stored[name]):
                 raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
 
 
@@ -145,9 +140,7 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     time = _TIMES[question.grain]
     rows = f"SELECT * REPLACE ({time} AS hour) FROM {metric.name}_states WHERE {' AND '.join(conditions)}"
     asked = metric.model_copy(update={"measures": {name: metric.measures[name] for name in measures}})
-    order = ", ".join(f"'{state}'" for state in WEAKEST_FIRST)
-    weakest = f"([{order}])[min(list_position([{order}], state))]"
-    states = f"SELECT {time} AS hour, {weakest} AS state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? GROUP BY 1"
+    states = f"SELECT {time} AS hour, {weakest_sql()} AS state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? GROUP BY 1"
     values += [question.hours.start, question.hours.end]
     keys = [*([] if question.grain == "total" else ["hour"]), *dimensions]
     columns = [*(f"v.{identifier(name)}" for name in (*keys, *measures)), "s.state"]

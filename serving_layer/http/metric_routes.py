@@ -14,6 +14,8 @@ from hourline_core.ledger.report_pages import anchor, page_name, page_path, repo
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.ledger.time_travel import forgotten
 from hourline_core.model.hours import HOUR, HourRange, parse_hour
+from hourline_core.sql.literals import identifier
+from hourline_core.sql.types import column_types
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.access import client_of
@@ -329,7 +331,7 @@ def _project(connection: Connection, sql: bool) -> ProjectAnswer:
 
 def _metric(connection: Connection, name: str) -> MetricSummary:
     metric = tables_of(connection, name).metric
-    types = {column: kind for column, kind, *_ in connection.database.execute(f'DESCRIBE "{name}"').fetchall()}
+    types = column_types(connection.database, identifier(name))
     return MetricSummary(
         name=name,
         source=metric.source,

@@ -1,6 +1,5 @@
 """The part of a metric that somebody asks about: one hour, and some values of its dimensions."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,9 +8,10 @@ from typing import Any
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Metric
-from hourline_core.model.hours import hour_text, sql_timestamp
-from hourline_core.sql.literals import identifier
+from hourline_core.model.hours import hour_text
+from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import stored_types, values_sql
+from hourline_core.sql.types import is_of_type
 from serving_layer.connection import Connection
 from serving_layer.sql_errors import without_tables
 
@@ -43,14 +43,14 @@ class Cell:
         called.
         """
         values = [self._is(name, column) for name, column in columns.items() if name in self.values]
-        return " AND ".join([f"hour = TIMESTAMPTZ '{sql_timestamp(self.hour)}'", *values])
+        return " AND ".join([f"hour = {literal(self.hour)}", *values])
 
     def _is(self, dimension: str, column: str) -> str:
         text = self.values[dimension]
         return (
             f"{identifier(column)} IS NULL"
             if text is None
-            else f"{identifier(column)} = CAST({_literal(text)} AS {self.stored[dimension]})"
+            else f"{identifier(column)} = CAST({literal(text)} AS {self.stored[dimension]})"
         )
 
 
@@ -106,17 +106,13 @@ def _check(connection: Connection, metric: Metric, name: str, text: str | None, 
         raise UsageError(
             f"{none}{did_you_mean(name, metric.dimensions)}" if metric.dimensions else f"{none}, nor any other"
         )
-    if text is None:
-        return
-    whole = stored[name] in ("BIGINT", "INTEGER", "SMALLINT", "TINYINT")  # to which DuckDB would round 1.5
-    row = connection.database.execute(f"SELECT TRY_CAST({_literal(text)} AS {stored[name]}) IS NULL").fetchone()
-    if row == (True,) or (whole and not re.fullmatch(r"[-+]?\d+", text.strip())):
+    if text is not None and not is_of_type(connection.database, text, stored[name]):
         raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
 
 
 def _refuse_without_events(connection: Connection, tables: MetricTables, hour: datetime) -> None:
     hours = f"hourline.source_hours_{tables.source.name}"
-    moment = f"TIMESTAMPTZ '{sql_timestamp(hour)}'"
+    moment = literal(hour)
     before, there, after = _one(
         connection,
         f"SELECT max(hour) FILTER (hour < {moment}), count(*) FILTER (hour = {moment}), min(hour) FILTER (hour > {moment}) FROM {hours}",
@@ -131,7 +127,7 @@ def _refuse_without_events(connection: Connection, tables: MetricTables, hour: d
 def _near(connection: Connection, rows: str, name: str, text: str | None) -> str:
     column = f"{identifier(name)}::VARCHAR"
     found = connection.database.execute(
-        f"SELECT DISTINCT {column} AS v, jaro_winkler_similarity(v, {_literal(text or '')}) AS near FROM {rows} "
+        f"SELECT DISTINCT {column} AS v, jaro_winkler_similarity(v, {literal(text or '')}) AS near FROM {rows} "
         f"WHERE v IS NOT NULL ORDER BY near DESC, v LIMIT {_NEAREST + 1}"
     ).fetchall()
     values = [value for value, _ in found]
@@ -146,7 +142,3 @@ def _near(connection: Connection, rows: str, name: str, text: str | None) -> str
 def _one(connection: Connection, query: str) -> tuple[Any, ...]:
     (row,) = connection.database.execute(query).fetchall()
     return tuple(row)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from hourline_core.sql.literals import identifier
+from hourline_core.sql.progress import started_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell
@@ -73,8 +74,8 @@ def cell_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late, started,
                CASE WHEN sequence <= {-1 if cutoff is None else cutoff} THEN 'final' ELSE 'provisional' END AS layer
         FROM (SELECT * FROM ({of_hour}) WHERE {cell.condition(columns)})
-        -- Old progress is summed up: the row that holds a sequence is the next one.
-        ASOF JOIN (SELECT sequence AS until, started FROM hourline.progress_{source.name}) ON sequence <= until
+        -- Old progress is compacted: the row that holds a sequence is the next one.
+        ASOF JOIN ({started_sql(source)}) ON sequence <= until
         LEFT JOIN (SELECT hour, sequence, true AS late FROM hourline.late_{source.name}) USING (hour, sequence)""")
     totals = connection.sql(
         "SELECT count(*) FILTER (NOT duplicate), count(*) FILTER (duplicate), count(*) FILTER (repeated), count(*) FILTER (late AND NOT duplicate), "

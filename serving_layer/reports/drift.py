@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 
@@ -44,9 +45,9 @@ def drift_report(connection: Connection, hour: datetime | None = None, metric: s
     """
     conditions = ["true"]
     if hour is not None:
-        conditions.append(f"hour = TIMESTAMPTZ '{hour.isoformat()}'")
+        conditions.append(f"hour = {literal(hour)}")
     if metric is not None:
-        conditions.append(f"metric = '{metric}'")
+        conditions.append(f"metric = {literal(metric)}")
     chosen = f"FROM drift WHERE {' AND '.join(conditions)}"
     counts = connection.sql(
         f"SELECT count(DISTINCT (hour, metric, published)), count(DISTINCT (hour, metric, published)) FILTER (cause <> 'rounding') {chosen}"

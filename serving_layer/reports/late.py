@@ -6,6 +6,7 @@ from typing import Any
 
 from hourline_core.model import Metric
 from hourline_core.sql.differences import changes, make_stage, of_late_events, without_late_events
+from hourline_core.sql.literals import literal
 from hourline_core.sql.merge import counted_states_sql, stored_types
 from serving_layer.connection import Connection
 from serving_layer.described import Described
@@ -41,7 +42,7 @@ class LateHour(Described):
 
 def late_hours(connection: Connection, hour: datetime | None = None) -> list[LateHour]:
     """Every hour with late events, or ``hour`` alone, by source and hour."""
-    condition = "true" if hour is None else f"l.hour = TIMESTAMPTZ '{hour.isoformat()}'"
+    condition = "true" if hour is None else f"l.hour = {literal(hour)}"
     rows = connection.sql(
         "SELECT l.source, l.hour, any_value(h.state) AS state, count(*) AS events, max(late_seconds) AS late_seconds, "
         "min(arrived) AS first_arrived, max(arrived) AS last_arrived "
@@ -79,7 +80,7 @@ def late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:
     """
     rows = connection.sql(
         'SELECT source, event_time, late_seconds, arrived, sequence, topic, partition, "offset" FROM late_events '
-        f"WHERE hour = TIMESTAMPTZ '{hour.isoformat()}' ORDER BY source, sequence, partition, \"offset\""
+        f'WHERE hour = {literal(hour)} ORDER BY source, sequence, partition, "offset"'
     )
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
 
@@ -102,7 +103,7 @@ def _moving_now(connection: Connection, hours: list[datetime]) -> Moved:
     if not hours:
         return moving
     database = connection.database
-    among = ", ".join(f"TIMESTAMPTZ '{hour.isoformat()}'" for hour in sorted(set(hours)))
+    among = ", ".join(map(literal, sorted(set(hours))))
     for tables in connection.snapshot.served:
         stored = stored_types(database, tables)
         counted = counted_states_sql(tables, stored, connection.snapshot.progress[tables.source.name].sequence)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from hourline_core.model import derived_of
+from hourline_core.sql.coverage import of_declaration
 from hourline_core.sql.differences import without_late_events
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import counted_states_sql
@@ -14,7 +15,7 @@ from serving_layer.reports.cell import Cell, cell_of, finished_values, refuse_wi
 from serving_layer.reports.cell_events import CellEvents, cell_events
 from serving_layer.reports.published_values import PublishedValue, published_values
 from serving_layer.reports.quality import AuditedHour, all_audits
-from serving_layer.reports.status import ChangingMetric, changing
+from serving_layer.reports.status import ChangingMetric, find_change
 
 
 class Answer(Described):
@@ -105,7 +106,7 @@ def explanation(
     tables = cell.tables
     (known,) = connection.sql(
         "SELECT state, closed, cutoff FROM hourline.metric_hours "
-        f"WHERE metric = '{metric}' AND declaration = '{tables.declaration}' AND {cell.condition({})}"
+        f"WHERE {of_declaration(tables)} AND {cell.condition({})}"
     ).fetchall()
     state, closed, cutoff = known
     groups, answer = _answer(connection, cell)
@@ -172,7 +173,7 @@ def _declared(connection: Connection, cell: Cell) -> Declared:
         where=metric.where,
         source_where=source.where,
         id=source.id,
-        changing=changing(connection, cell.tables),
+        changing=find_change(connection, cell.tables),
     )
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.layout import Layout
-from hourline_core.model.hours import sql_timestamp
+from hourline_core.sql.literals import literal
 from hourline_core.storage.tables import open_table
 from serving_layer.connection import Connection
 from serving_layer.described import Described
@@ -77,7 +77,7 @@ def published_values(connection: Connection, cell: Cell, audits: list[AuditedHou
 def _drift(connection: Connection, cell: Cell) -> list[dict[str, Any]]:
     rows = connection.sql(
         "SELECT publication, published, declaration, measure, cutoff, at_close, provisional, final, causes FROM hourline.drift "
-        f"WHERE metric = '{cell.metric.name}' AND hour = TIMESTAMPTZ '{sql_timestamp(cell.hour)}' ORDER BY publication"
+        f"WHERE metric = {literal(cell.metric.name)} AND hour = {literal(cell.hour)} ORDER BY publication"
     )
     found: list[dict[str, Any]] = rows.to_arrow_table().to_pylist()
     return found

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
+from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 
@@ -119,11 +120,11 @@ def all_audits(
     blocked = connection.snapshot.blocked
     chosen = ["true"]
     if hour is not None:
-        chosen.append(f"hour = TIMESTAMPTZ '{hour.isoformat()}'")
+        chosen.append(f"hour = {literal(hour)}")
     elif since is not None:
-        old = ", ".join(f"TIMESTAMPTZ '{moment.isoformat()}'" for _, moment in blocked if moment < since)
-        chosen.append(f"(hour >= TIMESTAMPTZ '{since.isoformat()}'{f' OR hour IN ({old})' if old else ''})")
-    of_metric = f"metric = '{metric}'" if metric else "metric IS NOT NULL"
+        old = ", ".join(literal(moment) for _, moment in blocked if moment < since)
+        chosen.append(f"(hour >= {literal(since)}{f' OR hour IN ({old})' if old else ''})")
+    of_metric = f"metric = {literal(metric)}" if metric else "metric IS NOT NULL"
     # An expectation on the events of a source concerns each of its metrics.
     rows = connection.sql(f"""
         WITH found AS (FROM quality WHERE {" AND ".join(chosen)}),

@@ -2,14 +2,17 @@
 
 from datetime import datetime
 
-from hourline_core.errors import BrokerError
-from hourline_core.ledger.read_offsets import FILE, Reading, offsets_in, reading_of
+from hourline_core.ledger.read_offsets import Reading, offsets_in, reading_of
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.runtime.lease import lease_holder
+from hourline_core.sql.coverage import of_declaration
+from hourline_core.sql.literals import literal
+from hourline_core.sql.progress import counts_sql, read_offsets_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
+from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, TopicOffsets, Unknown
 
 
 class SourceStatus(Described):
@@ -26,7 +29,9 @@ class SourceStatus(Described):
     skipped: int
     """Offsets that a reset has jumped over and nothing has read since."""
     lag: int | None
-    """Records in Kafka that no finished micro-batch has read; None: Kafka cannot be reached."""
+    """Records in Kafka that no finished micro-batch has read; None: it is not known."""
+    lag_unknown: str | None
+    """Why the lag is not known; None: it is."""
     clock: datetime | None
     finished: datetime | None
     """When its last micro-batch was finished (UTC)."""
@@ -52,8 +57,8 @@ class ChangingMetric(Described):
 
     metric: str
     missing: int | None
-    """So many hours want recomputing before the new declaration takes over; None: the speed layer has not started since
-    it was changed.
+    """The number of hours to recompute before the new declaration is promoted; None: the speed layer has not started
+    since it was changed.
     """
 
 
@@ -68,13 +73,17 @@ class ProjectStatus(Described):
 
 
 def project_status(project: Project, last: int) -> ProjectStatus:
-    """The status of ``project`` with the ``last`` hours of each source."""
+    """The status of ``project`` with the ``last`` hours of each source; waits for Kafka up to KafkaOffsets' limit."""
+    offsets = KafkaOffsets(project)
+    offsets.look_up()  # while the tables are read
     with Connection(project) as connection:
-        return status_at(connection, last)
+        return status_at(connection, last, offsets.within_limit())
 
 
-def status_at(connection: Connection, last: int) -> ProjectStatus:
-    """The status of the project with the ``last`` hours of each source, by the connection's snapshot."""
+def status_at(connection: Connection, last: int, offsets: Offsets) -> ProjectStatus:
+    """The status of the project with the ``last`` hours of each source, by the connection's snapshot; ``offsets`` is
+    what Kafka holds.
+    """
     project = connection.project
     pid = lease_holder(project.workspace, "speed")
     speed = (
@@ -84,7 +93,7 @@ def status_at(connection: Connection, last: int) -> ProjectStatus:
     if standby:
         speed += f"; process {standby} stands by"
     sources = [
-        _source(connection, source)
+        _source(connection, source, offsets[source.name])
         for source in project.sources.values()
         if source.name in connection.snapshot.progress
     ]
@@ -95,7 +104,7 @@ def status_at(connection: Connection, last: int) -> ProjectStatus:
     found = rows.to_arrow_table().to_pylist()
     pages = _pages(connection, [row["hour"] for row in found])
     hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
-    waiting = [changing(connection, tables) for tables in connection.snapshot.served]
+    waiting = [find_change(connection, tables) for tables in connection.snapshot.served]
     return ProjectStatus(
         project=project.name, speed=speed, sources=sources, changing=[item for item in waiting if item], hours=hours
     )
@@ -108,10 +117,13 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
     rows = connection.sql(f"""
         WITH audits AS (
             SELECT source, hour, metric, declaration, publication, bool_and(success) AS passed FROM hourline.quality
-            WHERE hour >= TIMESTAMPTZ '{min(hours).isoformat()}' AND origin <> 'person' AND metric IS NOT NULL GROUP BY ALL
+            WHERE hour >= {literal(min(hours))} AND origin <> 'person' AND metric IS NOT NULL GROUP BY ALL
         ), newest AS (FROM audits QUALIFY publication = max(publication) OVER (PARTITION BY metric, declaration, hour))
-        SELECT n.source, n.hour, n.metric, n.publication FROM newest n JOIN hourline.metric_hours h USING (metric, declaration, hour)
-        QUALIFY row_number() OVER (PARTITION BY n.source, n.hour ORDER BY h.blocked_cutoff NULLS LAST, passed, n.publication DESC, n.metric) = 1
+        SELECT n.source, n.hour, n.metric, n.publication
+        FROM newest n JOIN hourline.metric_hours h USING (metric, declaration, hour)
+        QUALIFY row_number() OVER (
+            PARTITION BY n.source, n.hour ORDER BY h.blocked_cutoff NULLS LAST, passed, n.publication DESC, n.metric
+        ) = 1
         """).fetchall()
     site = report_site(connection.project)
     addressed = {
@@ -121,60 +133,45 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
     return {key: str(page) for key, page in addressed.items() if page.is_file()}
 
 
-def changing(connection: Connection, served: MetricTables) -> ChangingMetric | None:
-    """How far the metric is that is to take over from what is ``served``; None: there is none."""
+def find_change(connection: Connection, served: MetricTables) -> ChangingMetric | None:
+    """How far the declaration is that is to be promoted over the one ``served``; None: there is none."""
     project, name = connection.project, served.metric.name
     current = declaration_hash(project.sources[served.source.name], project.metrics[name])
     if current == served.declaration:
         return None  # another description, say
-    if current not in {tables.declaration for tables in connection.snapshot.metrics if tables.metric.name == name}:
+    newer = [tables for tables in connection.snapshot.metrics if tables.metric.name == name]
+    promoted = next((tables for tables in newer if tables.declaration == current), None)
+    if promoted is None:
         return ChangingMetric(metric=name, missing=None)
-    rows = connection.sql(
-        f"FROM hourline.metric_hours WHERE metric = '{name}' AND declaration = '{current}' AND state = 'missing'"
+    missing = connection.sql(
+        f"FROM hourline.metric_hours WHERE {of_declaration(promoted)} AND state = 'missing'"
     ).fetchall()
-    return ChangingMetric(metric=name, missing=len(rows))
+    return ChangingMetric(metric=name, missing=len(missing))
 
 
-def _source(connection: Connection, source: Source) -> SourceStatus:
-    known = connection.snapshot.progress[source.name]
-    columns = ", ".join(
-        f"coalesce(sum({name}), 0)::BIGINT AS {name}"
-        for name in ("records", "accepted", "rejected", "duplicates", "tombstones")
-    )
-    sums = connection.sql(
-        f"SELECT {columns}, coalesce(sum(list_sum(list_transform(hours, lambda h: h.late))), 0)::BIGINT AS late, "
-        f"max(clock) AS clock, max(finished) AS finished FROM hourline.progress_{source.name} WHERE sequence <= {known.sequence}"
-    )
-    (row,) = sums.to_arrow_table().to_pylist()
-    reading = _reading(connection, source, known.sequence)
-    skipped = sum(offsets_in(ranges) for ranges in reading.skipped.values())
+def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unknown) -> SourceStatus:
+    sequence = connection.snapshot.progress[source.name].sequence
+    (counts,) = connection.sql(counts_sql(source, sequence)).to_arrow_table().to_pylist()
+    reading = _read(connection, source, sequence)
     return SourceStatus(
-        source=source.name, sequence=known.sequence, skipped=skipped, lag=_lag(connection, source, reading), **row
+        source=source.name,
+        sequence=sequence,
+        skipped=sum(offsets_in(ranges) for ranges in reading.skipped.values()),
+        lag=None if isinstance(offsets, Unknown) else _lag(reading, offsets),
+        lag_unknown=offsets.reason if isinstance(offsets, Unknown) else None,
+        **counts,
     )
 
 
-def _reading(connection: Connection, source: Source, sequence: int) -> Reading:
+def _read(connection: Connection, source: Source, sequence: int) -> Reading:
     """How far the topic that was read last has been read; what was imported from files does not matter."""
-    progress = f"hourline.progress_{source.name} WHERE sequence <= {sequence} AND NOT starts_with(topic_id, '{FILE}')"
-    rows = connection.sql(
-        f"SELECT sequence, topic_id, offsets, position FROM {progress} ORDER BY sequence"
-    ).to_arrow_table()
+    rows = connection.sql(read_offsets_sql(source, sequence)).to_arrow_table()
     return reading_of(rows, rows["topic_id"][-1].as_py() if rows.num_rows else None)
 
 
-def _lag(connection: Connection, source: Source, reading: Reading) -> int | None:
-    try:
-        from hourline_core.runtime.kafka import reachable_kafka
-        from hourline_core.runtime.topics import topic_offsets
-    except ImportError:  # the serving side alone comes without a Kafka client
-        return None
-    try:
-        available = topic_offsets(
-            reachable_kafka(connection.project), source.topic, connection.project.settings.kafka.options
-        )
-    except BrokerError:
-        return None
+def _lag(reading: Reading, offsets: TopicOffsets) -> int:
+    """Kafka was asked before the tables were read, which may have come further."""
     return sum(
-        latest - max(reading.next_offsets.get(partition, 0), earliest)
-        for partition, (earliest, latest) in available.items()
+        max(0, end - max(reading.next_offsets.get(partition, 0), earliest))
+        for partition, (earliest, end) in offsets.items()
     )

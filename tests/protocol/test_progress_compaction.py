@@ -62,7 +62,7 @@ def told(tables: BareTables) -> dict[str, Any]:
     with serving_layer.connect(tables.project) as connection:
         found: dict[str, Any] = {
             "late": late_hours(connection, None),
-            "status": status_at(connection, 100).model_dump(),
+            "status": status_at(connection, 100, {name: {} for name in tables.project.sources}).model_dump(),
         }
         for number in sorted(set(tables.hours[: tables.offset])):
             of = explanation(connection, "totals", hour(number)).model_dump()

@@ -227,13 +227,13 @@ def test_what_takes_for_ever_is_stopped_and_the_next_query_is_answered(connectio
 UNCHECKED = """
 import sys
 import duckdb
-from serving_layer.http import sandbox_process, sql_check
+from serving_layer.http.sandbox import process, sql_check
 sql_check.check = lambda database, sql, views: sql_check.PlannedHour()
 """
 """The process without the check."""
 
 UNLOCKED = f"""{UNCHECKED}
-sandbox_process._database = lambda limits: duckdb.connect(config={{"threads": 1, "memory_limit": f"{{limits.memory}}B"}})
+process._database = lambda limits: duckdb.connect(config={{"threads": 1, "memory_limit": f"{{limits.memory}}B"}})
 """
 """And without DuckDB's own locks: nothing but the operating system holds it."""
 
@@ -242,9 +242,7 @@ sandbox_process._database = lambda limits: duckdb.connect(config={{"threads": 1,
 def test_without_the_check_the_process_alone_contains_them(
     weakened: str, canary: Canary, connection: serving_layer.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{weakened}\nsys.exit(sandbox_process.main())"]
-    )
+    monkeypatch.setattr(sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{weakened}\nsys.exit(process.main())"])
     bare = Sandbox(Limits(seconds=10, memory=256 << 20, rows=10_000, bytes=1 << 20), workers=1)
     try:
         harmless = 0
@@ -334,10 +332,8 @@ def test_where_queries_cannot_be_confined_free_sql_is_refused(monkeypatch: pytes
     with pytest.raises(SetupError, match="needs Linux"):
         Sandbox(LIMITS)
     monkeypatch.undo()
-    unfiltered = f"{UNCHECKED}\nfrom serving_layer.http import confinement\nconfinement._filter = lambda: confinement._instruction(6, 0x7FFF0000)"
-    monkeypatch.setattr(
-        sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{unfiltered}\nsys.exit(sandbox_process.main())"]
-    )
+    unfiltered = f"{UNCHECKED}\nfrom serving_layer.http.sandbox import confinement\nconfinement._filter = lambda: confinement._instruction(6, 0x7FFF0000)"
+    monkeypatch.setattr(sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{unfiltered}\nsys.exit(process.main())"])
     with pytest.raises(SetupError, match="applies no seccomp filter"):
         Sandbox(LIMITS, workers=1)
 

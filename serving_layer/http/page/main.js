@@ -205,7 +205,7 @@ function drawFacts(status) {
     fact("speed layer", runs ? "running" : "stopped", status.speed, !runs),
     ...status.sources.flatMap((source) => [
       fact(several ? `${source.source}: events up to` : "events up to", source.clock ? dayAndHour(new Date(source.clock)) : "–", "the highest accepted event time, UTC"),
-      fact(several ? `${source.source}: unread` : "unread", source.lag === null ? "unknown" : figure(source.lag), source.lag === null ? "Kafka cannot be reached" : "records in Kafka that no finished micro-batch has read"),
+      fact(several ? `${source.source}: unread` : "unread", source.lag === null ? "unknown" : figure(source.lag), source.lag === null ? source.lag_unknown : "records in Kafka that no finished micro-batch has read"),
       ...(source.finished ? [fact(several ? `${source.source}: read` : "read", `${duration(Math.max(0, (Date.now() - new Date(source.finished)) / 1000))} ago`, "when the newest micro-batch was finished")] : []),
       fact(several ? `${source.source}: accepted` : "accepted", figure(source.accepted), `${figure(source.rejected)} rejected, ${figure(source.duplicates)} duplicates`),
       ...(source.rejected ? [fact(several ? `${source.source}: rejected` : "rejected", figure(source.rejected), "kept, with their bytes and the reason")] : []),

@@ -22,10 +22,11 @@ import pyarrow as pa
 
 from hourline_core.errors import SetupError, UsageError
 from hourline_core.sql.literals import identifier
+from hourline_core.sql.query_tree import folded
+from hourline_core.sql.types import column_types
 from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
 from serving_layer.http.sandbox.confinement import refuse_unsupported
 from serving_layer.http.sandbox.process import Limits, from_ipc, to_ipc
-from serving_layer.http.sandbox.sql_check import folded
 
 SQL_BYTES = 50_000
 """The longest query."""
@@ -139,7 +140,7 @@ class Sandbox:
         """The rows of ``views``, of which ``columns`` (None: all)."""
         size = 0
         for view in sorted(views):
-            types = {name: kind for name, kind, *_ in database.execute(f"DESCRIBE {identifier(view)}").fetchall()}
+            types = column_types(database, identifier(view))
             # A query that counts rows alone names no column; a table has to have one.
             read = [name for name in types if columns is None or folded(name) in columns] or list(types)[:1]
             connection.send_bytes(json.dumps({name: types[name] for name in read}).encode())

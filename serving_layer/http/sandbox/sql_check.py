@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import duckdb
 
 from hourline_core.errors import did_you_mean
+from hourline_core.sql.query_tree import folded
 from serving_layer.http.sandbox.sql_vocabulary import EXPRESSIONS, FUNCTIONS, NAMED_TYPES, NODES, TABLE_FUNCTIONS, TYPES
 
 _IN_WORDS = {
@@ -148,11 +149,6 @@ class _Walk:
             self.last_mentions.add(names[-1])
         if self.wanted.columns is not None:
             self.wanted.columns |= set(names)
-
-
-def folded(name: str) -> str:
-    """As DuckDB compares names: only ASCII letters are alike in both cases, so that no other letter passes for one."""
-    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
 def _refuse(part: str) -> NoReturn:

@@ -1,0 +1,89 @@
+"""What is read of progress, as DuckDB SQL: the one place that names its columns to DuckDB.
+
+All of it reads ``hourline.progress_<source>``, whose old rows are compacted: one row then stands for the micro-batches
+since the row before it, and holds their counts together.
+"""
+
+from datetime import datetime
+
+from hourline_core.ledger.read_offsets import FILE
+from hourline_core.model import Source
+from hourline_core.sql.literals import literal
+
+COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones")
+"""The counts of a micro-batch, by the columns that hold them."""
+
+
+def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
+    """A query: hour, events, late (bigint), clock, closed — of one source up to ``sequence``.
+
+    ``now`` is the wall time; it closes hours where the source's clock says so.
+    """
+    clock = literal(now) if source.clock == "wall" else "max(clock) OVER ()"
+    grace = f"INTERVAL '{int(source.grace.total_seconds()) + 3600} seconds'"
+    return f"""
+        SELECT hour, sum(events)::BIGINT AS events, sum(late)::BIGINT AS late, any_value(clock) AS clock,
+               hour + {grace} <= any_value(clock) AS closed
+        FROM (
+            SELECT arrival.hour AS hour, arrival.events AS events, arrival.late AS late, clock
+            FROM (SELECT hours, {clock} AS clock FROM {_finished(source, sequence)}),
+                 UNNEST(hours) AS arrivals(arrival)
+        )
+        GROUP BY hour"""
+
+
+def late_sql(source: Source, sequence: int) -> str:
+    """A query: hour, sequence, events, arrived, clock — each micro-batch up to ``sequence`` that brought events of an
+    hour that had closed already.
+
+    ``arrived`` is when the micro-batch began, ``clock`` what the source's clock said then (UTC).
+    """
+    clock = "started" if source.clock == "wall" else "lag(clock IGNORE NULLS) OVER (ORDER BY sequence)"
+    return f"""
+        SELECT arrival.hour AS hour, sequence, arrival.late AS events, started AS arrived, clock
+        FROM (SELECT sequence, hours, started, {clock} AS clock FROM {_finished(source, sequence)}),
+             UNNEST(hours) AS arrivals(arrival)
+        WHERE arrival.late > 0"""
+
+
+def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
+    """A query: hour, last — of each hour that had events below the sequence ``before``, the newest such sequence."""
+    if before <= 1:  # which spares reading progress, which is long
+        return "SELECT NULL::TIMESTAMPTZ AS hour, NULL::BIGINT AS last WHERE false"
+    return f"""
+        SELECT arrival.hour AS hour, max(sequence) AS last
+        FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
+        WHERE sequence < {before} AND sequence <= {sequence} GROUP BY ALL"""
+
+
+def counts_sql(source: Source, sequence: int) -> str:
+    """A query for one row: COUNTS and late (bigint, 0 where there are none), clock, finished (UTC, null before the
+    first micro-batch).
+    """
+    counts = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in COUNTS)
+    late = "list_sum(list_transform(hours, lambda h: h.late))"
+    return (
+        f"SELECT {counts}, coalesce(sum({late}), 0)::BIGINT AS late, max(clock) AS clock, max(finished) AS finished "
+        f"FROM {_finished(source, sequence)}"
+    )
+
+
+def read_offsets_sql(source: Source, sequence: int) -> str:
+    """A query: sequence, topic_id, offsets, position — of what was read from Kafka, not from files; by sequence."""
+    return (
+        f"SELECT sequence, topic_id, offsets, position FROM {_finished(source, sequence)} "
+        f"AND NOT starts_with(topic_id, {literal(FILE)}) ORDER BY sequence"
+    )
+
+
+def started_sql(source: Source) -> str:
+    """A query: until, started — for ASOF JOIN: the row of a sequence is the first one whose ``until`` reaches it."""
+    return f"SELECT sequence AS until, started FROM {_progress(source)}"
+
+
+def _progress(source: Source) -> str:
+    return f"hourline.progress_{source.name}"
+
+
+def _finished(source: Source, sequence: int) -> str:
+    return f"{_progress(source)} WHERE sequence <= {sequence}"

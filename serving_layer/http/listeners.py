@@ -1,0 +1,43 @@
+"""The clients that listen to the feed of changed hours."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from serving_layer.changes import ChangeFeed, Difference, Step
+
+
+class Listeners:
+    """Hands each step of the feed on to all clients. For one event loop; a slow client is behind, and delays nobody."""
+
+    def __init__(self, token: str) -> None:
+        self._feed = ChangeFeed(token)
+        self._next = asyncio.Event()
+        self._closed = False
+
+    def tell(self, step: Step) -> None:
+        """Tell a step to all."""
+        if self._feed.add(step):
+            self._wake()
+
+    def close(self) -> None:
+        """End all streams."""
+        self._closed = True
+        self._wake()
+
+    async def listen(self, token: str | None) -> AsyncIterator[Difference]:
+        """At once what has changed since ``token`` (None, or one that is long ago: incomplete), and then each step as
+        it comes.
+        """
+        number = self._feed.find(token)
+        yield self._feed.since(number)
+        number = self._feed.newest
+        while not self._closed:
+            if number == self._feed.newest:
+                await self._next.wait()
+                continue
+            difference, number = self._feed.since(number), self._feed.newest
+            yield difference
+
+    def _wake(self) -> None:
+        self._next.set()
+        self._next = asyncio.Event()

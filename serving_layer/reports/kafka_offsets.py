@@ -1,0 +1,77 @@
+"""How far the topics reach in Kafka, asked in a thread of its own: nothing else waits for a broker that hangs."""
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYetError
+from dataclasses import dataclass
+
+from hourline_core.errors import BrokerError
+from hourline_core.model import Project, Source
+
+LIMIT_SECONDS = 2.0
+"""The maximum time that a status waits for Kafka."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Kafka has not said it."""
+
+    reason: str
+    """One sentence."""
+
+
+TopicOffsets = Mapping[int, tuple[int, int]]
+"""By partition, the earliest offset and the end of what is committed."""
+
+Offsets = Mapping[str, TopicOffsets | Unknown]
+"""By source."""
+
+
+class KafkaOffsets:
+    """Looks up the offsets of all sources' topics; one look-up at a time. Threads may share this."""
+
+    def __init__(self, project: Project, seconds: float = LIMIT_SECONDS) -> None:
+        self.seconds = seconds
+        self._project = project
+        self._lock = threading.Lock()
+        self._under_way: Future[Offsets] | None = None
+
+    def look_up(self) -> Future[Offsets]:
+        """Begin a look-up, or join the one that is under way; it may take longer than the limit."""
+        with self._lock:
+            if self._under_way is None or self._under_way.done():
+                self._under_way = Future()
+                # No pool: the interpreter would wait for its threads when it ends, and a broker may never answer.
+                threading.Thread(target=self._run, args=[self._under_way], name="kafka-offsets", daemon=True).start()
+            return self._under_way
+
+    def late(self) -> Offsets:
+        """What is known where the look-up has taken longer than the limit."""
+        unknown = Unknown(f"Kafka did not answer within {self.seconds:g} seconds")
+        return dict.fromkeys(self._project.sources, unknown)
+
+    def within_limit(self) -> Offsets:
+        """The offsets, after the limit at most."""
+        try:
+            return self.look_up().result(self.seconds)
+        except NotYetError:
+            return self.late()
+
+    def _run(self, answer: Future[Offsets]) -> None:
+        try:
+            answer.set_result({source.name: self._of(source) for source in self._project.sources.values()})
+        except BaseException as error:
+            answer.set_exception(error)
+
+    def _of(self, source: Source) -> TopicOffsets | Unknown:
+        try:
+            from hourline_core.runtime.kafka import reachable_kafka
+            from hourline_core.runtime.topics import topic_offsets
+        except ImportError:  # the serving side alone comes without a Kafka client
+            return Unknown("no Kafka client is installed; the extra `engine` brings one")
+        try:
+            options = self._project.settings.kafka.options
+            return topic_offsets(reachable_kafka(self._project), source.topic, options, self.seconds)
+        except BrokerError as error:
+            return Unknown(str(error))
