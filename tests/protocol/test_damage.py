@@ -409,6 +409,10 @@ def test_damage_in_one_metric_takes_no_answer_from_another(kind: str, tables: Ba
         assert OF_TOTALS in " ".join(connection.damage)
         with pytest.raises(TableError, match=f"'totals' cannot be answered: .*{kind}/{OF_TOTALS} is damaged"):
             connection.sql("SELECT sum(n) FROM totals")
+        with pytest.raises(TableError, match="'totals' cannot be answered"):
+            connection.sql('SELECT n FROM odd UNION ALL SELECT n FROM "Totals"')
+        # What merely looks like its name takes nothing from it.
+        assert connection.sql("SELECT max(totals.n), 'totals' FROM odd AS totals").fetchall()
 
 
 def test_where_nothing_is_damaged_a_degraded_connection_is_as_any_other(tables: BareTables) -> None:

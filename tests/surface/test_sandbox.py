@@ -315,7 +315,8 @@ def test_processes_end_with_the_sandbox() -> None:
 
 def test_processes_end_with_a_server_that_is_killed() -> None:
     code = """if True:
-        from serving_layer.http.sandbox import Limits, Sandbox
+        from serving_layer.http.sandbox.process import Limits
+        from serving_layer.http.sandbox.run import Sandbox
         running = Sandbox(Limits(60, 256 << 20, 10, 10_000), 1)
         print(running._workers[0]._process.pid, flush=True)
         input()"""

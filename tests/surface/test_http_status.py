@@ -1,0 +1,81 @@
+"""The status over HTTP, and reads beside it, where Kafka does not answer."""
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+
+import pytest
+
+from hourline_core.model import Project
+from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets
+from serving_layer.reports.status import project_status
+from tests.support.bare_tables import BareTables
+from tests.support.visits_tables import Visit, serving, visit_tables
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareTables]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        tables = visit_tables(tmp_path_factory.mktemp("visits"), [Visit.of(0)], monkeypatch)
+        tables.start()
+        tables.micro_batch(1)
+        yield tables
+
+
+@pytest.fixture
+def silent(tables: BareTables) -> Iterator[Project]:
+    """The project with a Kafka that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        settings = tables.project.settings
+        kafka = settings.kafka.model_copy(update={"bootstrap": address})
+        yield replace(tables.project, settings=settings.model_copy(update={"kafka": kafka}))
+
+
+def test_the_status_says_that_a_silent_kafka_did_not_answer_within_its_limit(silent: Project) -> None:
+    with serving(silent) as client:
+        (over_http,) = client.get("/api/v1/status").json()["sources"]
+    (here,) = project_status(silent, last=1).sources
+    for lag, reason, accepted in (
+        (over_http["lag"], over_http["lag_unknown"], over_http["accepted"]),
+        (here.lag, here.lag_unknown, here.accepted),
+    ):
+        assert (lag, accepted) == (None, 1)
+        assert "did not answer within 2 seconds" in str(reason)
+
+
+def test_the_status_says_that_the_projects_own_kafka_is_not_running(tables: BareTables) -> None:
+    with serving(tables.project) as client:
+        (source,) = client.get("/api/v1/status").json()["sources"]
+    assert source["lag"] is None and "the embedded Kafka is not running" in source["lag_unknown"]
+
+
+def test_a_look_up_that_never_ends_holds_up_no_status(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KafkaOffsets, "look_up", lambda self: Future[Offsets]())
+    (source,) = project_status(tables.project, last=1).sources
+    assert source.lag is None and source.lag_unknown
+    with serving(tables.project) as client:
+        (served,) = client.get("/api/v1/status").json()["sources"]
+    assert served["lag_unknown"] == source.lag_unknown
+
+
+def test_reads_are_answered_while_a_status_waits_for_kafka(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting, answer = Event(), Future[Offsets]()
+
+    def look_up(self: KafkaOffsets) -> Future[Offsets]:
+        self.seconds = 3600
+        waiting.set()
+        return answer
+
+    monkeypatch.setattr(KafkaOffsets, "look_up", look_up)
+    # One thread answers, one request of a client at a time is computed: a status that took the turn would keep it.
+    with serving(tables.project, concurrent=1, per_client=1) as client, ThreadPoolExecutor(1) as pool:
+        status = pool.submit(client.get, "/api/v1/status")
+        waiting.wait()
+        assert client.get("/api/v1/metrics/totals").status_code == 200
+        assert not status.done()
+        answer.set_result({name: {0: (0, 5)} for name in tables.project.sources})
+        (source,) = status.result().json()["sources"]
+    assert (source["lag"], source["lag_unknown"]) == (4, None), "one of the five was read"

@@ -1,0 +1,50 @@
+"""The feed of changed hours: what a reader is told, put together, is every hour that changed since it read last."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving_layer.changes import ChangeFeed, Step
+from serving_layer.query_scope import HourState
+
+BASE = datetime(2024, 3, 1, tzinfo=UTC)
+HOUR_STATES = st.builds(
+    lambda metric, number, state: HourState(metric, BASE + timedelta(hours=number), state),
+    st.sampled_from(["visits", "totals"]),
+    st.integers(0, 3),
+    st.sampled_from(["provisional", "final"]),
+)
+STEPS = st.lists(st.none() | st.lists(HOUR_STATES, min_size=1, max_size=3), max_size=8)
+
+
+@given(steps=STEPS, read=st.integers(0, 8))
+def test_a_reader_is_told_the_newest_state_of_each_hour_that_changed_since(
+    steps: list[list[HourState] | None], read: int
+) -> None:
+    feed = ChangeFeed("p0")
+    for number, hours in enumerate(steps, start=1):
+        assert feed.add(Step(f"p{number}", hours))
+    read = min(read, len(steps))
+    told = feed.since(feed.find(f"p{read}"))
+    missed = steps[read:]
+    newest = {one[:2]: one for hours in missed for one in hours or []}
+    assert told.token == f"p{len(steps)}"
+    assert {one[:2]: one for one in told.hours} == newest and len(told.hours) == len(newest)
+    assert told.complete == (None not in missed)
+
+
+def test_a_reader_that_was_away_too_long_or_reads_first_reads_everything_again() -> None:
+    feed = ChangeFeed("p0")
+    for number in range(1, 601):
+        feed.add(Step(f"p{number}", [HourState("visits", BASE, "final")]))
+    for token in (None, "p0", "p88", "p601"):
+        assert not feed.since(feed.find(token)).complete
+    assert feed.since(feed.find("p89")).complete
+
+
+def test_the_same_tables_read_again_are_no_step() -> None:
+    feed = ChangeFeed("p0")
+    assert not feed.add(Step("p0", []))
+    assert feed.newest == 0
+    assert feed.add(Step("p0", [HourState("visits", BASE, "revised")])), "hours close by wall time, too"
