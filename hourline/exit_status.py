@@ -3,7 +3,7 @@
 import os
 
 MISTAKE = 1
-"""The user has to mend something first, or what was asked about is not well."""
+"""A mistake that the user has to mend first; or what was asked about is not well, such as a blocked hour."""
 
 USAGE = 2
 """An argument is wrong."""
@@ -12,10 +12,10 @@ BLOCKED = 3
 """A recompute came to its end, and at least one hour did not pass its audit."""
 
 EX_SOFTWARE = os.EX_SOFTWARE
-"""An error that Hourline does not foresee; its stack trace is shown."""
+"""An unforeseen error of Hourline. Its stack trace is shown."""
 
 EX_TEMPFAIL = os.EX_TEMPFAIL
-"""Trying again may help."""
+"""A failure for now, such as a Kafka that cannot be reached. Trying again may help."""
 
 INTERRUPTED = 130
 """Ended by Ctrl-C."""

@@ -4,6 +4,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from html import escape
 
 _WIDTH = 120
 
@@ -26,12 +27,15 @@ def prose(text: str | None) -> str:
 
 
 def code(text: object) -> str:
-    """``text`` in backquotes."""
-    return f"`{text}`"
+    """``text`` in backquotes; in HTML if it has a bar, which a table would take for the end of a cell, or show with its
+    backslash.
+    """
+    written = str(text)
+    return f"<code>{escape(written).replace('|', '&#124;')}</code>" if "|" in written else f"`{written}`"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; nothing if there are no rows. Line breaks and bars in its cells are taken care of."""
+    """A table; nothing if there are no rows. Line breaks in its cells become spaces."""
     lines = [_row([_cell(text) for text in row]) for row in rows]
     return "\n".join([_row(heads), _row(["---"] * len(heads)), *lines]) if lines else ""
 
@@ -47,4 +51,4 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.replace("``", "`").split()).replace("|", "\\|")
+    return " ".join(text.replace("``", "`").split())

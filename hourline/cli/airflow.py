@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from hourline_core.runtime.airflow.health import AirflowStatus
 
 app = typer.Typer(
-    help="An Airflow of Hourline's own, which schedules the recomputes.", no_args_is_help=True, rich_markup_mode=None
+    help="Hourline's own Airflow, which schedules the recomputes.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 @app.command()
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Airflow in the background, unless it is up: scheduler, UI and API on PostgreSQL, with the project's DAGs."""
+    """Start Airflow with the project's DAGs in the background: scheduler, UI, API and PostgreSQL."""
     declared = load(project, workspace)
     from hourline_core.runtime.airflow.configuration import ADMIN, password_file
     from hourline_core.runtime.background import AIRFLOW, address_of, start
@@ -34,7 +34,7 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 
 @app.command()
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Stop Airflow, and the tasks under way: nothing is lost, what they did not publish the next run does."""
+    """Stop Airflow and its running tasks. Nothing is lost: the next run does what they did not publish."""
     declared = load_settings_alone(project, workspace)
     from hourline_core.runtime.background import AIRFLOW, stop
 
@@ -69,7 +69,9 @@ def run(
 
 @app.command()
 def status(project: ProjectFolder = Path(), workspace: Workspace = None, format: Format = ReportFormat.TEXT) -> None:
-    """Tell how each part of Airflow is, its database, and the project's DAGs; exit status 1 unless all is well."""
+    """Show the health of Airflow's parts, its database, and the project's DAGs. The exit status is 1 unless all is
+    well.
+    """
     declared = load_settings_alone(project, workspace)
     from hourline_core.runtime.airflow.health import airflow_status
 

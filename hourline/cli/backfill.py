@@ -24,20 +24,20 @@ _MOST_ROWS = 50
 
 
 def backfill(
-    start: Annotated[str, typer.Option("--from", help="First hour (UTC), such as 2013-01-05T14.")],
+    start: Annotated[str, typer.Option("--from", help="The first hour (UTC), such as 2013-01-05T14.")],
     end: Annotated[str, typer.Option("--to", help="The hour after the last one (UTC).")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     metric: Metrics = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be recomputed, why, and how long it may take.")
+        bool, typer.Option("--dry-run", help="Only show what would be recomputed, why, and how long it may take.")
     ] = False,
     include_open: IncludeOpen = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
-    """Recompute every hour of a range, beside the stream and the hourly recompute; interrupted, the same command goes
-    on.
+    """Recompute every hour of a range, while the stream and the hourly recompute go on. If it is interrupted, the same
+    command continues.
     """
     declared = load(project, workspace)
     from batch_layer.backfill import plan_backfill

@@ -8,8 +8,8 @@ from hourline_core.errors import DeclarationError
 
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Check all declarations, each expression by Spark itself, each expectation by Great Expectations; nothing is run
-    or written.
+    """Check all declarations: Spark resolves each expression, and Great Expectations looks up each expectation. Nothing
+    is computed or written.
     """
     declared = load(project, workspace)
     from batch_layer.audit.check import unsuitable

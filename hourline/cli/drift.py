@@ -18,7 +18,7 @@ def drift(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     hour: OneHour = None,
-    metric: Annotated[str | None, typer.Option("--metric", "-m", help="Only this metric.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", "-m", help="Show only this metric.")] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
     """Show by how much recomputed hours changed, split by cause."""

@@ -25,21 +25,21 @@ _MISSING = (
 
 
 def explain(
-    metric: Annotated[str, typer.Argument(help="A metric.")],
-    hour: Annotated[str, typer.Argument(help="An hour (UTC), such as 2013-01-05T14.")],
+    metric: Annotated[str, typer.Argument(help="The metric.")],
+    hour: Annotated[str, typer.Argument(help="The hour (UTC), such as 2013-01-05T14.")],
     dimensions: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="DIMENSION=VALUE",
-            help="Only the groups with these values; `origin` alone means null. Dimensions not given are rolled up.",
+            help="Only the groups with these values. `origin` alone means null. Other dimensions are rolled up.",
         ),
     ] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Explain where a number comes from: its declaration, events, versions and audit, and every value ever published
-    for it.
+    """Explain where a number comes from: its declaration, events, versions and audit, and every value that was ever
+    published for it.
     """
     declared = load(project, workspace)
     known("metric", metric, list(declared.metrics))
@@ -254,7 +254,8 @@ def _range(what: str, first: object, last: object) -> str:
 
 def _span(first: datetime, last: datetime) -> str:
     end = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
-    return f"{first:%Y-%m-%d %H:%M:%S}" if last - first < timedelta(seconds=1) else f"{first:%Y-%m-%d %H:%M:%S} … {end}"
+    start = f"{first:%Y-%m-%d %H:%M:%S}"
+    return start if last - first < timedelta(seconds=1) else f"{start} … {end}"
 
 
 def _count(number: int, nothing: str) -> str:

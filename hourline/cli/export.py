@@ -20,18 +20,19 @@ class ExportFormat(StrEnum):
 
 
 def export(
-    file: Annotated[str, typer.Argument(help="FILE.duckdb, or FOLDER/ for Parquet files.")],
+    file: Annotated[str, typer.Argument(help="The target: FILE.duckdb, or FOLDER/ for Parquet files.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     format: Annotated[
-        ExportFormat | None, typer.Option("--format", "-f", help="If the name does not tell it.", show_default=False)
+        ExportFormat | None,
+        typer.Option("--format", "-f", help="The format, if the name does not say it.", show_default=False),
     ] = None,
     events: Annotated[
-        bool, typer.Option("--events", help="The events and rejected records of each source, too.")
+        bool, typer.Option("--events", help="Also write the events and rejected records of each source.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing export.")] = False,
 ) -> None:
-    """Write the results as they are now to a DuckDB database, or to Parquet files, which can be read without Hourline."""
+    """Write the current results to a DuckDB database, or to Parquet files, which can be read without Hourline."""
     target = Path(file)
     form: Literal["duckdb", "parquet"] = "duckdb" if (format or _format_of(file)) is ExportFormat.DUCKDB else "parquet"
     declared = load(project, workspace)

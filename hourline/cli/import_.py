@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 def import_(
-    files: Annotated[list[str], typer.Argument(help="CSV, JSON lines or Parquet; also gzipped or zipped.")],
-    source: Annotated[str, typer.Option("--source", "-s", help="The source whose events they are.")],
+    files: Annotated[list[str], typer.Argument(help="CSV, JSON lines or Parquet, also gzipped or zipped.")],
+    source: Annotated[str, typer.Option("--source", "-s", help="The source of the events.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     format: Annotated[
         Literal["csv", "jsonl", "parquet"] | None,
-        typer.Option(help="The files' format.", show_default="by their names"),
+        typer.Option(help="The format of the files.", show_default="by their names"),
     ] = None,
     null_text: Annotated[
-        str | None, typer.Option(help="In CSV, a text that stands for null, as an empty cell does.")
+        str | None, typer.Option(help="A text that stands for null in CSV, besides the empty cell.")
     ] = None,
     no_backfill: Annotated[
-        bool, typer.Option("--no-backfill", help="Do not recompute the hours that it lies in.")
+        bool, typer.Option("--no-backfill", help="Do not recompute the hours of the events.")
     ] = False,
 ) -> None:
-    """Bring events from files into the archive while the speed layer is stopped, each row once however often; then
-    recompute their hours.
+    """Import events from files into the archive while the speed layer is stopped, then recompute their hours. Each row
+    is archived once, even if the command is repeated.
     """
     declared = load(project, workspace)
     chosen = declared.sources[known("source", source, list(declared.sources))]

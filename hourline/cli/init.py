@@ -9,8 +9,8 @@ from hourline.cli.output import say
 from hourline.initialise import initialise
 
 
-def init(folder: Annotated[Path, typer.Argument(help="The folder to make.")]) -> None:
-    """Make a small project that runs."""
+def init(folder: Annotated[Path, typer.Argument(help="The folder to create.")]) -> None:
+    """Create a small project that works."""
     for path in initialise(folder):
         say(f"  {path}")
     say(

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def maintain(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
 ) -> None:
-    """Compact the tables, delete files that no query needs any more, and what audits found long ago: once a day, beside
-    all else.
+    """Compact the tables, and delete files and audit findings that are no longer needed. Run it once a day, while
+    everything else goes on.
     """
     declared = load(project, workspace)
     from batch_layer.maintain import Maintenance

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 ProjectFolder = Annotated[
     Path,
     typer.Option(
-        "--project", "-p", help="The project's folder.", show_default="this folder", envvar="HOURLINE_PROJECT"
+        "--project",
+        "-p",
+        help="The folder of the project.",
+        show_default="the current folder",
+        envvar="HOURLINE_PROJECT",
     ),
 ]
 Workspace = Annotated[
@@ -23,8 +27,8 @@ Workspace = Annotated[
     typer.Option(
         "--workspace",
         "-w",
-        help="Where its state lies.",
-        show_default="as the settings say",
+        help="The folder of the workspace.",
+        show_default="as in the settings",
         envvar="HOURLINE_WORKSPACE",
     ),
 ]
@@ -37,21 +41,19 @@ class ReportFormat(StrEnum):
     JSON = "json"
 
 
-Format = Annotated[ReportFormat, typer.Option("--format", "-f", help="For people or for programs.")]
+Format = Annotated[ReportFormat, typer.Option("--format", "-f", help="Print text for people, or JSON for programs.")]
 
-OneHour = Annotated[str | None, typer.Option("--hour", help="Only this hour (UTC), such as 2013-01-05T14.")]
-Metrics = Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric; may be given again.")]
-IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Also hours that have not closed yet.")]
-Results = Annotated[
-    Path | None, typer.Option("--results", help="Also write what came of it to this file, as JSON, for a program.")
-]
+OneHour = Annotated[str | None, typer.Option("--hour", help="Show only this hour (UTC), such as 2013-01-05T14.")]
+Metrics = Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric. May be repeated.")]
+IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Include hours that have not closed yet.")]
+Results = Annotated[Path | None, typer.Option("--results", help="Also write the outcome to this file, as JSON.")]
 Since = Annotated[
     datetime | None,
     typer.Option(
         "--since",
         formats=["%Y-%m-%dT%H:%M:%S.%f%z"],
         metavar="TIME",
-        help="With --results: what came of it since then.",
+        help="With --results: the outcome since then.",
     ),
 ]
 AsOf = Annotated[
@@ -59,7 +61,7 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="TOKEN|TIME",
-        help="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC).",
+        help="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC).",
     ),
 ]
 

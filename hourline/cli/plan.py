@@ -20,11 +20,11 @@ def plan(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     metric: Metrics = None,
-    hour: Annotated[str | None, typer.Option("--hour", help="Also say whether this hour (UTC) has closed.")] = None,
+    hour: Annotated[str | None, typer.Option("--hour", help="Also show whether this hour (UTC) has closed.")] = None,
     format: Format = ReportFormat.TEXT,
     results: Results = None,
 ) -> None:
-    """List the hours that want recomputing, and why."""
+    """List the hours that need a recompute, and why."""
     declared = load(project, workspace)
     from batch_layer.plan import plan as plan_hours
 

@@ -14,13 +14,13 @@ from hourline_core.model.hours import hour_text, parse_hour, wall_clock
 
 def publish(
     accept: Annotated[
-        tuple[str, str], typer.Option("--accept", metavar="METRIC HOUR", help="A blocked hour (UTC) of a metric.")
+        tuple[str, str], typer.Option("--accept", metavar="METRIC HOUR", help="The metric, and its blocked hour (UTC).")
     ],
-    reason: Annotated[str, typer.Option("--reason", help="Why it is right all the same; kept on record.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why the rows are right. The reason is kept on record.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
 ) -> None:
-    """Publish an hour although its audit did not pass: the rows that were audited, as they are."""
+    """Publish a blocked hour with the rows that were audited, although its audit did not pass."""
     declared = load(project, workspace)
     name, hour = known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
     if not reason.strip():

@@ -23,16 +23,16 @@ def quality(
     workspace: Workspace = None,
     hour: Annotated[
         str | None,
-        typer.Option("--hour", help="All that the newest audit of this hour (UTC) found, such as 2013-01-05T14."),
+        typer.Option("--hour", help="Show everything that the newest audit of this hour (UTC) found."),
     ] = None,
-    metric: Annotated[str | None, typer.Option("--metric", "-m", help="Only this metric.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", "-m", help="Show only this metric.")] = None,
     failed: Annotated[
         bool,
         typer.Option(
-            "--failed", help="All audits that blocked an hour, also those that were mended or accepted since."
+            "--failed", help="Show all audits that blocked an hour, including hours that were mended or accepted since."
         ),
     ] = False,
-    blocked: Annotated[bool, typer.Option("--blocked", help="Only what is blocked now.")] = False,
+    blocked: Annotated[bool, typer.Option("--blocked", help="Show only what is blocked now.")] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
     """Show what the audits of the last four weeks found. The exit status is 1 when an hour of them is blocked."""

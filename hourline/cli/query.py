@@ -23,21 +23,21 @@ class ResultFormat(StrEnum):
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="One SELECT, in DuckDB's SQL; the views are the metrics, and `hours`.")],
+    sql: Annotated[str, typer.Argument(help="One SELECT in DuckDB's SQL over the metrics and the other views.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     format: Annotated[
-        ResultFormat, typer.Option("--format", "-f", help="How to print the result.")
+        ResultFormat, typer.Option("--format", "-f", help="The format of the result.")
     ] = ResultFormat.TABLE,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file to write to, instead of standard output.")
+        Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing or blocked.")
     ] = False,
     as_of: AsOf = None,
     degraded: Annotated[
-        bool, typer.Option("--degraded", help="Where a table is damaged, answer what does not need it, and say so.")
+        bool, typer.Option("--degraded", help="If a table is damaged, answer what does not need it, and say so.")
     ] = False,
 ) -> None:
     """Query the merged results: final where an hour is covered, provisional where it is not."""

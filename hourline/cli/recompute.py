@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 def recompute(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    start: Annotated[str | None, typer.Option("--from", help="First hour (UTC), such as 2013-01-05T14.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="The first hour (UTC), such as 2013-01-05T14.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="The hour after the last one (UTC).")] = None,
     metric: Metrics = None,
     include_open: IncludeOpen = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
-    """Recompute hours from the archived events and publish them: a range, or what `hourline plan` lists."""
+    """Recompute hours from the archived events, audit them and publish them: a range, or the hours that `hourline plan`
+    lists.
+    """
     if (start is None) != (end is None):
         raise UsageError("give both --from and --to, or neither for what `hourline plan` lists")
     declared = load(project, workspace)

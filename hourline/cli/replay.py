@@ -11,35 +11,38 @@ from hourline.exit_status import INTERRUPTED
 
 
 def replay(
-    file: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet; also gzipped or zipped.")],
-    source: Annotated[str, typer.Option("--source", "-s", help="The source whose topic it goes to.")],
+    file: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet, also gzipped or zipped.")],
+    source: Annotated[str, typer.Option("--source", "-s", help="The source to whose topic the events are sent.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     order_by: Annotated[
         str | None, typer.Option(help="Send in the order of this column.", show_default="the file's order")
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Events a second.", show_default="as fast as it goes")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="The number of events per second.", show_default="as fast as possible")
+    ] = None,
     speed: Annotated[
-        float | None, typer.Option(help="Send this many times faster than the times in the --order-by column.")
+        float | None, typer.Option(help="The factor by which to send faster than the times in the --order-by column.")
     ] = None,
     format: Annotated[
-        Literal["csv", "jsonl", "parquet"] | None, typer.Option(help="The file's format.", show_default="by its name")
+        Literal["csv", "jsonl", "parquet"] | None,
+        typer.Option(help="The format of the file.", show_default="by its name"),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="The column that becomes the record's key.")] = None,
+    key: Annotated[str | None, typer.Option(help="The column with the record's key.")] = None,
     partition: Annotated[
         str | None,
         typer.Option(
-            help="A partition's number, or the column that holds it.", show_default="Kafka chooses, by the key"
+            help="The number of a partition, or the column with it.", show_default="Kafka chooses, by the key"
         ),
     ] = None,
     compression: Annotated[
-        Literal["none", "gzip", "snappy", "lz4", "zstd"], typer.Option(help="How batches are compressed.")
+        Literal["none", "gzip", "snappy", "lz4", "zstd"], typer.Option(help="The compression of batches.")
     ] = "lz4",
     null_text: Annotated[
-        str | None, typer.Option(help="In CSV, a text that stands for null, as an empty cell does.")
+        str | None, typer.Option(help="A text that stands for null in CSV, besides the empty cell.")
     ] = None,
 ) -> None:
-    """Send a file's events into a source's topic, each exactly once, and wait until Kafka has them all."""
+    """Send the events of a file to the topic of a source, each exactly once, and wait until Kafka has stored them."""
     declared = load(project, workspace)
     topic = declared.sources[known("source", source, list(declared.sources))]
     from hourline.replay.replay_file import replay_file

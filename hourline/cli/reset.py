@@ -24,23 +24,22 @@ _OFFSETS = re.compile(r"\d+=\d+(,\d+=\d+)*", re.ASCII)
 
 def reset(
     name: Annotated[
-        str, typer.Argument(help="A source or a metric; source:NAME or metric:NAME where both have that name.")
+        str, typer.Argument(help="The source or metric; source:NAME or metric:NAME if both have that name.")
     ],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     to: Annotated[
         str | None,
         typer.Option(
-            help="Of a source: earliest, latest, a time such as 2026-01-31T00:00:00Z, or offsets such as 0=120,1=88.",
+            help="The position in a source's topic: earliest, latest, a time such as 2026-01-31T00:00:00Z, "
+            "or offsets such as 0=120,1=88.",
             show_default="earliest",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what it would touch.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would change.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Read a source again (or on) from a position, counting no record twice; or throw away what was computed for a
-    metric and compute it anew.
-    """
+    """Read a source from another position, or compute a metric anew. No record is counted twice."""
     declared = load(project, workspace)
     kind, name = _named(declared, name)
     if kind == "metric" and to is not None:

@@ -10,7 +10,7 @@ from hourline.cli.output import say
 
 
 def schema(
-    kind: Annotated[str | None, typer.Argument(help="settings, source or metric; all, if left out.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="settings, source or metric. If left out, all three.")] = None,
 ) -> None:
     """Print the JSON Schema of the YAML files, for editors."""
     from hourline_core.model import json_schema

@@ -19,11 +19,11 @@ def serve(
     workspace: Workspace = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=1, max=65535, help="Instead of that of the settings (`serve.port`), or a free one."),
+        typer.Option("--port", min=1, max=65535, help="The port, instead of `serve.port` of the settings."),
     ] = None,
-    open_page: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Answer over HTTP until Ctrl-C: on this machine, or beyond it with tokens and TLS (`serve` in hourline.yaml)."""
+    """Serve the results over HTTP until Ctrl-C. Other machines are served only with tokens and TLS."""
     declared = load(project, workspace)
     if port is not None:
         settings = declared.settings.model_copy(

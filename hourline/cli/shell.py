@@ -22,7 +22,7 @@ _COMMANDS = [".help", ".refresh", ".tables"]
 
 
 def shell(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Query the merged results at a prompt; or, from a pipe, by statements one after the other."""
+    """Query the merged results at a prompt. From a pipe, run one statement after the other."""
     declared = load(project, workspace)
     from serving_layer import connect
 

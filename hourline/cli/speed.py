@@ -23,17 +23,15 @@ def speed(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Stop when all that is in the topics has been processed.")
+        bool, typer.Option("--drain", help="Stop when everything in the topics has been processed.")
     ] = False,
     standby: Annotated[
         bool,
-        typer.Option(
-            "--standby", help="Warm up, wait, and take over when the one that runs has ended, however it did."
-        ),
+        typer.Option("--standby", help="Warm up, wait, and take over when the running speed layer ends."),
     ] = False,
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run the speed layer (and Kafka, unless the settings name one) until Ctrl-C."""
+    """Run the speed layer until Ctrl-C, and Kafka unless the settings name one."""
     declared = load(project, workspace)
     from hourline_core.compute.check import refuse_unresolved
     from hourline_core.runtime.background import announce

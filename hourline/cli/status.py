@@ -12,10 +12,10 @@ from hourline.cli.output import note, say, say_json, say_table, shortest_path
 def status(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="How many hours to show of each source.")] = 24,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="The number of hours to show of each source.")] = 24,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show each source's progress, lag and rejected records, and the state of its last hours."""
+    """Show the progress, lag and rejected records of each source, and the state of its last hours."""
     declared = load(project, workspace)
     from serving_layer.reports.status import project_status
 

@@ -7,7 +7,7 @@ from hourline.cli.output import note, say
 
 
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Kafka and the speed layer in the background, unless they are up."""
+    """Start Kafka and the speed layer in the background, unless they are running."""
     declared = load(project, workspace)
     from hourline_core.runtime.background import SPEED, address_of, start
 

@@ -17,9 +17,7 @@ _LINES = 20
 
 
 def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Read every data file that answers rest on, and name those that are damaged, be it by one bit that is not what it
-    was.
-    """
+    """Read every data file that answers rest on, and name each one that is damaged, even in a single bit."""
     declared = load(project, workspace)
     from batch_layer.verify import Verification
 
