@@ -13,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
 from hourline_core.compute.validation import KEY, VALUE
 from hourline_core.ledger.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
-from hourline_core.model.hours import HOUR, Clock
+from hourline_core.model.hours import Clock
+from hourline_core.model.windows import HOURLY
 from speed_layer.deduplication import Deduplicator
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
 from speed_layer.source_tables import SourceTables
@@ -183,12 +184,13 @@ class MicroBatch:
         """Accepted events per hour, and how many of them came after their hour had closed by ``clock``, the source's
         before this micro-batch; None: of none can that be said.
         """
+        after = HOURLY.complete_after(self.source.grace)
         counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour").to_pylist()
         return [
             {
                 "hour": entry["hour"],
                 "events": entry["offset_count"],
-                "late": entry["offset_count"] if clock and entry["hour"] + HOUR + self.source.grace <= clock else 0,
+                "late": entry["offset_count"] if clock and entry["hour"] + after <= clock else 0,
             }
             for entry in counts
         ]

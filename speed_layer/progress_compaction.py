@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from hourline_core.ledger.layout import PROGRESS_SCHEMA
-from hourline_core.model.hours import floor_hour
+from hourline_core.model.windows import HOURLY
 from hourline_core.storage import tables
 
 _COMPACTED = "hourline-progress-compacted"
@@ -34,7 +34,7 @@ def compact_progress(progress: DeltaTable, before: datetime, cutoffs: Collection
     """
     done = progress.transaction_version(_COMPACTED) or 0
     old = progress.to_pyarrow_table(
-        columns=["sequence"], filters=[("sequence", ">", done), ("finished", "<", floor_hour(before))]
+        columns=["sequence"], filters=[("sequence", ">", done), ("finished", "<", HOURLY.assign(before))]
     )
     sequences = sorted(old["sequence"].to_pylist())[:_AT_ONCE]
     if not sequences:
@@ -73,7 +73,7 @@ def _belong_together(one: Row, next_one: Row) -> bool:
     begins with its first one.
     """
     return (
-        floor_hour(one["finished"]) == floor_hour(next_one["finished"])
+        HOURLY.assign(one["finished"]) == HOURLY.assign(next_one["finished"])
         and all(one[name] == next_one[name] for name in ("topic_id", "topic", "metrics"))
         and one["position"] is None is next_one["position"]
         and not any(arrived["late"] for row in (one, next_one) for arrived in row["hours"] or ())

@@ -10,7 +10,8 @@ import typer
 from hourline.cli.chosen_hours import chosen_metrics, note_not_started
 from hourline.cli.options import Format, Metrics, ProjectFolder, ReportFormat, Results, Workspace, load
 from hourline.cli.output import say, say_json, say_table
-from hourline_core.model.hours import HOUR, hour_text, parse_hour
+from hourline_core.model.hours import hour_text, parse_hour
+from hourline_core.model.windows import HOURLY
 
 if TYPE_CHECKING:
     from hourline_core.model import Project
@@ -52,7 +53,7 @@ def _say_open(project: "Project", hour: datetime) -> None:
     from batch_layer.plan import clocks
 
     for source, clock in clocks(project).items():
-        closes = hour + HOUR + project.sources[source].grace
+        closes = hour + HOURLY.complete_after(project.sources[source].grace)
         if clock is None or clock < closes:
             now = (
                 f"the clock of '{source}' stands at {clock:%Y-%m-%d %H:%M} UTC"

@@ -60,9 +60,9 @@ def parse_hour(text: str) -> datetime:
         raise UsageError(f"'{text}' is not an hour; write it as 2013-01-05T14 or 2013-01-05T14:00Z")
     if not _FIRST <= moment < _LAST:
         raise UsageError(f"'{text}' lies beyond the years that hours are kept of, {_FIRST.year} to {_LAST.year - 1}")
-    if moment != floor_hour(moment):
+    if moment != HOURLY.assign(moment):
         raise UsageError(
-            f"'{text}' is not on the hour (UTC); the hours beside it are {hour_text(floor_hour(moment))} and {hour_text(floor_hour(moment) + HOUR)}"
+            f"'{text}' is not on the hour (UTC); the hours beside it are {hour_text(HOURLY.assign(moment))} and {hour_text(HOURLY.assign(moment) + HOUR)}"
         )
     return moment
 
@@ -88,11 +88,6 @@ def parse_range(start: str, end: str) -> HourRange:
     if hours.end < hours.start:
         raise UsageError(f"the range {hours} is reversed; give the earlier hour as --from")
     return hours
-
-
-def floor_hour(moment: datetime) -> datetime:
-    """The start of the hour that ``moment`` lies in."""
-    return moment.replace(minute=0, second=0, microsecond=0)
 
 
 def sql_timestamp(moment: datetime) -> str:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourline_core.errors import UsageError
-from hourline_core.model.hours import HOUR, floor_hour, hour_text, parse_hour, parse_range
+from hourline_core.model.hours import HOUR, hour_text, parse_hour, parse_range
+from hourline_core.model.windows import HOURLY
 
 moments = st.datetimes(timezones=st.timezones()).filter(lambda moment: 1970 < moment.year < 2200)
 
@@ -22,7 +23,7 @@ def test_an_hour_may_be_written_in_many_ways(text: str) -> None:
 
 @given(moments)
 def test_the_text_of_an_hour_is_read_back_as_that_hour(moment: datetime) -> None:
-    hour = floor_hour(moment.astimezone(UTC))
+    hour = HOURLY.assign(moment.astimezone(UTC))
     assert parse_hour(hour_text(hour)) == hour
     assert timedelta(0) <= moment - hour < HOUR
 
