@@ -49,6 +49,7 @@ class Verification:
         """
         layout = Layout.of(self.project)
         with turn(self.project.workspace, "batch", self.on_waiting):
+            files = self._files(layout)
             kept = tables.open_or_create(
                 layout.checksums,
                 layout.storage_options,
@@ -58,7 +59,6 @@ class Verification:
                 "checksums of data files",
             )
             noted = {(row["table"], row["file"]): row for row in kept.to_pyarrow_table().to_pylist()}
-            files = self._files(layout)
             move = on_files(len(files))
             rows, damage = [], []
             for number, (key, table) in enumerate(sorted(files.items(), key=itemgetter(0)), start=1):

@@ -5,11 +5,12 @@
     ├── UsageError                a wrong argument: a range, a name, a file, a query
     ├── SetupError                the machine lacks something: Java, a jar, a port, the network
     ├── BrokerError               Kafka cannot be reached, or refused something
-    ├── StartTimeoutError            what was started in the background was not ready in time
+    ├── StartTimeoutError         what was started in the background was not ready in time
     ├── ConflictError             somebody else writes here: a lease is held, a commit was not made on the expected version
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
-    ├── UnreliableResultError           a strict answer would rest on hours that are missing or blocked
+    ├── UnreliableResultError     a strict answer would rest on hours that are missing or blocked
+    ├── OldWorkspaceError         the workspace was written by a version whose tables this one does not read
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
 The command line prints the sentence and exits with status 1 (2 for UsageError; 75, the EX_TEMPFAIL of sysexits.h, for
@@ -71,6 +72,10 @@ class SparkError(HourlineError):
 
 class UnreliableResultError(HourlineError):
     """A strict answer would rest on hours that are missing or blocked."""
+
+
+class OldWorkspaceError(HourlineError):
+    """The workspace was written by a version whose tables this one does not read."""
 
 
 class TableError(HourlineError):

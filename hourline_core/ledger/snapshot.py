@@ -24,7 +24,6 @@ from hourline_core.storage.tables import (
     exists,
     readable_versions,
     refuse_older,
-    refuse_unmarked,
     require_seen,
     rows_of,
     update,
@@ -229,8 +228,6 @@ def _looked_up(
             refuse_older(
                 Layout.of(project).coverage, version, table, "coverage"
             )  # it may have lost rows to what was published then
-            if publication is not None:
-                refuse_unmarked(table)
     metrics = as_covered(found, coverage)
     final = verify_published(project, metrics, coverage, opened, lost)
     files = files_of(

@@ -31,6 +31,7 @@ from hourline_core.model.hours import sql_timestamp
 from hourline_core.runtime import failpoints
 from hourline_core.storage.commit_log import TRANSACTIONS, WIDENED, incomplete_commit, newest_commit
 from hourline_core.storage.data_files import BACKUP, damage_of, file_system, name_of, place_of, read_rows
+from hourline_core.storage.table_format import FORMAT, refuse_other_format
 
 # Files of this size are not compacted again: what is rewritten each time stays bounded.
 _FILE_BYTES = 32 * 1024 * 1024
@@ -126,7 +127,7 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
     """The table at ``uri``, at ``version`` or its newest.
 
     Raises TableError when it, or that version, is not there, when its log is damaged, or when it is another table,
-    copied to its place.
+    copied to its place; OldWorkspaceError when Hourline 0.1 wrote it.
     """
     try:
         table = Table(uri, version, storage_options)
@@ -134,6 +135,7 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
         raise TableError(f"there is no table at {uri}; `hourline speed` creates it") from None
     except Exception as error:
         raise TableError(f"the table at {uri} cannot be read{_at(version)}: {first_line(error)}") from error
+    refuse_other_format(table, uri)
     if version is not None and table.version() != version:
         raise TableError(
             f"the table at {uri} was to be read{_at(version)}, but that version is incomplete; the last good one is {table.version()}"
@@ -179,14 +181,6 @@ def refuse_older(uri: str, version: int | None, by: DeltaTable, name: str) -> No
             f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} went by its version {seen}: "
             f"commits are missing; {BACKUP}"
         )
-
-
-def refuse_unmarked(table: DeltaTable) -> None:
-    """Raise TableError for a table that was made before tables recorded by what version of coverage they were pruned:
-    nobody knows what it lacks.
-    """
-    if _PLACE not in table.metadata().configuration and table.transaction_version(f"{_SEEN}coverage") is None:
-        raise TableError(f"what {name_of(table)} has lost to publications is not known")
 
 
 def readable_versions(uri: str, storage_options: Mapping[str, str]) -> Iterator[DeltaTable]:
@@ -237,7 +231,7 @@ def open_or_create(
                 schema,
                 name=kind,
                 description=description,
-                configuration={**configuration, _PLACE: place_of(uri, kind)},
+                configuration={**configuration, **FORMAT, _PLACE: place_of(uri, kind)},
                 storage_options=dict(storage_options),
                 raise_if_key_not_exists=False,  # properties of our own
             )

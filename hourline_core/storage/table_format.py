@@ -1,0 +1,20 @@
+"""Which version of Hourline wrote a table, told by a property of it."""
+
+from deltalake import DeltaTable
+
+from hourline_core.errors import OldWorkspaceError
+
+FORMAT = {"hourline.format": "0.2"}
+"""A property of each table: the first version of Hourline that writes tables as they are now. Those of 0.1 have none."""
+
+
+def refuse_other_format(table: DeltaTable, uri: str) -> None:
+    """Raise OldWorkspaceError when ``table``, opened at ``uri``, was written by a version with other columns."""
+    ((name, current),) = FORMAT.items()
+    written = table.metadata().configuration.get(name, "0.1")
+    if written != current:
+        raise OldWorkspaceError(
+            f"the table at {uri} was written by Hourline {written}, and Hourline {current} reads nothing of such a "
+            f"workspace: use another --workspace (and other `tables:`, if hourline.yaml names some), or go on with "
+            f"Hourline {written}"
+        )
