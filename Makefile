@@ -4,7 +4,8 @@ SETUP := .venv/.set-up
 
 help:
 	@echo "make demo    real flights through the whole of Hourline, checked at the end; KEEP=1 leaves it up, WORKSPACE=folder says where"
-	@echo "make test    all checks and all tests (50 to 60 minutes on 2 cores)"
+	@echo "make test    all checks and all tests (20 minutes on 2 cores)"
+	@echo "make test-fast  the tests that need neither tables nor processes, in two minutes; make test-long has more seeds and stories"
 	@echo "make install sets up .venv, the jars and the classes that Java shares, which the others do as well"
 	@echo "make soak    processes killed every few seconds, every read compared with the oracle; SOAK_MINUTES=20, SEED=n repeats its choices"
 	@echo "make check   lint, format, types and import contracts alone"
@@ -18,26 +19,19 @@ install: $(SETUP)
 demo: $(SETUP)
 	KEEP="$(KEEP)" WORKSPACE="$(WORKSPACE)" .venv/bin/python -m examples.nyc_flights.demo
 
+# What to run at each save: no broker, no Spark, no Delta protocol.
+test-fast: $(SETUP)
+	.venv/bin/python -m pytest -n 2 tests/unit
+
+# Tests run short-lived Java: its second compiler takes more from the other tests than it gives.
+test test-long: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
+
 test: check
-	@$(MAKE) --no-print-directory --jobs 2 test-stack test-processes test-plain
+	.venv/bin/python -m pytest -n 2 --dist loadfile --durations 25
 
-# Two of them at a time. Tests run short-lived Java: its second compiler takes more from the other tests than it gives.
-test-stack test-processes test-plain: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
-
-# What holds a Spark session, one test after the other.
-test-stack: $(SETUP)
-	.venv/bin/python -m pytest -m "stack and not beside" --durations 25
-
-# What runs Hourline's own processes for the most part; what it says is shown when it has ended, as with the next.
-test-processes: $(SETUP)
-	@.venv/bin/python -m pytest -m "stack and beside" --durations 25 >.pytest-processes.log 2>&1 || { cat .pytest-processes.log; exit 1; }
-	@cat .pytest-processes.log
-
-# All else: no Spark, and no broker. Two halves, of files by their names, so that no core is idle at the end.
-test-plain: test-plain-a-o test-plain-p-z
-test-plain-%: $(SETUP)
-	@.venv/bin/python -m pytest -m "not stack" --durations 25 tests/test_[$*]*.py >.pytest-plain-$*.log 2>&1 || { cat .pytest-plain-$*.log; exit 1; }
-	@cat .pytest-plain-$*.log
+# More seeds, more stories and more examples than `make test` has, on the same two cores.
+test-long: $(SETUP)
+	HYPOTHESIS_PROFILE=long .venv/bin/python -m pytest -n 2 --dist loadfile --durations 25 -m "long or hypothesis"
 
 soak: $(SETUP)
 	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py
@@ -63,11 +57,11 @@ bench-full: $(SETUP)
 	.venv/bin/python -m benchmarks --full
 
 clean:
-	rm -rf .venv .uv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .pytest-*.log spark-warehouse metastore_db derby.log
+	rm -rf .venv .uv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
 
 $(SETUP): uv.lock pyproject.toml hourline_core/runtime/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help install demo test test-stack test-processes test-plain soak check docs mutants bench bench-full clean
+.PHONY: help install demo test test-fast test-long soak check docs mutants bench bench-full clean

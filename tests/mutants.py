@@ -85,7 +85,7 @@ MUTANTS = [
                 "            tables.overwrite(table, rows, _among('hour', hours), {})\n",
             ),
         ),
-        "tests/protocol/test_failpoints.py -m 'not stack'",
+        "tests/protocol/test_failpoints.py",
     ),
     Mutant(
         "progress is a micro-batch's last commit",
@@ -97,7 +97,7 @@ MUTANTS = [
                 "            finished = self._finish(rows, fresh, origin, sequence, started)\n            sources = {id(",
             ),
         ),
-        "tests/protocol/test_failpoints.py -k commit_of_a_micro_batch",
+        "tests/stack/test_failpoints.py -k commit_of_a_micro_batch",
     ),
     Mutant(
         "provisional rows are pruned only up to a published cutoff",
@@ -194,7 +194,7 @@ MUTANTS = [
                 "        self._keep(self._drift, self._drift_rows(staged, moment))\n",
             ),
         ),
-        "tests/protocol/test_zombies.py -m 'not stack'",
+        "tests/protocol/test_zombies.py",
     ),
     Mutant(
         "a publication keeps what coverage says of others",
@@ -259,7 +259,7 @@ MUTANTS = [
         "of duplicates within the horizon the first counts",
         "speed_layer/deduplication.py",
         (("        repeated[order] = again\n", ""),),
-        "tests/stack/test_deduplication.py",
+        "tests/unit/speed_layer/test_deduplication.py",
     ),
     Mutant(
         "drift of a publication that never was is not kept",

@@ -22,9 +22,9 @@ from pathlib import Path
 import serving_layer
 from batch_layer.plan import plan
 from hourline_core.runtime.broker import Broker
-from tests.stack.test_seeded_runs import GARBAGE
 from tests.support import oracle, parcels
 from tests.support.disturbances import Disturbances, guarded, say
+from tests.support.parcels import GARBAGE
 
 MOST_EVENTS = 40_000
 EVENTS_PER_SECOND = 20.0

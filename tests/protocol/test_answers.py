@@ -19,7 +19,7 @@ from hourline_core.ledger.token import AnswerToken
 from speed_layer.maintenance import maintain_source
 from tests.support import bare_tables
 from tests.support.bare_tables import BASE, METRICS, TILINGS, BareTables, hour
-from tests.support.stack_project import write_project
+from tests.support.project_files import write_project
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 

@@ -25,7 +25,7 @@ from hourline_core.storage.tables import open_table
 from speed_layer.maintenance import maintain_source
 from speed_layer.reset import MetricReset
 from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, expected
-from tests.support.stack_project import write_project
+from tests.support.project_files import write_project
 
 HOURS = [0, 1, 1, 2, 3, 0, 2, 2, 1, 3, 3, 0, 1, 2, 2, 3, 1, 0, 2, 3]
 OF_TOTALS = f"totals/{declaration_hash(SOURCE, METRICS['totals'])}"

@@ -37,8 +37,8 @@ def test_each_line_that_a_mutant_changes_is_there_once(mutant: Mutant) -> None:
             "return hour.astimezone(UTC).",
             "return hour.items().",
         ),
-        ("BROKEN", "NameError in hourline_core/model/hours.py: ", "HOUR = timedelta(hours=1)", "HOUR = unheard_of"),
-        ("BROKEN", "SyntaxError in ", "HOUR = timedelta(hours=1)", "HOUR = timedelta(hours=1"),
+        ("BROKEN", "NameError in hourline_core/model/hours.py: ", "HOUR = HOURLY.size", "HOUR = unheard_of"),
+        ("BROKEN", "SyntaxError in ", "HOUR = HOURLY.size", "HOUR = (HOURLY.size"),
         ("BROKEN", "hourline_core/model/hours.py has 0 times", "HOUR = timedelta(hours=2)", ""),
     ],
 )
@@ -115,7 +115,16 @@ def groups(*raised: Callable[[], None]) -> Callable[[], None]:
         (groups(says_no, raises_conflict), ""),
         (groups(says_no, hides_a_mistake), "Error in "),
     ],
-    ids=str,
+    ids=[
+        "an assertion",
+        "an error of the product",
+        "a failure",
+        "an error of the product that is raised in it",
+        "a mistake behind an error of the product",
+        "a mistake of the test",
+        "a group of refusals",
+        "a group with a mistake",
+    ],
 )
 def test_what_counts_as_said_by_a_test_or_by_the_product(raised: Callable[[], None], broken: str) -> None:
     with pytest.raises(BaseException) as caught:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from speed_layer.reset import MetricReset
-from tests.protocol.test_protocol import CrashError, Protocol
+from tests.support.protocol_machine import CrashError, Protocol
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

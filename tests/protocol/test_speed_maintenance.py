@@ -6,42 +6,11 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pytest
-from deltalake import DeltaTable
 
 import serving_layer
-from hourline_core.ledger.layout import Layout
 from hourline_core.storage import tables
-from speed_layer import maintenance
 from speed_layer.maintenance import MICRO_BATCHES, maintain_source
-from tests.support import parcels
 from tests.support.bare_tables import BareTables
-
-
-@pytest.mark.stack
-def test_upkeep_between_micro_batches_changes_no_answer(
-    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(maintenance, "MICRO_BATCHES", 4)
-    monkeypatch.setattr(maintenance, "MERGED", 2)
-    project = parcels.make(tmp_path, kafka, topic="maintenance", records_per_batch=30)
-    project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=4))
-    project.drain()
-    project.recompute()
-    project.send("scans", parcels.scans(project.random, 300, first_hour=2, hours=4))
-    project.drain()
-    assert project.last_sequence("scans") > 16
-    project.check()
-
-    layout, scans = Layout.of(project.project), project.project.sources["scans"]
-    events = DeltaTable(layout.events(scans))
-    assert len(events.file_uris()) <= 5, "some large file, and at most four micro-batches since the last maintenance"
-    covered = {hour for metric, hour in project.cutoffs if metric == "flow"}
-    provisional = DeltaTable(layout.provisional(scans, project.project.metrics["flow"])).to_pyarrow_table().to_pylist()
-    assert covered
-    assert not [row for row in provisional if row["sequence"] <= project.cutoffs.get(("flow", row["hour"]), 0)], (
-        "final has taken these over"
-    )
 
 
 def test_files_and_log_entries_stop_growing(tmp_path: Path) -> None:

@@ -24,8 +24,6 @@ from hourline_core.sql.merge import finished_value, merged_columns
 from hourline_core.sql.sketches import install_sketch_functions
 from tests.support import oracle
 
-pytestmark = pytest.mark.stack
-
 # By column: its Spark type, and the values that hold surprises; each column is drawn from these and from random ones.
 DAY = date(2024, 2, 29)
 YEARS = datetime(1900, 1, 1), datetime(9000, 1, 1)  # noqa: DTZ001 (Hypothesis adds the zone)

@@ -32,8 +32,6 @@ from tests.support import parcels
 from tests.support.speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
 from tests.support.stack_project import StackProject
 
-pytestmark = pytest.mark.beside
-
 HOURS = 4
 BLOCKED = 1
 """The hour in the middle that does not pass its audit at first."""
@@ -136,7 +134,6 @@ def scheduled(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         stop(project.project, AIRFLOW)
 
 
-@pytest.mark.stack
 def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) -> None:
     stack, rand = scheduled.stack, scheduled.stack.random
     with SpeedProcess(stack) as speed:

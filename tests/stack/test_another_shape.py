@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from batch_layer.plan import plan
 from tests.support import oracle
 from tests.support.oracle import Body, MetricRule, SourceRule
-from tests.support.stack_project import StackProject, write_project
-
-pytestmark = pytest.mark.stack
+from tests.support.project_files import write_project
+from tests.support.stack_project import StackProject
 
 FILES = {
     "hourline.yaml": """\

@@ -31,8 +31,6 @@ from tests.support import oracle, parcels
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 
-pytestmark = pytest.mark.stack
-
 FIRST = parcels.BEGIN + timedelta(hours=6)
 SECOND = FIRST + timedelta(hours=1)
 COMPLETE = """

@@ -7,12 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.oracle import MetricRule, SourceRule
-from tests.support.stack_project import StackProject, write_project
-
-pytestmark = pytest.mark.stack
+from tests.support.project_files import write_project
+from tests.support.stack_project import StackProject
 
 FILES = {
     "hourline.yaml": 'kafka: {bootstrap: "${KAFKA}"}\nspark: {master: "local[2]"}\n',

@@ -14,12 +14,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 
 from hourline_core.errors import BrokerError, ConflictError, SetupError
 from hourline_core.runtime.broker import Broker, running_broker
-from hourline_core.runtime.file_lock import holder, is_alive, locked
-from hourline_core.runtime.java import find_java
-from hourline_core.runtime.supervised import Supervised
+from hourline_core.runtime.file_lock import is_alive, locked
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
-
-pytestmark = pytest.mark.beside
 
 PARENT = """
 import sys
@@ -38,7 +34,6 @@ def send(bootstrap: str, topic: str, count: int) -> None:
     assert producer.flush(10) == 0
 
 
-@pytest.mark.stack
 def test_topics_and_records_are_kept_when_the_broker_is_stopped_and_started_again(tmp_path: Path) -> None:
     workspace = tmp_path / "a workspace, mit Ümlaut"
     with Broker(workspace) as broker:
@@ -55,7 +50,6 @@ def test_topics_and_records_are_kept_when_the_broker_is_stopped_and_started_agai
         assert topic_offsets(broker.bootstrap, "flights", {}) == {0: (0, 3), 1: (0, 0)}
 
 
-@pytest.mark.stack
 def test_a_broker_is_gone_when_its_parent_is_killed_and_recovers_when_started_again(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -74,7 +68,6 @@ def test_a_broker_is_gone_when_its_parent_is_killed_and_recovers_when_started_ag
         assert topic_offsets(broker.bootstrap, "flights", {}) == {0: (0, 5)}
 
 
-@pytest.mark.stack
 def test_a_broker_that_was_killed_itself_comes_up_again_on_what_it_left(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         ensure_topic(broker.bootstrap, "flights", 1, {})
@@ -85,7 +78,6 @@ def test_a_broker_that_was_killed_itself_comes_up_again_on_what_it_left(tmp_path
         assert topic_offsets(broker.bootstrap, "flights", {}) == {0: (0, 5)}
 
 
-@pytest.mark.stack
 def test_a_workspace_has_one_broker_and_a_project_the_topics_it_asked_for(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         with pytest.raises(
@@ -106,7 +98,6 @@ def test_a_workspace_has_one_broker_and_a_project_the_topics_it_asked_for(tmp_pa
             ensure_topic(broker.bootstrap, "x", 1, {"acsk": "all"})
 
 
-@pytest.mark.stack
 def test_a_port_can_be_given_and_one_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -118,58 +109,3 @@ def test_a_port_can_be_given_and_one_that_is_taken_is_refused(tmp_path: Path) ->
     assert running_broker(tmp_path) is None
     with Broker(tmp_path, port) as broker:
         assert broker.bootstrap == f"127.0.0.1:{port}"
-
-
-def test_a_broker_that_dies_at_once_is_told_with_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    java = tmp_path / "jdk" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text("""#!/bin/sh
-if [ "$1" = -version ]; then echo 'version "17"' >&2; exit; fi
-echo 'java.lang.OutOfMemoryException: no room'; echo '\tat kafka.Kafka.main'; echo 'bye'; exit 1
-""")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    monkeypatch.setattr("hourline_core.runtime.broker.fetch_jars", lambda _which: [])
-    find_java.cache_clear()
-    try:
-        said = r"did not start; the last it said was 'java\.lang\.OutOfMemoryException: no room'; the whole is in .*/logs/broker\.log"
-        with pytest.raises(SetupError, match=said):
-            Broker(tmp_path / "workspace").__enter__()
-    finally:
-        find_java.cache_clear()
-    assert holder(tmp_path / "workspace" / "run" / "broker.lock") is None
-
-
-def test_the_file_a_killed_broker_left_behind_is_not_believed(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "broker.json").write_text(json.dumps({"bootstrap": "127.0.0.1:9092", "pid": os.getpid()}))
-    assert running_broker(tmp_path) is None
-
-
-def test_a_kafka_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hourline_core.runtime.topics.TIMEOUT_SECONDS", 1.0)
-    monkeypatch.setattr("hourline_core.runtime.kafka_admin.TIMEOUT_SECONDS", 1.0)
-    with pytest.raises(
-        BrokerError,
-        match=r"127\.0\.0\.1:1 did not answer within 1 seconds, .*Connection refused.* change kafka\.bootstrap",
-    ):
-        ensure_topic("127.0.0.1:1", "flights", 1, {})
-
-
-def test_a_command_that_ignores_the_request_to_end_is_killed_with_what_it_started(tmp_path: Path) -> None:
-    words = tmp_path / "words"
-    os.mkfifo(words)
-    script = 'trap "" TERM; exec >"$0"; sleep 1000 & echo ready; wait'
-    command = Supervised(["sh", "-c", script, words], log=tmp_path / "log", grace=0.2)
-    with words.open() as said:
-        assert said.readline() == "ready\n"
-        assert command.stop() == -signal.SIGKILL
-        assert said.read() == ""  # the end is reached only when the inner command, which has it open too, is gone
-
-
-def test_a_command_tells_its_exit_status_and_one_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    assert Supervised(["sh", "-c", "exit 3"], log=tmp_path / "log").wait() == 3
-    with pytest.raises(SetupError, match=r"'no-such-command' could not be started: .*No such file"):
-        Supervised(["no-such-command"], log=tmp_path / "log")

@@ -23,7 +23,6 @@ from hourline_core.errors import HourlineError
 from hourline_core.runtime.lease import lease_holder
 from tests.support.speed_process import alive, descendants, wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.beside]
 COMMAND = [sys.executable, "-m", "examples.nyc_flights.demo"]
 PATIENCE = 1200
 

@@ -19,9 +19,8 @@ from serving_layer.reports.drift import DriftReport, drift_report
 from serving_layer.reports.late import LateHour, late_hours
 from tests.support import oracle, parcels
 from tests.support.oracle import Event
-from tests.support.stack_project import StackProject, write_project
-
-pytestmark = pytest.mark.stack
+from tests.support.project_files import write_project
+from tests.support.stack_project import StackProject
 
 
 @pytest.fixture

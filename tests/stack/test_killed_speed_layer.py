@@ -5,15 +5,11 @@ nothing counts twice.
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from tests.support import parcels
 from tests.support.speed_process import SpeedProcess, records_arriving, wait_until
-from tests.support.stack_project import StackProject
-
-pytestmark = pytest.mark.stack
+from tests.support.stack_project import StackProject, leave_rows
 
 
 def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str, tmp_path: Path) -> None:
@@ -67,18 +63,6 @@ def test_a_sequence_is_never_used_again(kafka: str, tmp_path: Path) -> None:
     (second,) = project.drain()
     assert second.sequence == first.sequence + 8
     assert project.check() > 100
-
-
-def leave_rows(table: Path, sequence: int) -> None:
-    """What a process leaves behind that dies after this commit: rows of a sequence that progress does not know."""
-    delta = DeltaTable(table)
-    rows = delta.to_pyarrow_table()
-    number = rows.schema.get_field_index("sequence")
-    rows = rows.slice(0, 30).set_column(
-        number, rows.schema.field(number), pa.array([sequence] * min(30, rows.num_rows), pa.int64())
-    )
-    properties = CommitProperties(app_transactions=[Transaction("hourline-speed", sequence)])
-    write_deltalake(delta, rows, mode="append", commit_properties=properties)
 
 
 def committed(project: StackProject, table: str) -> Callable[[], Callable[[], bool]]:

@@ -6,15 +6,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import serving_layer
 from batch_layer.plan import plan, plan_range
 from hourline_core.model.hours import HourRange
 from tests.support import oracle, parcels
 from tests.support.stack_project import StackProject
-
-pytestmark = pytest.mark.stack
 
 METRICS = ("flow", "fragile")
 

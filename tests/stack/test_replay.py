@@ -12,91 +12,17 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from hourline.replay import producer
-from hourline.replay.pacing import at_rate, at_speed, choose_pace, wait_until
+from hourline.replay.pacing import at_speed
 from hourline.replay.producer import Compression
 from hourline.replay.replay_file import replay_file
 from hourline.replay.sending import Delivered, Progress, replay
 from hourline_core.errors import BrokerError, DeliveryError, UsageError
-from hourline_core.formats.files.reading import ANY_PARTITION, open_recording
-from hourline_core.formats.files.record import Record, rank_of
+from hourline_core.formats.files.record import Record
 from hourline_core.runtime.broker import Broker
-from hourline_core.runtime.ports import free_ports
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
-
-pytestmark = pytest.mark.beside
+from tests.support.records import record
 
 PARTITIONS = 3
-
-
-def record(line: int, payload: bytes = b"{}", *, at: object = None, partition: int | None = ANY_PARTITION) -> Record:
-    return Record(line, payload, None, partition, rank_of(at))
-
-
-class Clock:
-    """Time that passes only by waiting for it."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.waits: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
-        self.waits.append(seconds)
-
-
-# Pace
-
-
-def test_a_rate_spreads_records_evenly() -> None:
-    pace = at_rate(4)
-    assert [pace(record(line)) for line in range(1, 5)] == [0, 0.25, 0.5, 0.75]
-
-
-def test_a_speed_divides_the_time_between_records_and_sends_those_without_a_time_with_the_one_before() -> None:
-    times = ["2013-01-05T14:00:00Z", "2013-01-05T14:30:00Z", None, "garbage", "2013-01-05T17:00:00+02:00"]
-    pace = at_speed(3600, "sent_at")
-    assert [pace(record(line, at=at)) for line, at in enumerate(times)] == [0, 0.5, 0.5, 0.5, 1]
-
-
-def test_a_speed_over_a_column_without_times_is_refused() -> None:
-    with pytest.raises(UsageError, match="line 7 has none in the column 'carrier'"):
-        at_speed(2, "carrier")(record(7, at="UA"))
-
-
-@pytest.mark.parametrize(
-    ("rate", "speed", "order_by", "message"),
-    [
-        (1, 1, "at", "both --rate 1 and --speed 1"),
-        (0, None, None, "--rate 0"),
-        (None, -2, "at", "--speed -2"),
-        (None, float("nan"), "at", "--speed nan"),
-        (None, 2, None, "--order-by"),
-    ],
-)
-def test_a_pace_that_cannot_be_is_refused(
-    rate: float | None, speed: float | None, order_by: str | None, message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        choose_pace(rate, speed, order_by)
-
-
-def test_waiting_ends_at_its_moment_in_short_steps() -> None:
-    clock = Clock()
-    wait_until(101.05, clock, clock.wait, lambda: False)
-    assert clock.now == pytest.approx(101.05, abs=0.001)
-    assert max(clock.waits) <= 0.1
-    waits = len(clock.waits)
-    wait_until(50, clock, clock.wait, lambda: False)  # long past
-    assert len(clock.waits) == waits
-
-
-def test_waiting_ends_when_it_is_stopped() -> None:
-    clock = Clock()
-    wait_until(10**9, clock, clock.wait, lambda: len(clock.waits) == 3)
-    assert len(clock.waits) == 3
 
 
 # Kafka
@@ -139,7 +65,6 @@ def values(messages: list[Message]) -> list[bytes | str | None]:
     return [message.value() for message in messages]
 
 
-@pytest.mark.stack
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_line_arrives_once_and_unchanged_with_its_key_in_the_order_of_its_partition(
     bootstrap: str, topic: str, tmp_path: Path, compression: Compression
@@ -171,7 +96,6 @@ def test_every_line_arrives_once_and_unchanged_with_its_key_in_the_order_of_its_
     assert all(len(partitions) == 1 for partitions in homes.values())
 
 
-@pytest.mark.stack
 def test_an_ordered_csv_arrives_in_the_order_of_its_column_in_the_partitions_it_names(
     bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
@@ -185,7 +109,6 @@ def test_an_ordered_csv_arrives_in_the_order_of_its_column_in_the_partitions_it_
         assert values(found[partition]) == expected
 
 
-@pytest.mark.stack
 def test_a_paced_replay_waits_by_its_clock_and_tells_the_time_it_has_reached(bootstrap: str, topic: str) -> None:
     # Each look at this clock takes it on by a second, so that a replay of a century ends at once, and needs the looks
     # it needs.
@@ -206,7 +129,6 @@ def test_a_paced_replay_waits_by_its_clock_and_tells_the_time_it_has_reached(boo
     assert progress[-1] == Progress(len(events), 946684800_000_000)
 
 
-@pytest.mark.stack
 def test_records_that_kafka_refuses_for_themselves_are_named_and_the_others_delivered(
     bootstrap: str, topic: str
 ) -> None:
@@ -227,7 +149,6 @@ def test_records_that_kafka_refuses_for_themselves_are_named_and_the_others_deli
     assert sum(map(len, consume(bootstrap, topic).values())) == 2
 
 
-@pytest.mark.stack
 def test_a_file_that_turns_out_unsound_in_its_middle_says_how_much_was_sent(bootstrap: str, topic: str) -> None:
     def events() -> Iterator[Record]:
         yield from map(record, range(1, 6))
@@ -238,7 +159,6 @@ def test_a_file_that_turns_out_unsound_in_its_middle_says_how_much_was_sent(boot
     assert sum(map(len, consume(bootstrap, topic).values())) == 5
 
 
-@pytest.mark.stack
 def test_a_replay_that_is_stopped_delivers_what_is_under_way(bootstrap: str, topic: str) -> None:
     handed_over = []
 
@@ -261,7 +181,6 @@ print(replay_file(sys.argv[1], bootstrap=sys.argv[2], topic=sys.argv[3], client_
 """
 
 
-@pytest.mark.stack
 def test_ctrl_c_ends_a_replay_with_the_number_that_was_sent(bootstrap: str, topic: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"{}\n" * 100_000)
     command = [sys.executable, "-c", SLOWLY, str(tmp_path / "a.jsonl"), bootstrap, topic]
@@ -279,13 +198,11 @@ def test_ctrl_c_ends_a_replay_with_the_number_that_was_sent(bootstrap: str, topi
     assert process.returncode == 0
 
 
-@pytest.mark.stack
 def test_a_missing_topic_is_named_with_a_near_one(bootstrap: str, topic: str) -> None:
     with pytest.raises(BrokerError, match=f"has no topic '{topic}s'.* — did you mean '{topic}'"):
         replay([], bootstrap=bootstrap, topic=topic + "s", client_options={})
 
 
-@pytest.mark.stack
 def test_a_broker_that_dies_ends_the_replay_with_what_was_delivered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,22 +231,3 @@ def test_a_broker_that_dies_ends_the_replay_with_what_was_delivered(
     with Broker(tmp_path) as broker:
         arrived = sum(latest for _, latest in topic_offsets(broker.bootstrap, "flights", {}).values())
     assert arrived >= confirmed[-1]
-
-
-def test_a_kafka_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer, "_REACHED_WITHIN_SECONDS", 1)
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    with pytest.raises(
-        BrokerError, match=f"Kafka at {nobody} cannot be reached to replay to topic 'flights': .*refused"
-    ):
-        replay([], bootstrap=nobody, topic="flights", client_options={})
-
-
-def test_client_options_that_kafka_does_not_take_are_named() -> None:
-    with pytest.raises(BrokerError, match=r"security\.protocol"):
-        replay([], bootstrap="127.0.0.1:1", topic="flights", client_options={"security.protocol": "telepathy"})
-
-
-def test_a_file_is_looked_at_before_kafka_is(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no file"), open_recording(str(tmp_path / "a.csv")):
-        raise AssertionError("it was opened")

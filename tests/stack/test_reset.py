@@ -24,22 +24,19 @@ from hourline_core.errors import BrokerError, UsageError
 from hourline_core.ledger import snapshot
 from hourline_core.ledger.coverage import open_coverage, read_coverage
 from hourline_core.model.hours import HourRange
-from hourline_core.runtime.lease import lease
 from hourline_core.runtime.topics import ensure_topic, offsets_at
 from serving_layer.reports.status import SourceStatus, project_status
 from speed_layer.maintenance import prune
 from speed_layer.reset import MetricReset, SourceReset, Target
-from tests.stack.test_killed_speed_layer import leave_rows
 from tests.support import oracle, parcels
+from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess
-from tests.support.stack_project import StackProject, write_project
-from tests.surface.test_command_line import Failing, declared, failing  # noqa: F401 (fixtures)
+from tests.support.stack_project import StackProject, leave_rows
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STRICT = "belt: {type: string, required: true}"
 
 
-@pytest.mark.stack
 def test_a_reset_to_the_earliest_offset_changes_no_number(kafka: str, tmp_path: Path) -> None:
     project = parcels.make(tmp_path, kafka, topic="reset_earliest", records_per_batch=100)
     project.send("scans", parcels.scans(project.random, 200, first_hour=0, hours=4))
@@ -70,7 +67,6 @@ def test_a_reset_to_the_earliest_offset_changes_no_number(kafka: str, tmp_path: 
     assert numbers(project) == before
 
 
-@pytest.mark.stack
 def test_a_mended_declaration_accepts_what_was_rejected_and_nothing_else(
     kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +91,6 @@ def test_a_mended_declaration_accepts_what_was_rejected_and_nothing_else(
     assert project.check() > 500
 
 
-@pytest.mark.stack
 def test_a_reset_taken_back_before_anything_was_read_loses_nothing(kafka: str, tmp_path: Path) -> None:
     project, mended = strict_project(tmp_path, kafka, "reset_twice")
     before = numbers(project)
@@ -114,7 +109,6 @@ def test_a_reset_taken_back_before_anything_was_read_loses_nothing(kafka: str, t
     assert project.check() > 500
 
 
-@pytest.mark.stack
 def test_what_a_reset_skips_is_on_record_until_it_is_read(kafka: str, tmp_path: Path) -> None:
     project = parcels.make(tmp_path, kafka, topic="reset_latest")
     project.send("scans", parcels.scans(project.random, 100, first_hour=0, hours=4))
@@ -145,7 +139,6 @@ def test_what_a_reset_skips_is_on_record_until_it_is_read(kafka: str, tmp_path: 
     assert project.check() > 500
 
 
-@pytest.mark.stack
 def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(
     finished_project: StackProject, tmp_path: Path
 ) -> None:
@@ -169,7 +162,6 @@ def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(
     assert status(project).skipped == 0
 
 
-@pytest.mark.stack
 def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_again(
     finished_project: StackProject, tmp_path: Path
 ) -> None:
@@ -196,7 +188,6 @@ def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_agai
     assert project.check() > 100
 
 
-@pytest.mark.stack
 def test_a_reader_whom_a_metric_reset_overtakes_begins_again(
     finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +206,6 @@ def test_a_reader_whom_a_metric_reset_overtakes_begins_again(
     assert set(check_but_missing(project)) == {"flow"}
 
 
-@pytest.mark.stack
 def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject, tmp_path: Path) -> None:
     project = finished_project.copy(tmp_path)
     checkpoints = project.project.workspace / "checkpoints"
@@ -238,7 +228,6 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
     assert not checkpoints.exists()
 
 
-@pytest.mark.stack
 @pytest.mark.parametrize(
     ("target", "said"),
     [
@@ -254,7 +243,6 @@ def test_an_offset_that_kafka_does_not_hold_is_refused(
     assert said in str(refused.value)
 
 
-@pytest.mark.stack
 def test_a_time_is_looked_up_in_kafka(kafka: str) -> None:
     ensure_topic(kafka, "reset_times", 2, {})
     producer = Producer({"bootstrap.servers": kafka})
@@ -267,39 +255,6 @@ def test_a_time_is_looked_up_in_kafka(kafka: str) -> None:
     assert found == {seconds: {0: 0, 1: offset} for seconds, offset in wanted.items()}
     with pytest.raises(BrokerError, match="there is no topic 'reset_nowhere'"):
         offsets_at(kafka, "reset_nowhere", epoch, {})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["flwo", "--yes"], "there is no source or metric 'flwo' — did you mean 'flow'?"),
-        (["source:flow", "--yes"], "'flow' is a metric, not a source"),
-        (["flow", "--to", "earliest", "--yes"], "--to is where to read a source on"),
-        (["scans", "--to", "noon", "--yes"], "got --to noon, allowed are earliest, latest"),
-        (["scans", "--to", "2024-05-06T20:00:00", "--yes"], "a time with its offset from UTC"),
-        (["scans", "--to", "0=1,0=2", "--yes"], "each partition once"),
-        (["scans"], "add --yes"),
-        (["flow", "--yes"], "nothing was read of source 'scans' yet"),
-    ],
-)
-def test_a_wrong_reset_gets_one_sentence(failing: Failing, declared: Path, arguments: list[str], said: str) -> None:  # noqa: F811
-    assert said in failing.sentence("reset", *arguments, folder=declared)
-
-
-def test_a_name_of_both_kinds_needs_its_kind(failing: Failing, tmp_path: Path) -> None:  # noqa: F811
-    files = {
-        name: text.replace("TOPIC", "both").replace("RECORDS_PER_BATCH", "500") for name, text in parcels.FILES.items()
-    }
-    write_project(tmp_path, {**files, "metrics/scans.yaml": "source: scans\nmeasures: {scans: count}\n"})
-    assert "'scans' is a source and a metric; say source:scans or metric:scans" in failing.sentence(
-        "reset", "scans", "--yes", folder=tmp_path
-    )
-    assert "nothing was read" in failing.sentence("reset", "metric:scans", "--yes", folder=tmp_path)
-
-
-def test_a_running_speed_layer_is_to_be_stopped_first(failing: Failing, declared: Path) -> None:  # noqa: F811
-    with lease(declared / ".hourline", "speed"):
-        assert "stop it with `hourline down`" in failing.sentence("reset", "scans", "--yes", folder=declared, status=75)
 
 
 Address = tuple[int, int]

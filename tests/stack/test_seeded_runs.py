@@ -16,20 +16,9 @@ from batch_layer.plan import PlannedHour, plan_range
 from hourline_core.model.hours import HourRange
 from speed_layer import maintenance
 from speed_layer.maintenance import maintain_source
-from tests.stack.test_killed_speed_layer import leave_rows
 from tests.support import parcels
-from tests.support.stack_project import StackProject
-
-pytestmark = pytest.mark.stack
-
-GARBAGE = [
-    b"{",
-    None,
-    b'{"depot": null, "at": "2024-05-06T20:00:00Z"}',
-    b"",
-    b"\xff",
-    b'{"depot": "north", "at": "yesterday"}',
-]
+from tests.support.parcels import GARBAGE
+from tests.support.stack_project import StackProject, leave_rows
 
 
 @pytest.mark.parametrize("seed", range(6))

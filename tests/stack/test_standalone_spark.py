@@ -19,8 +19,6 @@ from hourline_core.runtime.supervised import Supervised
 from tests.support.speed_process import wait_until
 from tests.support.stack_project import StackProject
 
-pytestmark = [pytest.mark.stack, pytest.mark.beside]
-
 
 @pytest.fixture
 def spark_master(tmp_path: Path) -> Iterator[tuple[str, str]]:

@@ -8,15 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from hourline_core.runtime.lease import lease_holder
 from tests.support import parcels
+from tests.support.command_line import hourline
+from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess, records_arriving, wait_until
-from tests.support.stack_project import write_project
-from tests.surface.test_command_line import hourline
-
-pytestmark = [pytest.mark.stack, pytest.mark.beside]
 
 
 def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_was_stopped(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.protocol.test_failpoints import CHAIN
+from tests.support.failpoint_places import CHAIN
 from tests.support.speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
 from tests.support.stack_project import StackProject
 

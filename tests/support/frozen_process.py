@@ -17,7 +17,7 @@ PATIENCE = 180.0
 _BARE = """\
 import sys
 from pathlib import Path
-from bare_tables import BareTables
+from tests.support.bare_tables import BareTables
 from hourline_core.errors import ConflictError
 from speed_layer.maintenance import maintain_source
 tables = BareTables(Path(sys.argv[1]), eval(sys.argv[2]))

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.oracle import Body, MetricRule, SourceRule
-from tests.support.stack_project import StackProject, write_project
+from tests.support.project_files import write_project
+from tests.support.stack_project import StackProject
 
 BEGIN = datetime(2024, 5, 6, 20, tzinfo=UTC)
 
@@ -195,3 +196,13 @@ def _size(body: Body) -> str | None:
 
 def _price(body: Body) -> Decimal | None:
     return None if body["price"] is None else Decimal(str(body["price"])).quantize(Decimal("0.01"))
+
+
+GARBAGE = [
+    b"{",
+    None,
+    b'{"depot": null, "at": "2024-05-06T20:00:00Z"}',
+    b"",
+    b"\xff",
+    b'{"depot": "north", "at": "yesterday"}',
+]

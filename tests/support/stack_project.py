@@ -7,7 +7,6 @@ import json
 import math
 import random
 import shutil
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Message, Producer
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import serving_layer
 from batch_layer.job import Recomputed
@@ -34,15 +33,6 @@ from tests.support.oracle import Event, Sent, SourceRule
 
 _FIRST_FILE = 1000
 """From here on, numbers of partitions stand for imported files."""
-
-
-def write_project(root: Path, files: Mapping[str, str]) -> Path:
-    """Write the files of a project; texts may be indented as the code around them."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(text), encoding="utf-8")
-    return root
 
 
 @dataclass
@@ -280,3 +270,15 @@ class StackProject:
             declared.topic, value, partition=self.random.randrange(declared.partitions), on_delivery=delivered
         )
         self.producer.poll(0)
+
+
+def leave_rows(table: Path, sequence: int) -> None:
+    """What a process leaves behind that dies after this commit: rows of a sequence that progress does not know."""
+    delta = DeltaTable(table)
+    rows = delta.to_pyarrow_table()
+    number = rows.schema.get_field_index("sequence")
+    rows = rows.slice(0, 30).set_column(
+        number, rows.schema.field(number), pa.array([sequence] * min(30, rows.num_rows), pa.int64())
+    )
+    properties = CommitProperties(app_transactions=[Transaction("hourline-speed", sequence)])
+    write_deltalake(delta, rows, mode="append", commit_properties=properties)

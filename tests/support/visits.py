@@ -23,7 +23,7 @@ from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTA
 from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
 from speed_layer.source_tables import open_source_tables
-from tests.support.stack_project import write_project
+from tests.support.project_files import write_project
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 FILES = {

@@ -23,7 +23,7 @@ from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection
 from serving_layer.http.server import Server
 from tests.support.bare_tables import BareTables, hour
-from tests.support.stack_project import write_project
+from tests.support.project_files import write_project
 from tests.support.visits_tables import (
     ODD,
     Visit,

@@ -1,0 +1,81 @@
+"""Commands that need Spark, Kafka or the tables of a project: what they print, and what they leave running."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hourline_core.runtime.lease import lease_holder
+from tests.support.command_line import PROJECT, Failing, hourline
+from tests.support.project_files import write_project
+from tests.support.speed_process import alive, descendants, wait_until
+from tests.support.stack_project import StackProject
+
+
+def test_what_only_spark_finds_is_found_before_anything_runs(tmp_path: Path) -> None:
+    flow = PROJECT["metrics/flow.yaml"].replace("sum(weight)", "sum(wieght)").replace("mean(speed)", "mean(belt)")
+    fragile = PROJECT["metrics/fragile.yaml"].replace("where: fragile and", "where: fragil and")
+    write_project(tmp_path, {**PROJECT, "metrics/flow.yaml": flow, "metrics/fragile.yaml": fragile})
+    said = hourline("check", folder=tmp_path, status=1).splitlines()
+    assert "metrics/flow.yaml:8: measures.weight" in said[0]
+    assert "did you mean 'weight'?" in said[0]
+    assert any("metrics/fragile.yaml:9: where" in line and "did you mean 'fragile'?" in line for line in said), said
+    assert not (tmp_path / ".hourline" / "tables").exists()
+
+
+def test_without_kafka_the_speed_layer_says_so(declared: Path) -> None:
+    said = hourline("speed", "--drain", folder=declared, status=75)
+    assert "127.0.0.1:1" in said.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT parcls FROM flow", "there is no column 'parcls' — did you mean 'parcels'?"),
+        ("FROM flwo", "there is no view 'flwo' — did you mean 'flow'?"),
+        ("SELECT sum(depot) FROM flow", "the query cannot be answered"),
+        ("SELECT depot::INT FROM flow", "the query cannot be answered"),
+    ],
+)
+def test_a_wrong_query_gets_one_sentence(failing: Failing, finished_project: StackProject, sql: str, said: str) -> None:
+    assert said in failing.sentence("query", sql, folder=finished_project.root)
+
+
+def test_results_in_every_format(finished_project: StackProject, tmp_path: Path) -> None:
+    import duckdb
+
+    sql = "SELECT hour, depot, sum(price) AS price FROM flow GROUP BY ALL ORDER BY ALL"
+    rows = json.loads(hourline("query", sql, "--format", "json", folder=finished_project.root, status=0))
+    assert len(rows) > 5
+    lines = hourline("query", sql, "--format", "jsonl", folder=finished_project.root, status=0)
+    assert [json.loads(line) for line in lines.splitlines()] == rows
+    csv = hourline("query", sql, "--format", "csv", folder=finished_project.root, status=0)
+    assert csv.splitlines()[0] == "hour,depot,price"
+    assert len(csv.splitlines()) == len(rows) + 1
+    file = tmp_path / "o'clock.parquet"
+    hourline("query", sql, "--format", "parquet", "--output", str(file), folder=finished_project.root, status=0)
+    assert len(duckdb.read_parquet(str(file)).fetchall()) == len(rows)
+    table = hourline("query", sql, folder=finished_project.root, status=0)
+    assert table.splitlines()[0].split() == ["hour", "depot", "price"]
+
+
+def test_up_and_down_leave_nothing_running(failing: Failing, tmp_path: Path) -> None:
+    files = {**PROJECT, "hourline.yaml": "spark: {master: 'local[2]'}\n"}
+    write_project(tmp_path, files)
+    workspace = tmp_path / ".hourline"
+    try:
+        up = hourline("up", folder=tmp_path, status=0)
+        assert "up: Kafka at 127.0.0.1:" in up
+        speed = lease_holder(workspace, "speed")
+        assert speed is not None
+        family = [speed, *descendants(speed)]
+        assert len(family) > 2, "the speed layer, its JVM and Kafka"
+        assert hourline("up", folder=tmp_path, status=0) == up, "it is up already"
+        assert lease_holder(workspace, "speed") == speed
+        assert "runs the speed layer" in failing.sentence("speed", folder=tmp_path, status=75)
+        report = json.loads(hourline("status", "--format", "json", folder=tmp_path, status=0))
+        assert [(source["lag"], source["records"]) for source in report["sources"]] == [(0, 0)]
+    finally:
+        hourline("down", folder=tmp_path, status=0)
+    wait_until(lambda: not alive(family), f"{family} still run")
+    assert "nothing was running" in hourline("down", folder=tmp_path, status=0)

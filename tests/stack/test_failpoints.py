@@ -1,0 +1,50 @@
+"""kill -9 at the durable steps of a recompute and of a micro-batch, with Spark: whoever starts next goes on, and no
+answer is wrong at any moment."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support import parcels
+from tests.support.speed_process import SpeedProcess
+from tests.support.stack_project import StackProject
+
+
+def test_a_recompute_killed_where_it_publishes(
+    finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = finished_project.copy(tmp_path)
+    for place in ("after overwrite final", "after restore final"):
+        monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
+        with SpeedProcess(project, command="recompute") as process:
+            assert process.wait() == -signal.SIGKILL, process.lines
+        monkeypatch.delenv("HOURLINE_FAILPOINT")
+        assert project.check_answers() > 100
+    project.recompute()
+    assert project.check() > 100
+
+
+def test_a_speed_layer_killed_at_every_commit_of_a_micro_batch(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = parcels.make(tmp_path, kafka, topic="killed_at_commits")
+    # Before each of the others nothing is there, or what another one of them has left.
+    for place in (
+        "after append events",
+        "after append rejected",
+        "after append provisional",
+        "before append progress",
+        "after append progress",
+    ):
+        project.send("scans", parcels.scans(project.random, 30, first_hour=0, hours=3))
+        project.send_refused("scans", [b"{", None])
+        monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
+        with SpeedProcess(project, "--drain") as process:
+            assert process.wait() == -signal.SIGKILL, process.lines
+        project.check_answers()
+    monkeypatch.delenv("HOURLINE_FAILPOINT")
+    project.drain()
+    assert project.check() > 500
+    project.recompute()
+    assert project.check() > 500
