@@ -1,6 +1,4 @@
-"""The tables of the README name every key of a declaration and of the settings."""
-
-import re
+"""The README shows nothing that is not shown to be so elsewhere, and the reference names every key in its section."""
 
 import pydantic
 import pytest
@@ -20,32 +18,38 @@ from hourline_core.model import (
     SparkSettings,
     SpeedSettings,
 )
-from tests.support.readme import README
+from tests.support.shown import README, ROOT, TUTORIAL, commands
+
+REFERENCE = (ROOT / "docs/reference/settings-and-declarations.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_a_part_of_the_tutorial_which_tests_run() -> None:
+    tutorial = commands(TUTORIAL)
+    shown = list(commands(README))
+    assert len(shown) > 10
+    for step in shown:
+        assert step in tutorial, step  # which also moves on, so that the order is the same
 
 
 @pytest.mark.parametrize(
-    ("model", "prefix"),
+    ("model", "section"),
     [
-        (Source, ""),
-        (EventTime, ""),
-        (Field, ""),
-        (Metric, ""),
-        (History, ""),
-        (Settings, ""),
-        (KafkaSettings, "kafka."),
-        (SparkSettings, "spark."),
-        (SpeedSettings, "speed."),
-        (BatchSettings, "batch."),
-        (ScheduleSettings, "schedule."),
-        (AirflowSettings, "airflow."),
-        (ServeSettings, "serve."),
+        (Source, "Sources"),
+        (EventTime, "Event time"),
+        (Field, "Fields"),
+        (Metric, "Metrics"),
+        (History, "History"),
+        (Settings, "Settings"),
+        (KafkaSettings, "kafka"),
+        (SparkSettings, "spark"),
+        (SpeedSettings, "speed"),
+        (BatchSettings, "batch"),
+        (ScheduleSettings, "schedule"),
+        (AirflowSettings, "airflow"),
+        (ServeSettings, "serve"),
     ],
 )
-def test_the_tables_name_every_key(model: type[pydantic.BaseModel], prefix: str) -> None:
-    sections = {"kafka", "spark", "speed", "batch", "schedule", "airflow", "serve"}  # their keys have rows of their own
-    missing = [
-        key
-        for key in model.model_fields
-        if key not in sections and not re.search(rf"`[^`\n]*\b{re.escape(prefix + key)}\b[^`\n]*`", README)
-    ]
-    assert not missing
+def test_the_reference_names_every_key(model: type[pydantic.BaseModel], section: str) -> None:
+    text = REFERENCE.partition(f"# {section}\n")[2].partition("\n#")[0]
+    prefix = f"{section}." if section.islower() else ""
+    assert [key for key in model.model_fields if f"| `{prefix}{key}` |" not in text] == []

@@ -1,44 +1,15 @@
-"""What the README shows is what happens: its tour is run in order in a fresh folder, and its Python too."""
+"""What the tutorial shows is what happens: its commands are run in order in a fresh folder, and its Python too."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.readme import blocks
+from tests.support.shown import TUTORIAL, blocks, commands, plain
 
 PATIENCE = 60.0
-# What differs from run to run.
-VOLATILE = [
-    (r"127\.0\.0\.1:\d+", "ADDRESS"),
-    (r"process \d+", "PROCESS"),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "MOMENT"),
-    (r"in \d+\.\d s: [\d,]+ records/s", "PACE"),
-    (r"^(pageviews) +\d+", r"\1 SEQUENCE"),
-]
-
-
-def commands() -> Iterator[tuple[str, list[str]]]:
-    """Each command of the tour, and the lines it is said to print."""
-    for block in blocks("console"):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, *output = part.splitlines()
-            yield command, plain(output)
-
-
-def plain(lines: list[str]) -> list[str]:
-    """Without what differs from run to run, the widths of columns, and empty lines."""
-    cleaned = []
-    for line in lines:
-        text = line
-        for pattern, word in VOLATILE:
-            text = re.sub(pattern, word, text)
-        cleaned.append(" ".join(text.split()))
-    return [line for line in cleaned if line]
 
 
 class Tour:
@@ -87,13 +58,13 @@ class Tour:
         )
 
 
-def test_the_tour_prints_what_the_readme_says(tmp_path: Path) -> None:
+def test_each_command_prints_what_the_tutorial_says(tmp_path: Path) -> None:
     tour = Tour(tmp_path)
     try:
-        for command, expected in commands():
+        for command, expected in commands(TUTORIAL):
             assert tour.type(command) == expected, command
     finally:
         tour.stop()
-    for code in blocks("python"):
+    for code in blocks(TUTORIAL, "python"):
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0 and done.stdout, done.stderr
