@@ -18,7 +18,8 @@ from batch_layer.publish import Publication
 from benchmarks.project_files import write_files
 from hourline import Project, load_project
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model.hours import HOUR
 from speed_layer.maintenance import MICRO_BATCHES, maintain_source
 from speed_layer.source_tables import open_source_tables
@@ -128,27 +129,20 @@ class Archive:
             tiles,
             sequence,
         )
-        source_tables.finish(
-            pa.Table.from_pylist([self._progress(tiles, first, end, int(repeated.sum()))], _PROGRESS), sequence
-        )
+        source_tables.finish(self._progress(sequence, tiles, first, end, int(repeated.sum())))
 
-    def _progress(self, tiles: pa.Table, first: int, end: int, duplicates: int) -> dict[str, object]:
+    def _progress(self, sequence: int, tiles: pa.Table, first: int, end: int, duplicates: int) -> ProgressRow:
         counts = tiles.group_by("hour").aggregate([("orders", "sum")]).to_pylist()
         newest = max(row["hour"] for row in counts)
-        return {
-            "topic_id": TOPIC_ID,
-            "topic": "sales",
-            "offsets": [{"partition": 0, "first": first, "last": end - 1}],
-            "records": end - first,
-            "accepted": end - first - duplicates,
-            "duplicates": duplicates,
-            **dict.fromkeys(["rejected", "tombstones"], 0),
-            "hours": [{"hour": row["hour"], "events": row["orders_sum"], "late": 0} for row in counts],
-            "metrics": self.source_tables.metrics_row(),
-            "clock": newest + timedelta(minutes=59),
-            "started": newest,
-            "finished": newest,
-        }
-
-
-_PROGRESS = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
+        return ProgressRow(
+            sequence,
+            TOPIC_ID,
+            "sales",
+            offsets=(OffsetsRead(0, first, end - 1),),
+            counts=RecordCounts(records=end - first, accepted=end - first - duplicates, duplicates=duplicates),
+            hours=tuple(HourEvents(row["hour"], row["orders_sum"], late=0) for row in counts),
+            metrics=self.source_tables.written_metrics(),
+            clock=newest + timedelta(minutes=59),
+            started=newest,
+            finished=newest,
+        )

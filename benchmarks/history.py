@@ -22,7 +22,8 @@ from batch_layer.drift import HourDrift
 from batch_layer.maintain import Maintenance
 from batch_layer.publish import Publication, Staged
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from speed_layer.maintenance import maintain_after
 from speed_layer.source_tables import open_source_tables
@@ -184,31 +185,22 @@ class History:
                 table(aggregation, tiles),
                 self.sequence,
             )
-        row = {
-            "topic_id": "topic-id",
-            "topic": "sales",
-            "offsets": [
-                {"partition": 0, "first": self.sequence * 100_000, "last": self.sequence * 100_000 + events - 1}
-            ],
-            "records": events,
-            "accepted": events,
-            "rejected": 0,
-            "duplicates": 0,
-            "tombstones": 0,
-            "hours": [
-                {"hour": hour(at), "events": count, "late": count if at not in numbers else 0}
-                for at, count in counts.items()
-            ],
-            "metrics": source_tables.metrics_row(),
-            "clock": hour(max(number, *self.truth, 0)),
-            "started": hour(number),
-            "finished": hour(number),
-        }
-        source_tables.append(
-            source_tables.progress,
-            PROGRESS_SCHEMA,
-            pa.Table.from_pylist([row], _but_sequence(PROGRESS_SCHEMA)),
-            self.sequence,
+        first = self.sequence * 100_000
+        source_tables.finish(
+            ProgressRow(
+                self.sequence,
+                "topic-id",
+                "sales",
+                offsets=(OffsetsRead(0, first, first + events - 1),),
+                counts=RecordCounts(records=events, accepted=events),
+                hours=tuple(
+                    HourEvents(hour(at), count, late=count if at not in numbers else 0) for at, count in counts.items()
+                ),
+                metrics=source_tables.written_metrics(),
+                clock=hour(max(number, *self.truth, 0)),
+                started=hour(number),
+                finished=hour(number),
+            )
         )
         for at, shops in tiles.items():
             for known, more in zip(self.truth.setdefault(at, [Sums() for _ in SHOPS]), shops, strict=True):

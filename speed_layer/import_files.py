@@ -14,7 +14,6 @@ from datetime import datetime
 from itertools import islice
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +23,7 @@ from hourline_core.errors import HourlineError, UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
 from hourline_core.ledger.layout import TIMESTAMP, Layout
+from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
@@ -32,7 +32,6 @@ from speed_layer.deduplication import with_id_hash
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished, Origin
 from speed_layer.open_micro_batch import open_micro_batch
-from speed_layer.source_tables import read_so_far
 
 _ROWS_LOOKED_AT = 1000
 
@@ -139,15 +138,8 @@ def import_files(
 def touched_hours(project: Project, source: Source, files: list[HistoryFile]) -> set[datetime]:
     """The hours that the rows of ``files`` lie in, whenever they were imported."""
     layout = Layout.of(project)
-    progress = open_table(layout.progress(source), layout.storage_options).to_pyarrow_table(
-        columns=["topic_id", "hours"]
-    )
-    ids = pa.array([file.origin.topic_id for file in files])
-    return {
-        hour["hour"]
-        for hours in progress.filter(pc.is_in(progress["topic_id"], ids))["hours"].to_pylist()
-        for hour in hours
-    }
+    progress = Progress(open_table(layout.progress(source), layout.storage_options))
+    return progress.hours_of([file.origin.topic_id for file in files])
 
 
 def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
@@ -175,9 +167,8 @@ def _imported(project: Project, source: Source, origin: Origin) -> int:
     layout = Layout.of(project)
     if not exists(layout.progress(source), layout.storage_options):
         return 0
-    return read_so_far(open_table(layout.progress(source), layout.storage_options), origin.topic_id).next_offsets.get(
-        0, 0
-    )
+    progress = Progress(open_table(layout.progress(source), layout.storage_options))
+    return progress.reading(origin.topic_id).next_offsets.get(0, 0)
 
 
 def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, list[bytes]]]:

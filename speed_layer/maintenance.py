@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from hourline_core.ledger.coverage import DeclarationCoverage, read_coverage
 from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
@@ -97,8 +98,8 @@ def maintain_stopped(
             maintenance.done.append(f"{done:,} hours pruned")
         if address.startswith("progress/"):
             before, cutoffs = clock() - _asked_again(project, kept_hours), coverage.recomputed_up_to(source.name)
-            less = compact_progress(maintenance.table, before, cutoffs, dry_run)
-            maintenance.done += [f"summed up, {less:,} rows less"] if less else []
+            less = compact_progress(Progress(maintenance.table), before, cutoffs, dry_run)
+            maintenance.done += [f"{less:,} rows compacted into later ones"] if less else []
         maintenance.compact("sequence")
         maintenance.vacuum(kept_hours)
         lines += maintenance.line

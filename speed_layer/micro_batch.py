@@ -3,7 +3,6 @@
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
 from hourline_core.compute.validation import KEY, VALUE
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA
+from hourline_core.ledger.layout import REJECTED_SCHEMA
+from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model.hours import Clock
 from hourline_core.model.windows import HOURLY
 from speed_layer.deduplication import Deduplicator
@@ -145,25 +145,25 @@ class MicroBatch:
         self.source_tables.clock = max(moments, default=None)
         offsets = rows.group_by("partition").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
         finished = self._clock()
-        row = {
-            "sequence": sequence,
-            "topic_id": origin.topic_id,
-            "topic": origin.topic,
-            "offsets": [
-                {"partition": o["partition"], "first": o["offset_min"], "last": o["offset_max"]} for o in offsets
-            ],
-            "records": fresh.num_rows - anew,
-            "accepted": accepted.num_rows,
-            "rejected": outcomes.get("rejected", 0) - anew,
-            "duplicates": duplicates,
-            "tombstones": outcomes.get("tombstone", 0),
-            "hours": hours,
-            "metrics": self.source_tables.metrics_row(),
-            "clock": self.source_tables.clock,
-            "started": started,
-            "finished": finished,
-        }
-        self.source_tables.finish(pa.Table.from_pylist([row], PROGRESS_SCHEMA).drop_columns("sequence"), sequence)
+        row = ProgressRow(
+            sequence,
+            origin.topic_id,
+            origin.topic,
+            offsets=tuple(OffsetsRead(read["partition"], read["offset_min"], read["offset_max"]) for read in offsets),
+            counts=RecordCounts(
+                records=fresh.num_rows - anew,
+                accepted=accepted.num_rows,
+                rejected=outcomes.get("rejected", 0) - anew,
+                duplicates=duplicates,
+                tombstones=outcomes.get("tombstone", 0),
+            ),
+            hours=hours,
+            metrics=self.source_tables.written_metrics(),
+            clock=self.source_tables.clock,
+            started=started,
+            finished=finished,
+        )
+        self.source_tables.finish(row)
         if anew:
             drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
         self._reprocessing.passed(rows)
@@ -175,25 +175,21 @@ class MicroBatch:
             accepted=accepted.num_rows,
             rejected=outcomes.get("rejected", 0),
             duplicates=duplicates,
-            late=sum(hour["late"] for hour in hours),
+            late=sum(hour.late for hour in hours),
             already_counted=rows.num_rows - fresh.num_rows,
             seconds=(finished - started).total_seconds(),
         )
 
-    def _hours(self, accepted: pa.Table, clock: datetime | None) -> list[dict[str, Any]]:
+    def _hours(self, accepted: pa.Table, clock: datetime | None) -> tuple[HourEvents, ...]:
         """Accepted events per hour, and how many of them came after their hour had closed by ``clock``, the source's
         before this micro-batch; None: of none can that be said.
         """
         after = HOURLY.complete_after(self.source.grace)
-        counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour").to_pylist()
-        return [
-            {
-                "hour": entry["hour"],
-                "events": entry["offset_count"],
-                "late": entry["offset_count"] if clock and entry["hour"] + after <= clock else 0,
-            }
-            for entry in counts
-        ]
+        counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour")
+        return tuple(
+            HourEvents(hour, events, late=events if clock and hour + after <= clock else 0)
+            for hour, events in zip(counts["hour"].to_pylist(), counts["offset_count"].to_pylist(), strict=True)
+        )
 
 
 def _without(events: DataFrame, found: pa.Table) -> DataFrame:

@@ -8,7 +8,7 @@ What was said of it before stays until then: a reset that is followed by another
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range, Reading
 from hourline_core.storage import tables
 
@@ -60,7 +61,7 @@ class Reprocessing:
                     held.pop(entry["partition"], None)
 
 
-def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: Mapping[str, Any]) -> None:
+def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow) -> None:
     """Delete from ``rejected`` what a finished micro-batch has validated anew; ``row`` is its row of progress, the
     newest one.
 
@@ -69,25 +70,25 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: Mapping[str,
     """
     where = [
         [
-            ("topic_id", "=", row["topic_id"]),
-            ("partition", "=", read["partition"]),
-            ("offset", ">=", read["first"]),
-            ("offset", "<=", read["last"]),
+            ("topic_id", "=", row.topic_id),
+            ("partition", "=", read.partition),
+            ("offset", ">=", read.first),
+            ("offset", "<=", read.last),
         ]
-        for read in row.get("offsets", [])
+        for read in row.offsets
     ]
     if not where:
         return
     there = rejected.to_pyarrow_table(columns=["sequence", "partition", "offset"], filters=where)
-    before = there.filter(pc.less(there["sequence"], row["sequence"]))
+    before = there.filter(pc.less(there["sequence"], row.sequence))
     if not before.num_rows:
         return
     now = [
         events.to_pyarrow_table(
-            columns=["partition", "offset"], filters=[[*one, ("sequence", "=", row["sequence"])] for one in where]
+            columns=["partition", "offset"], filters=[[*one, ("sequence", "=", row.sequence)] for one in where]
         )
     ]
-    now.append(there.filter(pc.equal(there["sequence"], row["sequence"])).select(["partition", "offset"]))
+    now.append(there.filter(pc.equal(there["sequence"], row.sequence)).select(["partition", "offset"]))
     validated = _by_partition(pa.concat_tables(now))
     dropped = []
     for partition, offsets in _by_partition(before).items():
@@ -99,8 +100,8 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: Mapping[str,
                 f"(partition = {partition} AND offset >= {offsets[anew].min()} AND offset <= {offsets[anew].max()}{kept})"
             )
     if dropped:
-        predicate = f"sequence < {row['sequence']} AND topic_id = '{row['topic_id']}' AND ({' OR '.join(dropped)})"
-        tables.delete(rejected, predicate, {"validated anew": row["sequence"]})
+        predicate = f"sequence < {row.sequence} AND topic_id = '{row.topic_id}' AND ({' OR '.join(dropped)})"
+        tables.delete(rejected, predicate, {"validated anew": row.sequence})
 
 
 def _offsets_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> dict[int, Offsets]:

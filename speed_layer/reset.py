@@ -21,13 +21,14 @@ from pyarrow.parquet import filters_to_expression
 
 from hourline_core.errors import BrokerError, UsageError
 from hourline_core.ledger.coverage import Coverage, condition_on
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, Layout
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.ledger.progress_rows import Position, ProgressRow
 from hourline_core.ledger.read_offsets import Reading, offsets_in, without
-from hourline_core.ledger.snapshot import METRIC_RESET, SPEED_WRITER, last_row
 from hourline_core.model import Metric, Project, Source, declaration_hash
 from hourline_core.runtime.topics import offsets_at, topic_id_of, topic_offsets
 from hourline_core.storage import tables
-from speed_layer.source_tables import clear_unfinished, read_so_far
+from speed_layer.source_tables import clear_unfinished
 
 Target = Literal["earliest", "latest"] | datetime | Mapping[int, int]
 """Where to go on: at an end of the topic, at its first record of a time (aware; Kafka's record timestamp), or at
@@ -65,7 +66,7 @@ class SourceReset:
         options = project.settings.kafka.options
         self._topic_id = topic_id_of(bootstrap, source.topic, options)
         available = topic_offsets(bootstrap, source.topic, options)
-        reading = read_so_far(self._tables.progress, self._topic_id)
+        reading = self._tables.progress.reading(self._topic_id)
         _refuse_lost_data(source, available, reading)
         if isinstance(target, datetime):
             target = offsets_at(bootstrap, source.topic, target, options)
@@ -86,11 +87,10 @@ class SourceReset:
         process writes to the tables.
         """
         sequence = self._tables.clear()
-        position = [{"partition": move.partition, "unread": move.unread, "offset": move.offset} for move in self.moves]
-        source = self._tables.source
-        self._tables.commit(
-            sequence, moment, {"topic_id": self._topic_id, "topic": source.topic, "position": position}, [SPEED_WRITER]
-        )
+        position = tuple(Position(move.partition, move.unread, move.offset) for move in self.moves)
+        topic, last = (self._topic_id, self._tables.source.topic), self._tables.progress.last_row()
+        row = ProgressRow.of_source_reset(last, sequence, topic, position, moment)
+        self._tables.progress.reset(row, self._tables.versions(), of_metric=False)
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         return sequence
 
@@ -122,7 +122,7 @@ class MetricReset:
     def __init__(self, project: Project, metric: Metric) -> None:
         self._metric = metric
         self._tables = _Tables(project, project.sources[metric.source])
-        if not last_row(self._tables.progress):
+        if not self._tables.progress.last_row():
             raise UsageError(
                 f"nothing was computed for metric '{metric.name}' yet: no micro-batch of source '{metric.source}' has finished"
             )
@@ -151,11 +151,10 @@ class MetricReset:
         progress sees that there was a reset.
         """
         sequence = self._tables.clear()
-        metrics = [
-            {**m, "complete_from": sequence + 1} if m["metric"] == self._metric.name else m
-            for m in last_row(self._tables.progress)["metrics"]
-        ]
-        self._tables.commit(sequence, moment, {"metrics": metrics}, [SPEED_WRITER, METRIC_RESET])
+        last = self._tables.progress.last_row()
+        assert last is not None  # as when it was planned
+        row = ProgressRow.of_metric_reset(last, sequence, self._metric.name, moment)
+        self._tables.progress.reset(row, self._tables.versions(), of_metric=True)
         for table in self._provisional.values():
             tables.delete(table, None, {"reset": sequence})
         if self._coverage:
@@ -179,10 +178,11 @@ class _Tables:
             raise UsageError(
                 f"nothing was read of source '{source.name}' yet, so there is nothing to reset; `hourline up` begins at the earliest record"
             )
-        self.progress = tables.open_table(layout.progress(source), options)
+        self.progress = Progress(tables.open_table(layout.progress(source), options))
         self.events = tables.open_table(layout.events(source), options)
         self.rejected = tables.open_table(layout.rejected(source), options)
-        written = {(m["metric"], m["declaration"]) for m in last_row(self.progress).get("metrics", [])}
+        last = self.progress.last_row()
+        written = {(known.metric, known.declaration) for known in last.metrics} if last else set()
         declared = {(metric.name, declaration_hash(source, metric)) for metric in project.metrics_of(source.name)}
         addresses = {of: layout.provisional_of(*of) for of in sorted(written | declared)}
         self.provisional = {
@@ -190,11 +190,11 @@ class _Tables:
         }
         """By metric and declaration."""
         for table in self._written():
-            tables.require_seen(table, self.progress)
+            tables.require_seen(table, self.progress.table)
 
     def unfinished(self) -> list[Touched]:
         """What is there of a micro-batch that did not finish."""
-        name, finished = self.source.name, self.progress.transaction_version(SPEED_WRITER) or 0
+        name, finished = self.source.name, self.progress.sequence
         named = [(f"events/{name}", self.events), (f"rejected/{name}", self.rejected)]
         named += [
             (f"provisional/{metric}/{declaration}", table) for (metric, declaration), table in self.provisional.items()
@@ -206,21 +206,9 @@ class _Tables:
         """Delete that; returns the next sequence."""
         return clear_unfinished(self.progress, self.events, self.rejected, self.provisional.values())
 
-    def commit(self, sequence: int, moment: datetime, changed: Mapping[str, Any], writers: list[str]) -> None:
-        """Add a row to progress that counts nothing and says what its last one did, but for ``changed``."""
-        counts = dict.fromkeys(("records", "accepted", "rejected", "duplicates", "tombstones"), 0)
-        row = {
-            "metrics": [],
-            **last_row(self.progress),
-            **counts,
-            "offsets": [],
-            "hours": [],
-            "position": None,
-            "started": moment,
-            "finished": moment,
-        }
-        rows = pa.Table.from_pylist([{**row, **changed, "sequence": sequence}], PROGRESS_SCHEMA)
-        tables.append(self.progress, rows, {"reset": sequence}, writers, sequence, tables.seen(self._written()))
+    def versions(self) -> dict[str, int]:
+        """By name, the versions that a reset leaves the tables at."""
+        return tables.seen(self._written())
 
     def _written(self) -> list[DeltaTable]:
         return [self.events, self.rejected, *self.provisional.values()]

@@ -15,9 +15,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import DECLARATION, EVENT_COLUMNS, PROGRESS_SCHEMA, REJECTED_SCHEMA, Layout
-from hourline_core.ledger.read_offsets import Reading, reading_of
-from hourline_core.ledger.snapshot import SPEED_WRITER, last_row, refuse_without_progress
+from hourline_core.ledger.layout import DECLARATION, EVENT_COLUMNS, REJECTED_SCHEMA, Layout
+from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
+from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, WrittenMetric
+from hourline_core.ledger.read_offsets import Reading
+from hourline_core.ledger.snapshot import refuse_without_progress
 from hourline_core.model import Source, to_stored
 from hourline_core.storage import tables
 from speed_layer.reprocessing import drop_reprocessed
@@ -31,7 +33,7 @@ class SourceTables:
     aggregations: list[AggregationPlan]
     events: DeltaTable
     rejected: DeltaTable
-    progress: DeltaTable
+    progress: Progress
     provisional: dict[str, DeltaTable]
     """By aggregation."""
     events_schema: pa.Schema
@@ -48,14 +50,13 @@ class SourceTables:
     @property
     def tables(self) -> list[DeltaTable]:
         """All of them."""
-        return [self.events, self.rejected, self.progress, *self.provisional.values()]
+        return [self.events, self.rejected, self.progress.table, *self.provisional.values()]
 
-    def metrics_row(self) -> list[dict[str, object]]:
-        """What progress says of the metrics: which ones a micro-batch wrote, and from which sequence on they are whole."""
-        return [
-            {"metric": t.metric.name, "declaration": t.declaration, "complete_from": self.complete_from[t.name]}
-            for t in self.aggregations
-        ]
+    def written_metrics(self) -> tuple[WrittenMetric, ...]:
+        """The metrics that a micro-batch writes, and from which sequence on they are whole."""
+        return tuple(
+            WrittenMetric(of.metric.name, of.declaration, self.complete_from[of.name]) for of in self.aggregations
+        )
 
     def changing(self) -> list[tuple[AggregationPlan, AggregationPlan]]:
         """The metrics that have changed: the declaration that is served, and the newer one that takes over once it is
@@ -70,17 +71,9 @@ class SourceTables:
         self.aggregations.remove(older)
         del self.provisional[older.name]
 
-    def finish(self, row: pa.Table, sequence: int) -> None:
-        """Commit progress (PROGRESS_SCHEMA, without its sequence), which finishes the micro-batch and says at which
-        versions it leaves its tables.
-        """
-        numbered = (
-            row.append_column("sequence", pa.array([sequence], pa.int64()))
-            .select(PROGRESS_SCHEMA.names)
-            .cast(PROGRESS_SCHEMA)
-        )
-        written = tables.seen([self.events, self.rejected, *self.provisional.values()])
-        tables.append(self.progress, numbered, {"sequence": sequence}, [SPEED_WRITER], sequence, written)
+    def finish(self, row: ProgressRow) -> None:
+        """Commit progress, which finishes the micro-batch and says at which versions it leaves its tables."""
+        self.progress.finish(row, tables.seen([self.events, self.rejected, *self.provisional.values()]))
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another
@@ -112,13 +105,15 @@ def open_source_tables(
     # table after the other did.
     if not tables.exists(layout.progress(source), options):
         refuse_without_progress(layout, source)
-    progress = tables.open_or_create(
-        layout.progress(source),
-        options,
-        "progress",
-        PROGRESS_SCHEMA,
-        tables.STREAMED,
-        f"finished micro-batches of {source.name}",
+    progress = Progress(
+        tables.open_or_create(
+            layout.progress(source),
+            options,
+            "progress",
+            PROGRESS_SCHEMA,
+            tables.STREAMED,
+            f"finished micro-batches of {source.name}",
+        )
     )
     events = tables.open_or_create(
         layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}"
@@ -143,15 +138,12 @@ def open_source_tables(
         for aggregation in aggregations
     }
     for table in (events, rejected, *provisional.values()):
-        tables.require_seen(table, progress)
+        tables.require_seen(table, progress.table)
     first = clear_unfinished(progress, events, rejected, provisional.values())
-    finished = progress.transaction_version(SPEED_WRITER) or 0
-    last = last_row(progress)
-    known = {
-        f"{metric['metric']}_{metric['declaration']}": metric["complete_from"] for metric in last.get("metrics") or []
-    }
-    complete_from = {aggregation.name: known.get(aggregation.name, finished + 1) for aggregation in aggregations}
-    reading = read_so_far(progress, topic_id)
+    last = progress.last_row()
+    known = {written.name: written.complete_from for written in last.metrics} if last else {}
+    following = progress.sequence + 1
+    complete_from = {aggregation.name: known.get(aggregation.name, following) for aggregation in aggregations}
     return SourceTables(
         source,
         aggregations,
@@ -162,14 +154,14 @@ def open_source_tables(
         events_schema,
         schemas,
         first,
-        last.get("clock"),
-        reading,
+        last.clock if last else None,
+        progress.reading(topic_id),
         complete_from,
     )
 
 
 def clear_unfinished(
-    progress: DeltaTable, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]
+    progress: Progress, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]
 ) -> int:
     """Delete what an unfinished micro-batch left in the tables of a source; returns the next sequence, above any ever
     written to them.
@@ -178,18 +170,13 @@ def clear_unfinished(
     it cannot finish a micro-batch any more; then off each other table, or rows of an unfinished one could come to lie
     under a sequence that this process will have finished.
     """
-    tables.fence(progress)
-    finished = progress.transaction_version(SPEED_WRITER) or 0
-    written = [(table, table.transaction_version(SPEED_WRITER) or 0) for table in (events, rejected, *provisional)]
+    tables.fence(progress.table)
+    finished = progress.sequence
+    written = [(table, last_sequence(table)) for table in (events, rejected, *provisional)]
     for table, sequence in written:
         if sequence > finished:
             tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
         tables.fence(table)
-    drop_reprocessed(events, rejected, last_row(progress))
+    if last := progress.last_row():
+        drop_reprocessed(events, rejected, last)
     return max(finished, *(sequence for _, sequence in written)) + 1
-
-
-def read_so_far(progress: DeltaTable, topic_id: str) -> Reading:
-    """How far the topic was read. One that was deleted and made again has another id, and begins anew."""
-    columns = ["sequence", "topic_id", "offsets", "position"]
-    return reading_of(progress.to_pyarrow_table(columns=columns, filters=[("topic_id", "=", topic_id)]), topic_id)

@@ -62,8 +62,8 @@ MUTANTS = [
         "hourline_core/ledger/snapshot.py",
         (
             (
-                "SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0)",
-                "SourceProgress(table.version(), (table.transaction_version(SPEED_WRITER) or 0) + 1)",
+                "SourceProgress(known.table.version(), known.sequence)",
+                "SourceProgress(known.table.version(), known.sequence + 1)",
             ),
         ),
     ),
@@ -133,8 +133,8 @@ MUTANTS = [
         (
             ("    covering = open_coverage(project, opened, publication)\n", ""),
             (
-                "    progresses = {\n        source.name: table",
-                "    covering = open_coverage(project, opened, publication)\n    progresses = {\n        source.name: table",
+                "    progresses = {\n        source.name: Progress",
+                "    covering = open_coverage(project, opened, publication)\n    progresses = {\n        source.name: Progress",
             ),
         ),
         "tests/protocol/test_snapshot.py",
@@ -146,9 +146,9 @@ MUTANTS = [
             (
                 "    coverage = Coverage.at(covering)\n",
                 "    coverage = Coverage.at(covering)\n"
-                "    for table in progresses.values():\n"
-                "        update(table)\n"
-                "    progress = {n: SourceProgress(t.version(), t.transaction_version(SPEED_WRITER) or 0) for n, t in progresses.items()}\n",
+                "    for known in progresses.values():\n"
+                "        update(known.table)\n"
+                "    progress = {n: SourceProgress(p.table.version(), p.sequence) for n, p in progresses.items()}\n",
             ),
         ),
         "tests/protocol/test_snapshot.py",
@@ -211,7 +211,7 @@ MUTANTS = [
     Mutant(
         "hours from before a metric's birth are missing, not partial",
         "speed_layer/source_tables.py",
-        (("known.get(aggregation.name, finished + 1)", "known.get(aggregation.name, 1)"),),
+        (("known.get(aggregation.name, following)", "known.get(aggregation.name, 1)"),),
         "tests/protocol/test_changed_metrics.py",
     ),
     Mutant(
@@ -272,8 +272,8 @@ MUTANTS = [
     ),
     Mutant(
         "a reset metric's tiles do not count from then on",
-        "speed_layer/reset.py",
-        (('{**m, "complete_from": sequence + 1}', "{**m}"),),
+        "hourline_core/ledger/progress_rows.py",
+        (("replace(written, complete_from=sequence + 1)", "written"),),
         "tests/protocol/test_protocol_resets.py",
     ),
     Mutant(

@@ -16,10 +16,10 @@ from hourline_core.ledger.layout import (
     CHECKSUMS_SCHEMA,
     DRIFT_SCHEMA,
     EVENT_COLUMNS,
-    PROGRESS_SCHEMA,
     QUALITY_SCHEMA,
     REJECTED_SCHEMA,
 )
+from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
 from hourline_core.model import Measure, MeasureKind, Project, Settings
 from serving_layer.connection import Connection
 

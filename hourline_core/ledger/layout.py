@@ -1,4 +1,5 @@
-"""Where each table lies and what its columns are: the only place that knows.
+"""Where each table lies: the only place that knows. And the columns of those tables that have no file of their own;
+progress and coverage have one (progress_rows.py, coverage_rows.py).
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
     <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason
@@ -38,35 +39,6 @@ REJECTED_SCHEMA = pa.schema(
         "reason": pa.string(),
         "key": pa.binary(),
         "value": pa.binary(),
-    }
-)
-
-PROGRESS_SCHEMA = pa.schema(
-    {
-        "sequence": pa.int64(),
-        "topic_id": pa.string(),
-        "topic": pa.string(),
-        "offsets": pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
-        # null but for a reset: the offsets to go on at; those from ``unread`` (one past the highest read before) up to
-        # there are skipped
-        "position": pa.list_(pa.struct({"partition": pa.int32(), "unread": pa.int64(), "offset": pa.int64()})),
-        # records = accepted + rejected + duplicates + tombstones; a record that is read again after a reset is not
-        # counted again
-        "records": pa.int64(),
-        "accepted": pa.int64(),
-        "rejected": pa.int64(),
-        "duplicates": pa.int64(),
-        "tombstones": pa.int64(),
-        # accepted events per hour (duplicates left out); late: the hour had closed before this micro-batch
-        "hours": pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64(), "late": pa.int64()})),
-        # the metrics whose tiles this micro-batch wrote; complete_from: the sequence from which on their provisional
-        # rows are whole
-        "metrics": pa.list_(
-            pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})
-        ),
-        "clock": TIMESTAMP,  # highest accepted event time so far
-        "started": TIMESTAMP,
-        "finished": TIMESTAMP,
     }
 )
 

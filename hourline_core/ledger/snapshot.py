@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from deltalake import DeltaTable
 
@@ -17,6 +16,7 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import Coverage, open_coverage
 from hourline_core.ledger.coverage_rows import BlockedHour
 from hourline_core.ledger.layout import DECLARATION, Layout
+from hourline_core.ledger.progress import Progress
 from hourline_core.model import DeclaredMetric, Metric, Project, Source, declaration_hash, from_stored
 from hourline_core.storage.data_files import DataFiles, local_files, name_of
 from hourline_core.storage.open_tables import OpenTables
@@ -25,15 +25,8 @@ from hourline_core.storage.tables import (
     readable_versions,
     refuse_older,
     require_seen,
-    rows_of,
     update,
 )
-
-SPEED_WRITER = "hourline-speed"
-"""The application id under which the speed layer records the newest sequence in each table that it writes."""
-
-METRIC_RESET = "hourline-metric-reset"
-"""The application id under which progress records the newest sequence at which a metric was reset."""
 
 
 @dataclass(frozen=True)
@@ -161,13 +154,6 @@ def as_covered(found: Iterable[list[MetricTables]], coverage: Coverage) -> list[
     return metrics
 
 
-def last_row(progress: DeltaTable) -> Mapping[str, Any]:
-    """The row of the last finished micro-batch; empty before the first."""
-    sequence = progress.transaction_version(SPEED_WRITER)
-    rows = rows_of(progress, "sequence", sequence).to_pylist() if sequence else []
-    return rows[0] if rows else {}
-
-
 def snapshot_as_far_as_whole(project: Project, publication: int | None, lost: dict[str, str]) -> Snapshot:
     """A snapshot in which damaged tables are left out, and noted in ``lost`` by the views that need them; at an earlier
     ``publication``, if given.
@@ -195,28 +181,31 @@ def _looked_up(
     project: Project, opened: OpenTables, publication: int | None, lost: dict[str, str] | None
 ) -> tuple[Snapshot, bool]:
     progresses = {
-        source.name: table
+        source.name: Progress(table)
         for source in project.sources.values()
         if (table := _open_progress(project, source, opened, lost))
     }
-    progress = {
-        name: SourceProgress(table.version(), table.transaction_version(SPEED_WRITER) or 0)
-        for name, table in progresses.items()
-    }
-    resets = {name: table.transaction_version(METRIC_RESET) for name, table in progresses.items()}
-    written = {name: last_row(table).get("metrics") or [] for name, table in progresses.items()}
+    progress = {name: SourceProgress(known.table.version(), known.sequence) for name, known in progresses.items()}
+    resets = {name: known.metric_reset for name, known in progresses.items()}
+    last = {name: known.last_row() for name, known in progresses.items()}
+    written = {name: row.metrics if row else () for name, row in last.items()}
     found: list[list[MetricTables]] = []
     provisional: list[tuple[Metric, DeltaTable]] = []
     for metric in project.metrics.values():
         if metric.source in progresses:
             complete_from = {
-                known["declaration"]: known["complete_from"]
+                known.declaration: known.complete_from
                 for known in written[metric.source]
-                if known["metric"] == metric.name
+                if known.metric == metric.name
             }
             with _losing(lost, *views_of(metric)):
                 tables = _with_tables(
-                    project, metric, complete_from, progress[metric.source].sequence, progresses[metric.source], opened
+                    project,
+                    metric,
+                    complete_from,
+                    progress[metric.source].sequence,
+                    progresses[metric.source].table,
+                    opened,
                 )
                 found.append([of for of, _ in tables])
                 provisional += [(metric, table) for _, table in tables]
@@ -231,14 +220,21 @@ def _looked_up(
     metrics = as_covered(found, coverage)
     final = verify_published(project, metrics, coverage, opened, lost)
     files = files_of(
-        [*progresses.values(), *(table for _, table in provisional), *([covering] if covering else []), *final]
+        [
+            *(known.table for known in progresses.values()),
+            *(table for _, table in provisional),
+            *([covering] if covering else []),
+            *final,
+        ]
     )
     metrics = [tables for tables in metrics if tables.metric.name not in (lost or {})]
-    beside = other_table_versions(project, progresses, covering, opened, lost)
-    for name, table in progresses.items():
+    beside = other_table_versions(
+        project, {name: known.table for name, known in progresses.items()}, covering, opened, lost
+    )
+    for name, known in progresses.items():
         with _losing(lost, f"progress/{name}"):
-            update(table)
-    overtaken = any(table.transaction_version(METRIC_RESET) != resets[name] for name, table in progresses.items())
+            update(known.table)
+    overtaken = any(known.metric_reset != resets[name] for name, known in progresses.items())
     return Snapshot(progress, metrics, coverage.about(metrics), beside, lost or {}, files), overtaken
 
 

@@ -8,19 +8,17 @@ that had events above their cutoff are `missing`; all others are final, as they 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hourline_core.errors import TableError, UsageError, did_you_mean
 from hourline_core.ledger.coverage import Coverage, open_coverage, read_coverage
 from hourline_core.ledger.layout import DECLARATION, Layout
+from hourline_core.ledger.progress import Progress, last_sequence
+from hourline_core.ledger.progress_rows import WrittenMetric
 from hourline_core.ledger.snapshot import (
-    SPEED_WRITER,
     MetricTables,
     Snapshot,
     SourceProgress,
@@ -52,11 +50,11 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         source = project.sources[name]
         table = open_table(Layout.of(project).progress(source), project.settings.storage_options)
         opened[name] = table
-        written = _written(table, name, sequence)
+        written = _written(Progress(table), name, sequence)
         progress[name] = SourceProgress(table.version(), sequence)
         for metric in project.metrics_of(name):
             declarations = [
-                _tables_at(project, source, known, sequence) for known in written if known["metric"] == metric.name
+                _tables_at(project, source, known, sequence) for known in written if known.metric == metric.name
             ]
             found.append([of for of, _ in declarations])
             read += [table for _, table in declarations]
@@ -113,11 +111,9 @@ def token_at(project: Project, moment: datetime) -> AnswerToken:
     sequences: dict[str, int] = {}
     for source in project.sources.values():
         if exists(layout.progress(source), options):
-            finished = open_table(layout.progress(source), options).to_pyarrow_table(
-                columns=["sequence"], filters=[("finished", "<=", moment)]
-            )
-            if finished.num_rows:
-                sequences[source.name] = pc.max(finished["sequence"]).as_py()
+            sequence = Progress(open_table(layout.progress(source), options)).sequence_at(moment)
+            if sequence is not None:
+                sequences[source.name] = sequence
     if not sequences:
         raise UsageError(f"nothing had been processed by {moment:%Y-%m-%dT%H:%M:%SZ}: there is no answer of that time")
     publication: int | None = None
@@ -145,26 +141,24 @@ def _coverage_at(project: Project, publication: int | None) -> Coverage:
     return read_coverage(project, publication)
 
 
-def _written(progress: DeltaTable, source: str, sequence: int) -> list[dict[str, Any]]:
+def _written(progress: Progress, source: str, sequence: int) -> tuple[WrittenMetric, ...]:
     """The metrics that the micro-batch wrote."""
     if sequence == 0:
-        return []
-    rows = progress.to_pyarrow_table(columns=["metrics"], filters=[("sequence", "=", sequence)])
-    newest = progress.transaction_version(SPEED_WRITER) or 0
-    if not rows.num_rows and sequence < newest:
+        return ()
+    if row := progress.row(sequence):
+        return row.metrics
+    if sequence < progress.sequence:
         raise UsageError(
             f"what had been read of source '{source}' at sequence {sequence} is no longer kept by itself, or never was"
         )
-    if not rows.num_rows:
-        raise UsageError(f"source '{source}' has no micro-batch {sequence}; the newest is {newest}")
-    return rows["metrics"][0].as_py() or []
+    raise UsageError(f"source '{source}' has no micro-batch {sequence}; the newest is {progress.sequence}")
 
 
 def _tables_at(
-    project: Project, source: Source, known: Mapping[str, Any], sequence: int
+    project: Project, source: Source, known: WrittenMetric, sequence: int
 ) -> tuple[MetricTables, DeltaTable]:
     """And its provisional table at the version of then."""
-    metric, declaration = project.metrics[known["metric"]], known["declaration"]
+    metric, declaration = project.metrics[known.metric], known.declaration
     table = open_table(Layout.of(project).provisional_of(metric.name, declaration), project.settings.storage_options)
     current = declaration == declaration_hash(source, metric)
     declared = (source, metric) if current else from_stored(table.metadata().configuration[DECLARATION], source)
@@ -172,7 +166,7 @@ def _tables_at(
     if then is None:
         # As if the metric had been declared since: what no recompute had counted is not known.
         return MetricTables(*declared, table.version(), sequence + 1), table
-    return MetricTables(*declared, then.version(), known["complete_from"]), then
+    return MetricTables(*declared, then.version(), known.complete_from), then
 
 
 def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> DeltaTable | None:
@@ -187,7 +181,7 @@ def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> De
     def reached(version: int) -> int:
         """The sequence of a version, which never decreases; -1 where its log is not kept."""
         try:
-            return at(version).transaction_version(SPEED_WRITER) or 0
+            return last_sequence(at(version))
         except TableError:
             return -1
 

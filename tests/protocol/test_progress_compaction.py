@@ -9,10 +9,11 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import serving_layer
+from hourline_core.ledger.progress import Progress
+from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import BatchSettings, Settings
 from hourline_core.model.hours import HOUR
@@ -22,7 +23,6 @@ from serving_layer.reports.lineage import explanation
 from serving_layer.reports.status import status_at
 from speed_layer.maintenance import maintain_source
 from speed_layer.reset import MetricReset
-from speed_layer.source_tables import read_so_far
 from tests.support import bare_tables
 from tests.support.bare_tables import BASE, METRICS, BareTables, hour
 
@@ -44,12 +44,11 @@ class TimedTables(BareTables):
 
     late: frozenset[int] = frozenset()
 
-    def _progress(self, batch: list[int]) -> pa.Table:
-        (row,) = super()._progress(batch).to_pylist()
+    def _progress(self, batch: list[int]) -> ProgressRow:
+        row = super()._progress(batch)
         moment = BASE + timedelta(minutes=MINUTES * self.sequence)
-        hours = [{**of, "late": of["events"] if self.sequence in self.late else 0} for of in row["hours"]]
-        changed = {**row, "started": moment, "finished": moment + timedelta(seconds=1), "hours": hours}
-        return pa.Table.from_pylist([changed], super()._progress(batch).schema)
+        hours = tuple(replace(of, late=of.events if self.sequence in self.late else 0) for of in row.hours)
+        return replace(row, started=moment, finished=moment + timedelta(seconds=1), hours=hours)
 
 
 def answers(tables: BareTables) -> dict[str, list[Any]]:
@@ -84,7 +83,7 @@ def progress(tables: BareTables) -> list[dict[str, Any]]:
 
 
 def reading(tables: BareTables) -> Reading:
-    return read_so_far(open_table(tables.layout.progress(tables.project.sources["clicks"]), {}), "topic-id")
+    return Progress(open_table(tables.layout.progress(tables.project.sources["clicks"]), {})).reading("topic-id")
 
 
 @pytest.mark.parametrize("seed", range(2))

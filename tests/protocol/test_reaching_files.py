@@ -15,7 +15,8 @@ import serving_layer
 from batch_layer.maintain import Maintenance
 from batch_layer.publish import Publication
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from serving_layer import Connection
 from speed_layer.source_tables import open_source_tables
@@ -86,17 +87,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     source_tables.append(
         source_tables.provisional[TILING.name], source_tables.provisional_schemas[TILING.name], tiles(hours), 1
     )
-    counts = [{"hour": hour, "events": 2 * len(SHOPS), "late": 0} for hour in hours]
-    row = {
-        "hours": counts,
-        "metrics": source_tables.metrics_row(),
-        "clock": hours[-1],
-        "started": BASE,
-        "finished": BASE,
-        "offsets": [],
-    }
-    schema = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
-    source_tables.finish(pa.Table.from_pylist([row], schema), 1)
+    counts = tuple(HourEvents(hour, 2 * len(SHOPS), late=0) for hour in hours)
+    row = ProgressRow(
+        1, "topic-id", "sales", (), RecordCounts(), counts, source_tables.written_metrics(), hours[-1], BASE, BASE
+    )
+    source_tables.finish(row)
     for first in range(0, DAYS, AT_ONCE):
         published = days(first, min(first + AT_ONCE, DAYS - 1))
         publication = Publication(project, [TILING])

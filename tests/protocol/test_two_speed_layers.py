@@ -11,7 +11,8 @@ from deltalake import DeltaTable
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import REJECTED_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
 from speed_layer.source_tables import SourceTables, open_source_tables
 
@@ -29,7 +30,7 @@ def writes(source_tables: SourceTables) -> Iterator[tuple[DeltaTable, pa.Schema]
     yield source_tables.rejected, REJECTED_SCHEMA
     for name, table in source_tables.provisional.items():
         yield table, source_tables.provisional_schemas[name]
-    yield source_tables.progress, PROGRESS_SCHEMA
+    yield source_tables.progress.table, PROGRESS_SCHEMA
 
 
 @pytest.mark.parametrize("table", range(4), ids=["events", "rejected", "provisional", "progress"])

@@ -16,8 +16,9 @@ import serving_layer
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
-from hourline_core.ledger.snapshot import SPEED_WRITER
+from hourline_core.ledger.layout import QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model import BatchSettings, EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.storage.tables import open_table
 from speed_layer.source_tables import open_source_tables
@@ -36,7 +37,6 @@ METRICS = {
 }
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
 TILINGS = [AggregationPlan(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
-_PROGRESS = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
 _REFUSED = pa.schema([column for column in REJECTED_SCHEMA if column.name != "sequence"])
 
 
@@ -105,7 +105,7 @@ class BareTables:
                     rows,
                     self.sequence,
                 )
-        source_tables.finish(self._progress(batch), self.sequence)
+        source_tables.finish(self._progress(batch))
         self.sequence += 1
         self.offset += size
 
@@ -122,7 +122,7 @@ class BareTables:
         aggregations = [aggregation for aggregation in TILINGS if aggregation.metric.name in metrics]
         publication = Publication(self.project, aggregations)
         options = self.layout.storage_options
-        cutoff = open_table(self.layout.progress(SOURCE), options).transaction_version(SPEED_WRITER) or 0
+        cutoff = Progress(open_table(self.layout.progress(SOURCE), options)).sequence
         events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cutoff)])
         counted = [
             number for number in (self.hours[offset] for offset in events["offset"].to_pylist()) if number in numbers
@@ -166,23 +166,19 @@ class BareTables:
                     metric, self.hours[:finished]
                 ), metric
 
-    def _progress(self, batch: list[int]) -> pa.Table:
-        row = {
-            "topic_id": "topic-id",
-            "topic": "clicks",
-            "offsets": [{"partition": 0, "first": self.offset, "last": self.offset + len(batch) - 1}],
-            "records": len(batch) + 1,
-            "accepted": len(batch),
-            "rejected": 1,
-            "duplicates": 0,
-            "tombstones": 0,
-            "hours": [{"hour": hour(number), "events": count, "late": 0} for number, count in Counter(batch).items()],
-            "metrics": self.source_tables.metrics_row(),
-            "clock": hour(max(self.hours[: self.offset + len(batch)])),
-            "started": BASE,
-            "finished": datetime.now(UTC),
-        }
-        return pa.Table.from_pylist([row], _PROGRESS)
+    def _progress(self, batch: list[int]) -> ProgressRow:
+        return ProgressRow(
+            self.sequence,
+            "topic-id",
+            "clicks",
+            offsets=(OffsetsRead(0, self.offset, self.offset + len(batch) - 1),),
+            counts=RecordCounts(records=len(batch) + 1, accepted=len(batch), rejected=1),
+            hours=tuple(HourEvents(hour(number), count, late=0) for number, count in Counter(batch).items()),
+            metrics=self.source_tables.written_metrics(),
+            clock=hour(max(self.hours[: self.offset + len(batch)])),
+            started=BASE,
+            finished=datetime.now(UTC),
+        )
 
 
 def expected(metric: str, events: list[int]) -> dict[datetime, int]:

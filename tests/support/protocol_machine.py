@@ -21,7 +21,8 @@ from batch_layer.publish import Publication, Staged
 from batch_layer.seen_changes import hours_to_cover
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.sql.database import open_database
@@ -252,26 +253,20 @@ class Protocol(RuleBasedStateMachine):
         )
 
     def _commit_progress(self, batch: list[int], sequence: int) -> None:
-        counts = Counter(batch)
-        row = {
-            "topic_id": "topic-id",
-            "topic": "clicks",
-            "offsets": [{"partition": 0, "first": self.offset, "last": self.offset + len(batch) - 1}],
-            "records": len(batch),
-            "accepted": len(batch),
-            "rejected": 0,
-            "duplicates": 0,
-            "tombstones": 0,
-            "hours": [{"hour": HOURS[hour], "events": count, "late": 0} for hour, count in counts.items()],
-            "metrics": self.source_tables.metrics_row(),
-            "clock": HOURS[max(batch)],
-            "started": BASE,
-            "finished": BASE,
-        }
-        rows = pa.Table.from_pylist(
-            [row], pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
+        self.source_tables.finish(
+            ProgressRow(
+                sequence,
+                "topic-id",
+                "clicks",
+                offsets=(OffsetsRead(0, self.offset, self.offset + len(batch) - 1),),
+                counts=RecordCounts(records=len(batch), accepted=len(batch)),
+                hours=tuple(HourEvents(HOURS[hour], count, late=0) for hour, count in Counter(batch).items()),
+                metrics=self.source_tables.written_metrics(),
+                clock=HOURS[max(batch)],
+                started=BASE,
+                finished=BASE,
+            )
         )
-        self.source_tables.finish(rows, sequence)
 
 
 def tiles(batch: list[int], by: int) -> pa.Table:

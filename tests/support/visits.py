@@ -19,7 +19,8 @@ from batch_layer.drift import Drift, Replayed
 from batch_layer.publish import Publication
 from hourline import load_project
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
 from speed_layer.source_tables import open_source_tables
@@ -175,37 +176,28 @@ class Visits:
                 source_tables.provisional[name], source_tables.provisional_schemas[name], tiles(new), self.sequence
             )
         self.clock = max(self.clock, *(hour(visit.hour) for visit in batch))
-        hours = [
-            {
-                "hour": hour(number),
-                "events": sum(v.hour == number for v in new),
-                "late": sum(v.hour == number and v.late for v in new),
-            }
+        hours = tuple(
+            HourEvents(
+                hour(number),
+                events=sum(v.hour == number for v in new),
+                late=sum(v.hour == number and v.late for v in new),
+            )
             for number in sorted({visit.hour for visit in new})
-        ]
-        row = {
-            **{
-                "topic_id": "topic-id",
-                "topic": "visits",
-                "offsets": [{"partition": 0, "first": offset, "last": offset + len(batch) - 1}],
-            },
-            **{
-                "records": len(batch),
-                "accepted": len(new),
-                "rejected": 0,
-                "duplicates": len(batch) - len(new),
-                "tombstones": 0,
-                "hours": hours,
-            },
-            **{
-                "metrics": source_tables.metrics_row(),
-                "clock": self.clock,
-                "started": self.arrived(self.sequence),
-                "finished": self.arrived(self.sequence),
-            },
-        }
-        progress = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
-        source_tables.finish(pa.Table.from_pylist([row], progress), self.sequence)
+        )
+        source_tables.finish(
+            ProgressRow(
+                self.sequence,
+                "topic-id",
+                "visits",
+                offsets=(OffsetsRead(0, offset, offset + len(batch) - 1),),
+                counts=RecordCounts(records=len(batch), accepted=len(new), duplicates=len(batch) - len(new)),
+                hours=hours,
+                metrics=source_tables.written_metrics(),
+                clock=self.clock,
+                started=self.arrived(self.sequence),
+                finished=self.arrived(self.sequence),
+            )
+        )
         self.visits += batch
         self.sequence += 1
 

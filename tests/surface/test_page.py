@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 from batch_layer.drift import HourDrift
 from batch_layer.publish import Publication
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import PROGRESS_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
 from hourline_core.ledger.report_pages import page_name, report_site
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.serving import ServeSettings
@@ -52,7 +53,6 @@ TILINGS = {
     )
     for name, metric in METRICS.items()
 }
-_PROGRESS = pa.schema([column for column in PROGRESS_SCHEMA if column.name != "sequence"])
 SECONDS = 30
 Sale = tuple[int, str]
 """In which hour since BASE, in which shop."""
@@ -90,19 +90,20 @@ class Sales:
                 _tiles(name, sales),
                 self.sequence,
             )
-        hours = [
-            {"hour": hour(number), "events": count, "late": late}
-            for number, count in Counter(number for number, _ in sales).items()
-        ]
-        counts = {"records": len(sales), "accepted": len(sales), "rejected": 0, "duplicates": 0, "tombstones": 0}
-        clock = max(hour(number) for number, _ in self.sold) + timedelta(minutes=59)
-        times = {"clock": clock, "started": BASE, "finished": datetime.now(UTC)}
-        about = {"topic_id": "topic-id", "topic": "sales", "offsets": [], "metrics": source_tables.metrics_row()}
-        source_tables.append(
-            source_tables.progress,
-            PROGRESS_SCHEMA,
-            pa.Table.from_pylist([{**about, "hours": hours, **counts, **times}], _PROGRESS),
-            self.sequence,
+        counts = Counter(number for number, _ in sales)
+        source_tables.finish(
+            ProgressRow(
+                self.sequence,
+                "topic-id",
+                "sales",
+                offsets=(),
+                counts=RecordCounts(records=len(sales), accepted=len(sales)),
+                hours=tuple(HourEvents(hour(number), count, late) for number, count in counts.items()),
+                metrics=source_tables.written_metrics(),
+                clock=max(hour(number) for number, _ in self.sold) + timedelta(minutes=59),
+                started=BASE,
+                finished=datetime.now(UTC),
+            )
         )
 
     def publish(self, *numbers: int, blocked: tuple[int, ...] = ()) -> None:

@@ -1,0 +1,120 @@
+"""Progress: what the micro-batches of one source have read, counted and written. Its commit finishes a micro-batch.
+
+Only this file, progress_rows.py and read_offsets.py know its columns; the SQL over it is in ``hourline_core.sql``.
+Progress gets a row a second, so it is filtered as Arrow, and only the rows that are asked for become Python objects.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, from_arrow, to_arrow
+from hourline_core.ledger.read_offsets import Reading, reading_of
+from hourline_core.storage import tables
+
+SPEED_WRITER = "hourline-speed"
+"""The application id under which the speed layer records the newest sequence in each table that it writes."""
+
+_METRIC_RESET = "hourline-metric-reset"
+"""The application id under which progress records the newest sequence at which a metric was reset."""
+
+_COMPACTED = "hourline-progress-compacted"
+"""The application id under which progress records the sequence up to which its rows are compacted."""
+
+
+def last_sequence(table: DeltaTable) -> int:
+    """The newest sequence that the speed layer has written to one of its tables; 0 before the first."""
+    return table.transaction_version(SPEED_WRITER) or 0
+
+
+class Progress:
+    """The progress table of one source, at the version that it stands at. Reading raises TableError."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+
+    @property
+    def sequence(self) -> int:
+        """The last finished sequence, of a micro-batch or a reset; 0 before the first."""
+        return last_sequence(self.table)
+
+    @property
+    def metric_reset(self) -> int | None:
+        """The sequence at which a metric was reset last; None: none was."""
+        reset: int | None = self.table.transaction_version(_METRIC_RESET)
+        return reset
+
+    @property
+    def compacted_to(self) -> int:
+        """The sequence up to which its rows are compacted."""
+        return self.table.transaction_version(_COMPACTED) or 0
+
+    def last_row(self) -> ProgressRow | None:
+        """The row of the last finished sequence; None before the first."""
+        return self.row(self.sequence) if self.sequence else None
+
+    def row(self, sequence: int) -> ProgressRow | None:
+        """The row of a finished sequence; None: there is none, or it was compacted into a later one."""
+        return next(iter(from_arrow(_in_order(tables.rows_of(self.table, "sequence", sequence)))), None)
+
+    def rows(self, after: int, up_to: int) -> list[ProgressRow]:
+        """The rows of sequences above ``after``, up to ``up_to``, in order."""
+        within = [("sequence", ">", after), ("sequence", "<=", up_to)]
+        return from_arrow(_in_order(self.table.to_pyarrow_table(filters=within)))
+
+    def sequences_finished(self, before: datetime, after: int) -> list[int]:
+        """The sequences above ``after`` whose micro-batches finished before a moment (UTC), in order."""
+        old = [("sequence", ">", after), ("finished", "<", before)]
+        return sorted(self.table.to_pyarrow_table(columns=["sequence"], filters=old)["sequence"].to_pylist())
+
+    def sequence_at(self, moment: datetime) -> int | None:
+        """The last sequence that had finished at ``moment`` (UTC); None: none had."""
+        done = self.table.to_pyarrow_table(columns=["sequence"], filters=[("finished", "<=", moment)])
+        sequence: int | None = pc.max(done["sequence"]).as_py()
+        return sequence
+
+    def reading(self, topic_id: str) -> Reading:
+        """How far a topic was read. One that was deleted and made again has another id, and begins anew."""
+        columns = ["sequence", "topic_id", "offsets", "position"]
+        own = [("topic_id", "=", topic_id)]
+        return reading_of(self.table.to_pyarrow_table(columns=columns, filters=own), topic_id)
+
+    def hours_of(self, topic_ids: Collection[str]) -> set[datetime]:
+        """The hours (UTC) of the accepted events of some topics or files."""
+        rows = self.table.to_pyarrow_table(columns=["topic_id", "hours"])
+        hours = rows.filter(pc.is_in(rows["topic_id"], pa.array(list(topic_ids), pa.string())))["hours"]
+        return set(pc.unique(pc.struct_field(pc.list_flatten(hours), "hour")).to_pylist())
+
+    def finish(self, row: ProgressRow, written: Mapping[str, int]) -> None:
+        """Commit the row of a micro-batch, which finishes it; ``written`` are the versions of its tables.
+
+        Raises ConflictError when another process has written to progress.
+        """
+        metadata = {"sequence": row.sequence}
+        tables.append(self.table, to_arrow([row]), metadata, [SPEED_WRITER], row.sequence, written)
+
+    def reset(self, row: ProgressRow, written: Mapping[str, int], of_metric: bool) -> None:
+        """Commit the row of a reset, of the source or of a metric. The rest as in ``finish``."""
+        writers = [SPEED_WRITER, _METRIC_RESET] if of_metric else [SPEED_WRITER]
+        tables.append(self.table, to_arrow([row]), {"reset": row.sequence}, writers, row.sequence, written)
+
+    def compact(self, after: int, up_to: int, rows: Iterable[ProgressRow]) -> None:
+        """Replace the rows above ``after``, up to ``up_to``, by ``rows``. Raises ConflictError as ``finish`` does."""
+        compacted = to_arrow(rows)
+        tables.overwrite(
+            self.table,
+            compacted,
+            f"sequence > {after} AND sequence <= {up_to}",
+            {"compacted": f"sequences {after + 1} to {up_to} into {compacted.num_rows} rows"},
+            writers=[_COMPACTED],
+            sequence=up_to,
+        )
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    """Of PROGRESS_SCHEMA; a table that an older version of Hourline made has fewer columns."""
+    whole = pa.concat_tables([PROGRESS_SCHEMA.empty_table(), rows], promote_options="default")
+    return whole.select(PROGRESS_SCHEMA.names).sort_by("sequence")

@@ -1,0 +1,204 @@
+"""A row of progress as a type, and as an Arrow row of its table.
+
+There is one for each finished micro-batch of a source, and one for each reset.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from hourline_core.ledger.layout import TIMESTAMP
+
+PROGRESS_SCHEMA = pa.schema(
+    {
+        "sequence": pa.int64(),
+        "topic_id": pa.string(),
+        "topic": pa.string(),
+        "offsets": pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
+        "position": pa.list_(pa.struct({"partition": pa.int32(), "unread": pa.int64(), "offset": pa.int64()})),
+        "records": pa.int64(),
+        "accepted": pa.int64(),
+        "rejected": pa.int64(),
+        "duplicates": pa.int64(),
+        "tombstones": pa.int64(),
+        "hours": pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64(), "late": pa.int64()})),
+        "metrics": pa.list_(
+            pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})
+        ),
+        "clock": TIMESTAMP,
+        "started": TIMESTAMP,
+        "finished": TIMESTAMP,
+    }
+)
+
+
+@dataclass(frozen=True)
+class OffsetsRead:
+    """The lowest and the highest offset that were read of a partition."""
+
+    partition: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a reset lets reading go on."""
+
+    partition: int
+    unread: int
+    """One past the highest offset read before; those from here up to ``offset`` are skipped."""
+    offset: int
+
+
+@dataclass(frozen=True)
+class HourEvents:
+    """What a micro-batch brought of one hour."""
+
+    hour: datetime
+    events: int
+    """Accepted events, without duplicates."""
+    late: int
+    """Those of them that came after the hour had closed."""
+
+
+@dataclass(frozen=True)
+class WrittenMetric:
+    """A declaration of a metric whose tiles the speed layer writes."""
+
+    metric: str
+    declaration: str
+    complete_from: int
+    """The sequence from which on its provisional rows are whole."""
+
+    @property
+    def name(self) -> str:
+        """The metric's name and the declaration, as in the names of tables."""
+        return f"{self.metric}_{self.declaration}"
+
+
+@dataclass(frozen=True)
+class RecordCounts:
+    """Accounting: records = accepted + rejected + duplicates + tombstones.
+
+    A record that is read again after a reset is not counted again.
+    """
+
+    records: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    tombstones: int = 0
+
+    def __add__(self, other: "RecordCounts") -> "RecordCounts":
+        return RecordCounts(*(getattr(self, name) + getattr(other, name) for name in _COUNTS))
+
+
+_COUNTS = tuple(vars(RecordCounts()))
+
+
+@dataclass(frozen=True)
+class ProgressRow:
+    """What one finished micro-batch did, or one reset. Times are in UTC."""
+
+    sequence: int
+    topic_id: str | None
+    """None: of a metric reset before the source was read."""
+    topic: str | None
+    offsets: tuple[OffsetsRead, ...]
+    """By partition."""
+    counts: RecordCounts
+    hours: tuple[HourEvents, ...]
+    metrics: tuple[WrittenMetric, ...]
+    """The metrics whose tiles it wrote."""
+    clock: datetime | None
+    """The highest event time accepted so far; None: nothing was accepted yet."""
+    started: datetime
+    finished: datetime
+    position: tuple[Position, ...] | None = None
+    """Where reading goes on; None but for a reset of the source."""
+
+    @classmethod
+    def of_source_reset(
+        cls,
+        last: "ProgressRow | None",
+        sequence: int,
+        topic: tuple[str, str],
+        position: tuple[Position, ...],
+        moment: datetime,
+    ) -> "ProgressRow":
+        """A reset that lets ``topic`` (its id and name) be read from ``position``; ``last`` is the row before it."""
+        metrics, clock = (last.metrics, last.clock) if last else ((), None)
+        return cls(sequence, *topic, (), RecordCounts(), (), metrics, clock, moment, moment, position)
+
+    @classmethod
+    def of_metric_reset(cls, last: "ProgressRow", sequence: int, metric: str, moment: datetime) -> "ProgressRow":
+        """A reset of ``metric``, whose tiles count from the next sequence on; ``last`` is the row before it."""
+        metrics = tuple(
+            replace(written, complete_from=sequence + 1) if written.metric == metric else written
+            for written in last.metrics
+        )
+        topic = (last.topic_id, last.topic)
+        return cls(sequence, *topic, (), RecordCounts(), (), metrics, last.clock, moment, moment)
+
+    def followed_by(self, later: "ProgressRow") -> "ProgressRow":
+        """One row for two that follow each other, at the later one's sequence. Neither is a reset, or has late events."""
+        events: dict[datetime, int] = {}
+        read: dict[int, OffsetsRead] = {}
+        for row in (self, later):
+            for arrived in row.hours:
+                events[arrived.hour] = events.get(arrived.hour, 0) + arrived.events
+            for part in row.offsets:
+                known = read.get(part.partition, part)
+                read[part.partition] = OffsetsRead(
+                    part.partition, min(known.first, part.first), max(known.last, part.last)
+                )
+        return replace(
+            later,
+            offsets=tuple(read.values()),
+            counts=self.counts + later.counts,
+            hours=tuple(HourEvents(hour, count, 0) for hour, count in events.items()),
+            clock=later.clock or self.clock,
+            started=self.started,
+        )
+
+
+def to_arrow(rows: Iterable[ProgressRow]) -> pa.Table:
+    """The rows as progress keeps them (PROGRESS_SCHEMA)."""
+    return pa.Table.from_pylist([_columns(row) for row in rows], PROGRESS_SCHEMA)
+
+
+def from_arrow(rows: pa.Table) -> list[ProgressRow]:
+    """The typed rows of a table of PROGRESS_SCHEMA."""
+    return [_row(columns) for columns in rows.to_pylist()]
+
+
+def _columns(row: ProgressRow) -> dict[str, Any]:
+    return {
+        **vars(row),
+        **vars(row.counts),
+        "offsets": [vars(read) for read in row.offsets],
+        "position": None if row.position is None else [vars(position) for position in row.position],
+        "hours": [vars(hour) for hour in row.hours],
+        "metrics": [vars(metric) for metric in row.metrics],
+    }
+
+
+def _row(columns: Mapping[str, Any]) -> ProgressRow:
+    position = columns["position"]
+    return ProgressRow(
+        columns["sequence"],
+        columns["topic_id"],
+        columns["topic"],
+        tuple(OffsetsRead(**read) for read in columns["offsets"] or ()),
+        RecordCounts(*(columns[name] for name in _COUNTS)),
+        tuple(HourEvents(**hour) for hour in columns["hours"] or ()),
+        tuple(WrittenMetric(**metric) for metric in columns["metrics"] or ()),
+        columns["clock"],
+        columns["started"],
+        columns["finished"],
+        None if position is None else tuple(Position(**one) for one in position),
+    )
