@@ -1,24 +1,13 @@
-"""What a benchmark gives: figures, most of them of two things that were measured in turn, in one run. Printed, and kept
-for the page.
+"""What a benchmark gives: figures, most of them of two things that were measured in turn, in one run."""
 
-A benchmark is a module here with a function ``measure(full)``; ``python -m benchmarks.<name> [--full]`` runs it alone.
-Its figures replace those of its last run in ``benchmarks/last/``, of which the page is made.
-"""
-
-import os
-import platform
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import BaseModel
-from rich.console import Console
-from rich.table import Table
 
 LAST = Path(__file__).with_name("last")
+"""The folder of the last results: a JSON file for each benchmark."""
 
 
 class Figure(BaseModel):
@@ -90,63 +79,6 @@ class Result(BaseModel):
     notes: list[str]
 
 
-def run(name: str, measure: Callable[[bool], Iterable[Figure | str]]) -> None:
-    """The main program of a benchmark: measure, print, keep. What ``measure`` gives is a figure, or a sentence that
-    belongs to them.
-    """
-    began = datetime.now(UTC)
-    full = "--full" in sys.argv
-    given = list(measure(full))
-    figures, notes = [one for one in given if isinstance(one, Figure)], [one for one in given if isinstance(one, str)]
-    taken = datetime.now(UTC)
-    result = Result(
-        name=name,
-        full=full,
-        taken=taken,
-        commit=_commit(),
-        machine=machine(),
-        seconds=(taken - began).total_seconds(),
-        figures=figures,
-        notes=notes,
-    )
-    LAST.mkdir(exist_ok=True)
-    (LAST / f"{name}.json").write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    show(result)
-    from benchmarks import page  # here, so that no process that is measured holds matplotlib
-
-    page.write()
-
-
-def show(result: Result) -> None:
-    """The table of one benchmark."""
-    table = Table(*COLUMNS, title=f"{result.name}{' (full)' if result.full else ''}")
-    for figure in result.figures:
-        table.add_row(*figure.row)
-    console = Console(width=170)
-    console.print(table)
-    for note in result.notes:
-        console.print(note, markup=False)
-
-
 def short(value: float) -> str:
     """Three digits that count."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def machine() -> str:
-    """What the figures were taken on."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} cores ({platform.machine()}), {memory:.0f} GiB, {platform.system()}, Python {platform.python_version()}"
-
-
-def _commit() -> str:
-    """Dirty if something has changed since, but for what the benchmarks before this one have written."""
-    written = [f":(top,exclude)benchmarks/{name}" for name in ("last", "FIGURES.md", "figures.svg")]
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":(top)", *written)
-    return _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(
-        ["git", *arguments], capture_output=True, text=True, check=False, cwd=LAST.parent
-    ).stdout.strip()

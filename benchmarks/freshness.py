@@ -36,8 +36,9 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 import serving_layer
-from benchmarks.figures import Figure, run
+from benchmarks.figures import Figure
 from benchmarks.orders import make_project, order, turnover, turnover_of
+from benchmarks.running import run
 from hourline_core.ledger.layout import Layout
 from hourline_core.runtime.background import SPEED, start, stop
 from hourline_core.runtime.broker import Broker

@@ -21,10 +21,11 @@ from functools import partial
 from pathlib import Path
 
 import serving_layer
-from benchmarks.figures import Figure, run, short
+from benchmarks.figures import Figure, short
 from benchmarks.history import History, committing, hour, written
 from benchmarks.processes import megabytes
 from benchmarks.queries import seconds
+from benchmarks.running import run
 from hourline_core.model import Project
 from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection

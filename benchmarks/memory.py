@@ -26,8 +26,9 @@ import pyarrow.compute as pc
 import serving_layer
 from benchmarks.archive import FIRST, Archive
 from benchmarks.clicks import Clicks
-from benchmarks.figures import Figure, run
+from benchmarks.figures import Figure
 from benchmarks.processes import hourline, megabytes
+from benchmarks.running import run
 from hourline_core.model.hours import HOUR, hour_text
 from hourline_core.runtime.ports import free_ports
 

@@ -34,9 +34,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 import serving_layer
-from benchmarks.figures import Figure, run
+from benchmarks.figures import Figure
 from benchmarks.history import SHOPS, History
 from benchmarks.orders import fill, make_project, turnover, turnover_of
+from benchmarks.running import run
 from hourline_core.compute.aggregation import event_time_type, plan_aggregation
 from hourline_core.compute.validation import validate
 from hourline_core.model import Project

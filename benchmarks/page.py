@@ -43,8 +43,8 @@ def write(last: Path = LAST) -> None:
     by_name = ", ".join(f"{name} {sum(of)} of {len(of)}" for name, of in reached.items())
     parts = [_HEAD.format(plot=PLOT, goals=goals, reached=met, by_name=by_name)]
     for result in results:
-        told = (importlib.import_module(f"benchmarks.{result.name}").__doc__ or "").strip()
-        parts.append(f"## {result.name}\n\n{told}\n")
+        heading = (importlib.import_module(f"benchmarks.{result.name}").__doc__ or "").strip()
+        parts.append(f"## {result.name}\n\n{heading}\n")
         parts.append(
             "\n".join(
                 _line(cells) for cells in [COLUMNS, ["---"] * len(COLUMNS), *(figure.row for figure in result.figures)]
@@ -54,9 +54,8 @@ def write(last: Path = LAST) -> None:
         if result.notes:
             parts.append("\n".join(f"- {note}" for note in result.notes) + "\n")
         kind = "full" if result.full else "quick"
-        parts.append(
-            f"*{kind} run, {result.taken:%Y-%m-%d %H:%M} UTC, {result.seconds:,.0f} s, commit {result.commit}; {result.machine}*\n"
-        )
+        taken = f"{result.taken:%Y-%m-%d %H:%M} UTC, {result.seconds:,.0f} s, commit {result.commit}"
+        parts.append(f"*{kind} run, {taken}; {result.machine}*\n")
     last.with_name(PAGE).write_text("\n".join(parts), encoding="utf-8")
 
 

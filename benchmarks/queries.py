@@ -21,8 +21,9 @@ import duckdb
 import pyarrow.parquet as pq
 
 import serving_layer
-from benchmarks.figures import Figure, run
+from benchmarks.figures import Figure
 from benchmarks.history import METRICS, History, committing, hour, written
+from benchmarks.running import run
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.sql.database import connect as open_duckdb
 from hourline_core.sql.sketches import install_sketch_functions

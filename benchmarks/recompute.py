@@ -38,8 +38,9 @@ from batch_layer.plan import plan_range
 from batch_layer.publish import Publication
 from benchmarks.archive import FIRST, TILES, Archive
 from benchmarks.audit import timed
-from benchmarks.figures import Figure, run
+from benchmarks.figures import Figure
 from benchmarks.processes import Cost, cpu_seconds
+from benchmarks.running import run
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.layout import Layout
 from hourline_core.model.hours import HOUR, HourRange, sql_timestamp, wall_clock

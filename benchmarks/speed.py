@@ -29,11 +29,12 @@ import pyarrow as pa
 
 import serving_layer
 from benchmarks.draining import Drained, drained
-from benchmarks.figures import Figure, run
+from benchmarks.figures import Figure
 from benchmarks.peers.streams import kafka_streams
 from benchmarks.preloaded import FIELDS, fill, orders
 from benchmarks.processes import hourline
 from benchmarks.project_files import write_files
+from benchmarks.running import run
 from hourline_core.runtime.broker import Broker
 
 QUICK = (2, 300_000, 100_000)

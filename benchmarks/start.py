@@ -30,8 +30,9 @@ import pyarrow.compute as pc
 import serving_layer
 from benchmarks.archive import FIRST, TILES, Archive
 from benchmarks.clicks import Clicks
-from benchmarks.figures import Figure, run
+from benchmarks.figures import Figure
 from benchmarks.processes import cost_of, hourline
+from benchmarks.running import run
 from hourline_core.ledger.layout import Layout
 from hourline_core.model.hours import HOUR, hour_text
 
@@ -43,9 +44,9 @@ BARE = """
 import sys
 from pathlib import Path
 from hourline import load_project
-from infra import spark as infra_spark
-infra_spark.sharing_options = lambda which: []
-spark = infra_spark.spark_session(load_project(Path(sys.argv[1])), "bare", brief=sys.argv[4] == "brief")
+from hourline_core.runtime import spark as runtime_spark
+runtime_spark.sharing_options = lambda which: []
+spark = runtime_spark.spark_session(load_project(Path(sys.argv[1])), "bare", brief=sys.argv[4] == "brief")
 assert spark.read.format("delta").load(sys.argv[2]).count() == int(sys.argv[3])
 spark.stop()
 """
