@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 _ADDRESS = {
-    "topic_id": "Kafka's id of the topic, which a topic with the same name does not share; or the id of an imported file.",
+    "topic_id": "Kafka's id of the topic, which a topic with the same name does not share; or the id of an imported "
+    "file.",
     "topic": "The name of the topic, or of the imported file.",
     "partition": "The partition of the topic.",
     "offset": "The offset in the partition, or the number of the row in the file.",
@@ -21,7 +22,8 @@ _QUALITY = {
     "audited": "When the audit ran.",
     "metric": "The metric. Null: the expectation is on the source's events, and concerns all its metrics.",
     "declaration": "The hash of the metric's declaration.",
-    "expectation": "The name in Great Expectations. `audit`: the audit itself failed. `accepted`: a person has overruled it.",
+    "expectation": "The name in Great Expectations. `audit`: the audit itself failed. `accepted`: a person has "
+    "overruled it.",
     "about": "The column, or columns, that the expectation is on.",
     "parameters": "The parameters of the expectation, as JSON.",
     "origin": "Who demands it: `declaration`, `user`, `history` or `person`.",
@@ -62,15 +64,18 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "topic_id": _ADDRESS["topic_id"],
         "topic": _ADDRESS["topic"],
         "offsets": "The first and the last offset that were read of each partition.",
-        "position": "Null, except for a reset: the `offset` to go on at. The offsets from `unread` up to it are skipped.",
-        "records": "The number of records read: accepted + rejected + duplicates + tombstones. A record that is read again "
+        "position": "Null, except for a reset: the `offset` to go on at. The offsets from `unread` up to it are "
+        "skipped.",
+        "records": "The number of records read: accepted + rejected + duplicates + tombstones. A record that is read "
+        "again "
         "after a reset is not counted again.",
         "accepted": "The number of accepted events.",
         "rejected": "The number of rejected records.",
         "duplicates": "The number of duplicates.",
         "tombstones": "The number of records without a value.",
         "hours": "The number of accepted events per hour. `late` counts those whose hour had closed before.",
-        "metrics": "The metrics whose tiles the micro-batch wrote. Their provisional rows are complete from the sequence "
+        "metrics": "The metrics whose tiles the micro-batch wrote. Their provisional rows are complete from the "
+        "sequence "
         "`complete_from` on.",
         "clock": "The highest accepted event time so far.",
         "started": "When the micro-batch began.",
@@ -80,14 +85,18 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "metric": "The metric.",
         "declaration": "The hash of the metric's declaration.",
         "source": "The metric's source.",
-        "hour": "The hour. Null in rows about the declaration as a whole: with a `cutoff`, it was promoted to the metric's "
+        "hour": "The hour. Null in rows about the declaration as a whole: with a `cutoff`, it was promoted to the "
+        "metric's "
         "name; without, `version` is final after a compaction.",
-        "cutoff": "The sequence up to which the published recompute counted events. Null: the hour was never published.",
+        "cutoff": "The sequence up to which the published recompute counted events. Null: the hour was never "
+        "published.",
         "version": "The version of the final table. The highest one of a declaration counts, for all its hours.",
         "published": "When it was published.",
         "blocked_cutoff": "Null, except for a blocked hour: the cutoff of the recompute that did not pass its audit.",
-        "staged": "Null, except for a blocked hour: the version of the staged table that holds the rows of that recompute.",
-        "expectations": "Null, except for a blocked hour: the hash of the expectations that it was audited with. Empty: "
+        "staged": "Null, except for a blocked hour: the version of the staged table that holds the rows of that "
+        "recompute.",
+        "expectations": "Null, except for a blocked hour: the hash of the expectations that it was audited with. "
+        "Empty: "
         "the audit itself failed.",
     },
     "drift": {
@@ -114,7 +123,8 @@ VIEW_MEANINGS: Mapping[str, Mapping[str, str]] = {
         "kind": "`source` or `metric`.",
         "name": "The name of the source or metric.",
         "hour": "The hour.",
-        "state": "`final`, `revised`, `provisional`, `blocked` or `missing`; of a source, the weakest of its metrics. Null: "
+        "state": "`final`, `revised`, `provisional`, `blocked` or `missing`; of a source, the weakest of its "
+        "metrics. Null: "
         "the source has no metric.",
         "events": "The number of accepted events of the source in the hour.",
         "late": "How many of them arrived after the hour had closed.",

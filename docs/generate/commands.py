@@ -10,7 +10,7 @@ from typing import Any
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
-from docs.generate.markdown import code, heading, link, prose, table
+from docs.generate.markdown import code, first_sentence, heading, link, prose, table
 from docs.generate.markdown import page as whole_page
 from hourline import exit_status
 from hourline.cli import app
@@ -30,7 +30,10 @@ def page() -> str:
     """The page as Markdown."""
     whole = get_command(app)
     commands = list(_commands(whole, whole.make_context("hourline", [], resilient_parsing=True)))
-    overview = [(link(code(context.command_path), context.command_path), _summary(context)) for context in commands]
+    overview = [
+        (link(code(context.command_path), context.command_path), first_sentence(context.command.help))
+        for context in commands
+    ]
     parts = [text for context in commands for text in _part(context)]
     return whole_page(
         "Commands",
@@ -51,11 +54,6 @@ def _commands(command: object, context: Context) -> Iterator[Context]:
         inner = command.commands[name]
         if not inner.hidden:
             yield from _commands(inner, inner.make_context(name, [], parent=context, resilient_parsing=True))
-
-
-def _summary(context: Context) -> str:
-    """The first sentence of its help text."""
-    return re.split(r"(?<=\.)\s", prose(context.command.help), maxsplit=1)[0]
 
 
 def _part(context: Context) -> list[str]:

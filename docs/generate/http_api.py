@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from docs.generate.markdown import code, heading, link, prose, table
+from docs.generate.markdown import code, first_sentence, heading, link, prose, table
 from docs.generate.markdown import page as whole_page
 from hourline_core.model import Project, Settings
 from serving_layer.http.app import create_app
@@ -31,7 +31,7 @@ def page() -> str:
         "HTTP API",
         "serving_layer/http and serving_layer/reports",
         prose(_INTRODUCTION),
-        table(["request", "answers"], [(_to(title), prose(one["description"])) for title, one in operations]),
+        table(["request", "answers"], [(_to(title), first_sentence(one["description"])) for title, one in operations]),
         *(text for title, operation in operations for text in _operation(title, operation)),
         heading(2, "Problems"),
         "A request that fails is answered with one of these statuses and a [Problem](#problem).",
@@ -69,7 +69,8 @@ def _parameter(parameter: dict[str, Any]) -> tuple[str, str, str, str]:
     default = schema.get("default")
     shown = "required" if parameter["required"] else code(str(default).lower()) if default not in (None, [], "") else ""
     place = "" if parameter["in"] == "query" else f" ({parameter['in']})"
-    return code(parameter["name"]) + place, _type(schema), shown, parameter.get("description", "")
+    kind = _type(schema).removesuffix(" or null")  # which is to leave it out
+    return code(parameter["name"]) + place, kind, shown, parameter.get("description", "")
 
 
 def _problems(operation: dict[str, Any]) -> Iterator[tuple[str, str]]:

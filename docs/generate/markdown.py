@@ -26,6 +26,11 @@ def prose(text: str | None) -> str:
     return "\n\n".join(textwrap.fill(" ".join(paragraph.split()), _WIDTH) for paragraph in paragraphs)
 
 
+def first_sentence(text: str | None) -> str:
+    """The first sentence of a docstring."""
+    return re.split(r"(?<=\.)\s", prose(text), maxsplit=1)[0]
+
+
 def code(text: object) -> str:
     """``text`` in backquotes; in HTML if it has a bar, which a table would take for the end of a cell, or show with its
     backslash.

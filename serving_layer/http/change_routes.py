@@ -16,10 +16,9 @@ routes = APIRouter(tags=["changes"])
 async def changes(
     answering: Annotated[Answering, Depends(answering_of)], last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """`event: hour` {metric, hour, state, token} for each hour whose state or numbers have changed, and then, for each
-    new snapshot, `event: token` {token, complete}. Not complete: more may have changed than was told, as at the
-    beginning, or after having been away for long; ask for everything again. `Last-Event-ID`, a token, goes on where one
-    was.
+    """Server-sent events about changes. An `hour` event (metric, hour, state, token) tells of each hour whose state or
+    numbers have changed. A `token` event (token, complete) follows for each new snapshot. If `complete` is false, more
+    may have changed: read everything again.
     """
     async for difference in answering.listeners.listen(last_event_id):
         token = difference.token

@@ -33,78 +33,98 @@ TheAnswering = Annotated[Answering, Depends(answering_of)]
 
 
 class HourOf(Described):
-    """One hour of one source, or of one metric."""
+    """One hour of one source or metric."""
 
     kind: Literal["source", "metric"]
+    """Whether it is of a source or of a metric."""
     name: str
+    """The name of the source or metric."""
     hour: datetime
+    """The hour (UTC)."""
     state: Literal["final", "revised", "provisional", "blocked", "missing"] | None
-    """Of a source the weakest of its metrics'; null: it has no metric."""
+    """The state; of a source, the weakest state of its metrics. Null: the source has no metric."""
     events: int
+    """The number of accepted events of the source in the hour."""
     late: int
+    """The number of them that arrived after the hour had closed."""
     closed: bool
+    """Whether the hour has closed."""
 
 
 class HoursAnswer(Described):
-    """By hour, kind and name."""
+    """Hours with their states."""
 
     token: str
+    """The token of the snapshot."""
     hours: list[HourOf]
+    """The hours, by hour, kind and name."""
 
 
 class Recomputation(Described):
-    """A recompute that runs now, of whatever hours."""
+    """A running recompute."""
 
     process: int
+    """The id of its process."""
 
 
 class StatusAnswer(ProjectStatus):
     """The status of the project. A `report` is the address of a page."""
 
     token: str
+    """The token of the snapshot."""
     recomputing: list[Recomputation]
-    """The recomputation that runs; none: none does."""
+    """The running recompute. Empty: none runs."""
 
 
 class LateAnswer(Described):
-    """By source and hour."""
+    """Hours with late events."""
 
     token: str
+    """The token of the snapshot."""
     hours: list[LateHour]
+    """The hours, by source and hour."""
 
 
 class Rejected(Described):
-    """A record that was refused."""
+    """A record that did not pass validation."""
 
     sequence: int
+    """The number of the micro-batch that read it."""
     topic: str
+    """The topic, or the imported file."""
     partition: int
+    """The partition."""
     offset: int
+    """The offset, or the number of the row in the file."""
     reason: str
+    """Why it was rejected."""
     value: str | None
-    """Its bytes, in base64."""
+    """The bytes of its value, in base64."""
 
 
 class RejectedAnswer(Described):
-    """The newest first."""
+    """Rejected records."""
 
     token: str
+    """The token of the snapshot."""
     source: str
+    """The name of the source."""
     rejected: list[Rejected]
+    """The records, the newest first."""
 
 
 class HoursParameters(Described):
     """Which hours."""
 
     start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
-    to: str | None = Field(None, description="The hour after the last.")
+    to: str | None = Field(None, description="The hour after the last one (UTC).")
     metric: str | None = Field(None, description="Only this metric.")
 
 
 class StatusParameters(Described):
     """How much of it."""
 
-    last: int = Field(24, ge=1, le=10_000, description="So many hours of each source.")
+    last: int = Field(24, ge=1, le=10_000, description="The number of hours of each source.")
 
 
 class HourParameters(Described):
@@ -128,9 +148,9 @@ class QualityParameters(DriftParameters):
     """Which audits."""
 
     failed: bool = Field(
-        False, description="All audits that blocked an hour, also those that were mended or accepted since."
+        False, description="Show all audits that blocked an hour, including hours that were mended or accepted since."
     )
-    open: bool = Field(False, description="Only what is blocked now.")
+    open: bool = Field(False, description="Show only what is blocked now.")
 
 
 class WhereParameters(Described):
@@ -138,19 +158,20 @@ class WhereParameters(Described):
 
     where: list[str] = Field(
         [],
-        description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.",
+        description="DIMENSION:VALUE, once for each dimension. `origin` alone means null. Other dimensions are "
+        "rolled up.",
     )
 
 
 class RejectedParameters(Described):
     """How many."""
 
-    limit: int = Field(100, ge=1, le=1_000, description="So many, the newest ones.")
+    limit: int = Field(100, ge=1, le=1_000, description="The maximum number of records.")
 
 
 @routes.get("/hours", response_model=HoursAnswer)
 async def hours(request: Request, answering: TheAnswering, parameters: Annotated[HoursParameters, Query()]) -> Response:
-    """The state of each hour, of sources and metrics, or of one metric."""
+    """The states of hours, of all sources and metrics or of one metric."""
     chosen = parse_hours(parameters.start, parameters.to)
 
     def work(connection: Connection) -> bytes:
@@ -168,7 +189,7 @@ async def hours(request: Request, answering: TheAnswering, parameters: Annotated
 async def status(
     request: Request, answering: TheAnswering, parameters: Annotated[StatusParameters, Query()]
 ) -> Response:
-    """How far each source has come, the state of its last hours, and which recomputations run."""
+    """The progress of each source, the states of its last hours, and the running recompute."""
     # Before its turn: while it waits for Kafka, it takes no place from other answers.
     offsets = await answering.kafka_offsets_within_limit()
 
@@ -184,7 +205,7 @@ async def status(
 async def quality(
     request: Request, answering: TheAnswering, parameters: Annotated[QualityParameters, Query()]
 ) -> Response:
-    """What the audits of the last four weeks found; a `report` is the address of a page."""
+    """What the audits of the last four weeks found. A `report` is the address of a page."""
     if parameters.failed and parameters.open:
         raise UsageError("give failed or open, not both: open is what is blocked now, failed what ever was")
     moment = parameters.moment
@@ -201,7 +222,7 @@ async def quality(
 
 @routes.get("/late", response_model=LateAnswer)
 async def late(request: Request, answering: TheAnswering, parameters: Annotated[HourParameters, Query()]) -> Response:
-    """The hours that got events after they had closed: how late those were, and what they changed."""
+    """The hours that got events after they had closed, how late these were, and what they changed."""
     moment = parameters.moment
 
     def work(connection: Connection) -> Body:
@@ -226,11 +247,14 @@ async def drift(request: Request, answering: TheAnswering, parameters: Annotated
 async def explain(
     request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[WhereParameters, Query()]
 ) -> Response:
-    """Where a number comes from: its declaration, events, versions and audit, and every value ever published for it."""
+    """Where a number comes from: its declaration, events, versions and audit, and every value that was published for
+    it.
+    """
     moment, where = parse_hour(hour), parse_where(parameters.where)
     if twice := [name for name, values in where.items() if len(values) > 1]:
         raise UsageError(
-            f"got dimension '{twice[0]}' twice; one value of each is allowed, and a dimension that is left out is rolled up"
+            f"got dimension '{twice[0]}' twice; one value of each is allowed, "
+            "and a dimension that is left out is rolled up"
         )
 
     def work(connection: Connection) -> Any:
@@ -248,7 +272,7 @@ async def explain(
 async def rejected(
     request: Request, answering: TheAnswering, source: str, parameters: Annotated[RejectedParameters, Query()]
 ) -> Response:
-    """The records that were refused, with their bytes: for admins, since nothing is known of what is in them."""
+    """The rejected records of a source with their bytes. For admins only, since the bytes may hold anything."""
 
     def work(connection: Connection) -> Body:
         if source not in connection.snapshot.progress:

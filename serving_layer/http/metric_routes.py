@@ -54,102 +54,126 @@ TheAnswering = Annotated[Answering, Depends(answering_of)]
 
 
 class Column(Described):
-    """A column, with its type in DuckDB's words."""
+    """A column."""
 
     name: str
+    """The name."""
     type: str
+    """The type, as DuckDB names it."""
     description: str | None = None
+    """For a measure: how it is declared."""
 
 
 class SourceSummary(Described):
     """A source."""
 
     name: str
+    """The name of the source."""
 
 
 class MetricSummary(Described):
-    """A metric, as it is served."""
+    """A metric that can be queried."""
 
     name: str
+    """The name of the metric."""
     source: str
+    """The name of its source."""
     description: str | None
+    """Its description."""
     dimensions: list[Column]
+    """Its dimensions."""
     measures: list[Column]
-    """Described by how they are declared."""
+    """Its measures."""
 
 
 class ProjectAnswer(Described):
-    """What can be asked for."""
+    """The sources and metrics of the project."""
 
     project: str
+    """The name of the project."""
     token: str
-    """Of the newest snapshot."""
+    """The token of the newest snapshot."""
     sql: bool
-    """Whether whoever asks may ask free SQL."""
+    """Whether the client may send free SQL."""
     sources: list[SourceSummary]
+    """The sources."""
     metrics: list[MetricSummary]
+    """The metrics that can be queried."""
 
 
 class MetricAnswer(Described):
     """Rows of a metric."""
 
     metric: str
+    """The name of the metric."""
     token: str
-    """Of the snapshot; `as_of` gives the same answer again."""
+    """The token of the snapshot. `as_of` repeats the answer with it."""
     states: dict[str, int]
-    """How many of the hours that the answer rests on are in each state."""
+    """The number of hours in each state that the answer rests on."""
     columns: list[Column]
+    """The columns of the rows."""
     rows: list[dict[str, Any]]
+    """The rows."""
     next: str | None
-    """The address of the next page, at the same snapshot; null: this was the last one."""
+    """The address of the next page of the same snapshot. Null: this is the last one."""
 
 
 class CellAnswer(Described):
-    """One cell of one hour, or several cells merged."""
+    """One hour of a metric, for one group or several groups merged."""
 
     metric: str
+    """The name of the metric."""
     hour: datetime
+    """The hour (UTC)."""
     state: str
+    """The state of the hour."""
     dimensions: dict[str, str | None]
-    """Those that were asked for; the others are rolled up."""
+    """The dimensions that were asked for. The others are rolled up."""
     measures: dict[str, Any]
-    """All null where the hour is missing."""
+    """The values, by measure. All null if the hour is missing."""
     token: str
+    """The token of the snapshot."""
     report: str | None
-    """The address of what its newest audit found; null: there is no such page."""
+    """The address of the page of its newest audit. Null: there is no page."""
 
 
 class MetricParameters(Described):
     """What is asked of a metric."""
 
     start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
-    to: str | None = Field(None, description="The hour after the last.")
+    to: str | None = Field(None, description="The hour after the last one (UTC).")
     dimension: list[str] | None = Field(
         None,
-        description="A dimension to keep; the others are rolled up. None given: all of them; an empty one: none of them.",
+        description="A dimension to keep. The others are rolled up. Without it, all are kept. An empty one keeps none.",
     )
-    grain: Grain = Field("hour", description="Hours, or days or months (of UTC) rolled up from them, or all in one.")
+    grain: Grain = Field("hour", description="The time that a row stands for. Days and months are those of UTC.")
     where: list[str] = Field(
         [],
-        description="DIMENSION:VALUE, such as origin:JFK; `origin` alone is null. Of one dimension, any of the values.",
+        description="DIMENSION:VALUE, such as origin:JFK. `origin` alone means null. Several values of one dimension "
+        "mean any of them.",
     )
-    measure: list[str] | None = Field(None, description="A measure; none given: all of them.")
+    measure: list[str] | None = Field(None, description="A measure. Without it, all measures are given.")
     order: str = Field(
         "",
-        description="Columns with commas between, a `-` before one to have the largest first. By hour and dimensions, if left out.",
+        description="Columns to sort by, separated by commas. A `-` before a column puts the largest first. Without "
+        "it: the hour, then the dimensions.",
     )
-    limit: int | None = Field(None, ge=1, description="So many rows on a page; 1,000, if left out.")
-    page: int = Field(1, ge=1, le=2**31, description="From 1. Follow `next`, and all pages show the same snapshot.")
-    strict: bool = Field(False, description="Refuse an answer that rests on hours that are missing or blocked.")
+    limit: int | None = Field(None, ge=1, description="The maximum number of rows on a page. Without it: 1,000.")
+    page: int = Field(
+        1,
+        ge=1,
+        le=2**31,
+        description="The number of the page, from 1. The pages that `next` leads to show the same snapshot.",
+    )
+    strict: bool = Field(False, description="Refuse an answer that rests on missing or blocked hours.")
     as_of: str | None = Field(
-        None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC)."
+        None, description="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC)."
     )
-    format: Format | None = Field(
-        None, description="Or by the Accept header: application/json, text/csv, application/vnd.apache.arrow.stream."
-    )
+    format: Format | None = Field(None, description="The format. Without it, the Accept header chooses.")
     integers: Literal["number", "text"] = Field(
         "number",
-        description="In JSON: `text` for clients whose numbers are doubles, as a browser's are: 64-bit integers and decimals as texts.",
+        description="`text`: 64-bit integers and decimals are texts in JSON, for clients whose numbers are doubles, "
+        "such as browsers.",
     )
 
 
@@ -158,17 +182,18 @@ class CellParameters(Described):
 
     where: list[str] = Field(
         [],
-        description="DIMENSION:VALUE, once for a dimension; `origin` alone is null. Dimensions not given are rolled up.",
+        description="DIMENSION:VALUE, once for each dimension. `origin` alone means null. Other dimensions are "
+        "rolled up.",
     )
-    strict: bool = Field(False, description="Refuse an answer from an hour that is missing or blocked.")
+    strict: bool = Field(False, description="Refuse an answer from a missing or blocked hour.")
     as_of: str | None = Field(
-        None, description="As it was answered before: an answer's token, or a time such as 2026-03-02T10:00 (UTC)."
+        None, description="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC)."
     )
 
 
 @routes.get("/project", response_model=ProjectAnswer)
 async def project(request: Request, answering: TheAnswering) -> Response:
-    """What can be asked for."""
+    """The sources and metrics of the project."""
     sql = answering.settings.sql and client_of(request).right == "admin"
     return await answering.answer(
         request, lambda connection: Body(json_bytes(_project(connection, sql)), MEDIA_TYPES["json"]), kind=f"sql-{sql}"
@@ -183,8 +208,8 @@ async def project(request: Request, answering: TheAnswering) -> Response:
 async def metric_rows(
     request: Request, answering: TheAnswering, metric: str, parameters: Annotated[MetricParameters, Query()]
 ) -> Response:
-    """Rows of a metric, filtered, rolled up by merging states, sorted and paged. CSV and Arrow have token, states and
-    next page in their headers.
+    """Rows of a metric: filtered, rolled up by merging states, sorted, and in pages. CSV and Arrow have the token, the
+    states and the next page in their headers.
     """
     limit = min(DEFAULT_ROWS, answering.settings.rows) if parameters.limit is None else parameters.limit
     if limit > answering.settings.rows:
@@ -219,11 +244,12 @@ async def metric_rows(
 async def cell(
     request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[CellParameters, Query()]
 ) -> Response:
-    """One hour and set of dimensions of a metric."""
+    """The measures of one hour of a metric, for the given values of its dimensions."""
     moment, where = parse_hour(hour), parse_where(parameters.where)
     if twice := [name for name, values in where.items() if len(values) > 1]:
         raise UsageError(
-            f"got dimension '{twice[0]}' twice; a cell has one value of each, and a dimension that is left out is rolled up"
+            f"got dimension '{twice[0]}' twice; a cell has one value of each, "
+            "and a dimension that is left out is rolled up"
         )
     chosen = {name: values[0] for name, values in where.items()}
 

@@ -56,10 +56,10 @@ _STATUS: Mapping[type[HourlineError], int] = {
 
 
 class Problem(Described):
-    """What is said of a request that is refused or has failed."""
+    """Why a request was refused or has failed."""
 
     error: str
-    """One sentence."""
+    """The reason, as one sentence."""
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -67,11 +67,11 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, text in {
         400: "A mistake in a parameter",
         401: "No token, or a wrong one",
-        403: "A token without the scope, or a page of another site",
+        403: "The token is not allowed to do this, or a page of another site has asked",
         404: "No such metric, source, hour or row",
-        409: "`strict`, and the answer rests on hours that are not to be relied on",
+        409: "With `strict`: the answer rests on missing or blocked hours",
         413: "The answer, or the body of the request, is too large",
-        429: "Too many requests of yours are under way; try again in `Retry-After` seconds",
+        429: "Too many requests of this client are open. Try again in `Retry-After` seconds",
         503: "The tables cannot be read",
         504: "The query was stopped at its time limit",
     }.items()

@@ -10,44 +10,55 @@ from serving_layer.reports.cell import Cell
 
 
 class Stretch(Described):
-    """Events of one partition of a topic (or of one imported file) that count in the same layer; between the offsets
-    lie others, too.
+    """Events of one partition of a topic, or of one imported file, that count in the same layer. Other events may lie
+    between their offsets.
     """
 
     layer: str
-    """final: up to the cutoff; provisional: above it."""
+    """`final`: up to the cutoff. `provisional`: above it."""
     topic: str
+    """The name of the topic, or of the file."""
     topic_id: str
+    """Kafka's id of the topic, or the id of the file."""
     partition: int
+    """The partition."""
     first_offset: int
+    """The first offset."""
     last_offset: int
+    """The last offset."""
     first_sequence: int
+    """The first sequence."""
     last_sequence: int
+    """The last sequence."""
     events: int
+    """The number of events."""
 
 
 class CellEvents(Described):
-    """Accepted events of the hour, as far as can be told without Spark which of them belong to the cell."""
+    """The archived events of the hour that may belong to the group, as far as it can be told without Spark."""
 
     of: list[str]
-    """The dimensions by whose values they are chosen: those that are plain fields."""
+    """The dimensions by which events were chosen: those that are plain fields."""
     before: list[str]
-    """What is not looked at, since it is an expression: dimensions that were asked for, and conditions (`where`)."""
+    """What was not evaluated, since it is an expression: dimensions that were asked for, and conditions."""
     events: int
+    """The number of events."""
     duplicates: int
-    """Recognised at once, and left out everywhere; not among ``events``."""
+    """The number of duplicates that the speed layer has recognised. They are not among `events`."""
     repeated: int | None
-    """Of ``events``, those that repeat an id beyond the horizon: a recompute leaves them out. None: the id is an
+    """The number of `events` that repeat an id beyond the horizon: a recompute leaves them out. Null: the id is an
     expression.
     """
     late: int
-    """Of ``events``, those that came after the hour had closed."""
+    """The number of `events` that arrived after the hour had closed."""
     sequences: int
-    """In so many micro-batches they came."""
+    """The number of micro-batches that they came in."""
     first_arrived: datetime | None
+    """When the first of these micro-batches began (UTC)."""
     last_arrived: datetime | None
-    """When the micro-batches began."""
+    """When the last of these micro-batches began (UTC)."""
     stretches: list[Stretch]
+    """Where the events are."""
 
 
 def cell_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellEvents:

@@ -8,35 +8,41 @@ from serving_layer.described import Described
 
 
 class DriftCause(Described):
-    """Why one measure of one recomputed hour changed, and by how much; a value is over all dimensions, None where it is
-    no number. UTC.
-    """
+    """One cause for which one measure of one recomputed hour changed. Values are over all dimensions. Null: no number."""
 
     hour: datetime
+    """The hour (UTC)."""
     source: str
+    """The name of the source."""
     metric: str
+    """The name of the metric."""
     measure: str
+    """The name of the measure."""
     cause: str
-    """late, duplicate, declaration, rounding, unexplained."""
+    """`late`, `duplicate`, `declaration`, `rounding` or `unexplained`."""
     amount: float | None
+    """The change by this cause."""
     cells: int
-    """In how many groups."""
+    """The number of groups that changed."""
     at_close: float | None
-    """What was served without the late events."""
+    """The value that was served without late events."""
     provisional: float | None
-    """What was served last before the recompute."""
+    """The value that was served last before the recompute."""
     final: float | None
+    """The recomputed value."""
     published: datetime
+    """When it was published (UTC)."""
 
 
 class DriftReport(Described):
-    """``recomputed`` counts the publications of an hour of a metric; ``causes`` are those in which anything changed
-    beyond the order of additions.
-    """
+    """By how much recomputed hours changed, and why."""
 
     recomputed: int
+    """The number of publications of an hour of a metric."""
     changed: int
+    """The number of them in which anything changed beyond the order of additions."""
     causes: list[DriftCause]
+    """The changes, by hour, metric, publication and measure."""
 
 
 def drift_report(connection: Connection, hour: datetime | None = None, metric: str | None = None) -> DriftReport:

@@ -16,28 +16,34 @@ Moved = dict[tuple[str, datetime], dict[str, "Move"]]
 
 
 class Move(Described):
-    """What late events changed of one measure of one hour."""
+    """What late events changed in one measure of one hour."""
 
     amount: float | None
-    """Over all dimensions together; None: it is no number."""
+    """The change over all dimensions. Null: the measure is no number."""
     cells: int
-    """In how many groups; the sum over recomputes, if they came in several goes."""
+    """The number of groups that changed, summed over recomputes."""
 
 
 class LateHour(Described):
-    """One hour of one source that got late events. All times in UTC."""
+    """One hour of one source that got late events."""
 
     source: str
+    """The name of the source."""
     hour: datetime
+    """The hour (UTC)."""
     state: str | None
-    """Of the hour now; `revised` (or `provisional`): they wait for a recompute, and are in the answer already."""
+    """The state of the hour now. `revised` or `provisional`: late events are in the answer, and wait for a recompute.
+    """
     events: int
+    """The number of late events."""
     late_seconds: int
-    """How far the latest of them was behind its source's clock."""
+    """How far the latest of them was behind its source's clock, in seconds."""
     first_arrived: datetime
+    """When the first of them arrived (UTC)."""
     last_arrived: datetime
+    """When the last of them arrived (UTC)."""
     moved: dict[str, dict[str, Move]]
-    """By metric and measure."""
+    """What they changed, by metric and measure."""
 
 
 def late_hours(connection: Connection, hour: datetime | None = None) -> list[LateHour]:

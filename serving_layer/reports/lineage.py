@@ -19,78 +19,99 @@ from serving_layer.reports.status import ChangingMetric, find_change
 
 
 class Answer(Described):
-    """One measure: what is served, and what each layer has to say of it. A part without rows is None, as is a value
-    that is null.
-    """
+    """One measure of the answer, and what each layer contributes. Null: there are no rows, or the value is null."""
 
     measure: str
+    """The name of the measure."""
     declared: str
+    """How it is declared, such as `sum(delay)`."""
     value: Any
+    """The value that is served."""
     final: Any
-    """By the batch layer, up to the cutoff."""
+    """The value of the batch layer, up to the cutoff."""
     provisional: Any
-    """By the speed layer, above the cutoff."""
+    """The value of the speed layer, above the cutoff."""
     at_close: Any
-    """Without the late events that no recompute has counted yet."""
+    """The value without the late events that no recompute has counted yet."""
 
 
 class Declared(Described):
-    """The declaration that the answer comes from; expressions are Spark SQL."""
+    """The declaration that the answer comes from. Expressions are Spark SQL."""
 
     hash: str
+    """The hash of the declaration."""
     source: str
+    """The name of the source."""
     dimensions: dict[str, str]
+    """The expressions of the dimensions."""
     measures: dict[str, str]
+    """The measures, as they are declared."""
     derived: dict[str, str]
-    """The derived fields that the others name."""
+    """The derived fields that the other expressions name."""
     where: str | None
+    """The condition of the metric."""
     source_where: str | None
+    """The condition of the source."""
     id: str | None
+    """The expression that identifies an event."""
     changing: ChangingMetric | None
-    """Not None: the YAML says otherwise by now, and what it says has not taken over yet."""
+    """The new declaration in the YAML that is not promoted yet. Null: there is none."""
 
 
 class Versions(Described):
-    """Which version of each table was read, and which sequences count in it."""
+    """The versions of the tables that were read, and the sequences that count in them."""
 
     progress: int
+    """The version of progress."""
     sequence: int
-    """The last finished micro-batch: the answer counts up to it."""
+    """The sequence of the last finished micro-batch. The answer counts up to it."""
     provisional: int
+    """The version of the provisional table."""
     publication: int | None
-    """The version of coverage; -1: nothing was ever published."""
+    """The version of coverage. Null: nothing was published yet."""
     final: int | None
-    """None: nothing of this metric was ever published."""
+    """The version of the final table. Null: nothing of the metric was published yet."""
     cutoff: int | None
-    """The sequence up to which the hour was recomputed; None: it was not."""
+    """The sequence up to which the hour was recomputed. Null: it was not recomputed."""
     published: datetime | None
+    """When it was published (UTC)."""
     above: int
-    """So many micro-batches above the cutoff brought something for this hour."""
+    """The number of micro-batches above the cutoff with events of the hour."""
     first_above: int | None
+    """The first sequence of them."""
     last_above: int | None
+    """The last sequence of them."""
 
 
 class Explanation(Described):
-    """One number, or several measures of the same groups, and all that is known of how they came about. Times in UTC."""
+    """Where the measures of one group, or of several groups together, come from."""
 
     metric: str
+    """The name of the metric."""
     description: str | None
+    """Its description."""
     hour: datetime
+    """The hour (UTC)."""
     dimensions: dict[str, str | None]
-    """Those that were asked for, as text; the others are rolled up."""
+    """The dimensions that were asked for, as text. The others are rolled up."""
     groups: int
-    """So many were merged; none: no event of the hour counts for the metric, or the hour is missing."""
+    """The number of groups that were merged. 0: no event of the hour counts for the metric, or the hour is missing."""
     state: Literal["final", "revised", "provisional", "blocked", "missing"]
+    """The state of the hour."""
     closed: bool
-    """Whether the hour has closed, by its source's clock."""
+    """Whether the hour has closed."""
     answer: list[Answer]
+    """The measures."""
     declared: Declared
+    """The declaration."""
     events: CellEvents
+    """The archived events."""
     versions: Versions
+    """The versions of the tables."""
     audit: AuditedHour | None
-    """The newest one, and what it found wrong; None: there was none, or it is kept no longer."""
+    """The newest audit, with what was not fulfilled. Null: there was none, or it is no longer kept."""
     published: list[PublishedValue]
-    """Oldest first."""
+    """Every value that was published, oldest first."""
 
 
 def explanation(

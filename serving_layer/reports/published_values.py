@@ -23,35 +23,37 @@ from serving_layer.reports.quality import AuditedHour
 
 
 class Reason(Described):
-    """Why a measure changed, and by how much: of the whole hour, over all dimensions."""
+    """Why a measure of the whole hour changed, and by how much, over all dimensions."""
 
     cause: str
-    """late, duplicate, declaration, rounding, unexplained."""
+    """`late`, `duplicate`, `declaration`, `rounding` or `unexplained`."""
     measure: str
+    """The name of the measure."""
     amount: float | None
-    """None: it is no number."""
+    """The change. Null: the measure is no number."""
     cells: int
-    """In how many groups."""
+    """The number of groups that changed."""
 
 
 class PublishedValue(Described):
-    """What was served of the cell at one time, or was not let through. All times in UTC."""
+    """The values of the group at one stage of one publication."""
 
     stage: Literal["at_close", "provisional", "final", "blocked"]
-    """at_close: by the speed layer, without the late events; provisional: what was served last before the publication;
-    final: what was published; blocked: what did not pass its audit, and was not served.
+    """`at_close`: served by the speed layer, without late events. `provisional`: served last before the publication.
+    `final`: published. `blocked`: not published, since the audit did not pass.
     """
     publication: int
-    """Its number; of what was served before it, the number of the publication that took its place."""
+    """The number of the publication, or of the publication that replaced what was served."""
     published: datetime
+    """When it was published (UTC)."""
     cutoff: int | None
-    """The sequence up to which events were counted; None: by the speed layer."""
+    """The sequence up to which events were counted. Null: counted by the speed layer."""
     values: dict[str, Any] | None
-    """By measure; None: no table keeps them (any more)."""
+    """The values, by measure. Null: they are no longer kept."""
     why: list[Reason] = Field(default=[])
-    """Why they differ from those before."""
+    """Why they differ from the values before."""
     note: str = ""
-    """What the audit, or a person, had to say."""
+    """What the audit, or a person, said."""
 
 
 def published_values(connection: Connection, cell: Cell, audits: list[AuditedHour]) -> list[PublishedValue]:

@@ -14,61 +14,80 @@ SHOWN_DAYS = 28
 
 
 class Finding(Described):
-    """What one expectation found in one hour."""
+    """What the audit of one hour found for one expectation."""
 
     expectation: str
-    """By Great Expectations' name; ``audit``: the audit itself failed, ``accepted``: a person has overruled it."""
+    """Its name in Great Expectations. `audit`: the audit itself failed. `accepted`: a person has overruled it."""
     about: str
-    """The column, or columns."""
+    """The column, or columns, that it is on."""
     parameters: dict[str, Any]
+    """Its parameters."""
     origin: str
-    """declaration, user, history, person."""
+    """Who demands it: `declaration`, `user`, `history` or `person`."""
     severity: str
+    """`fail` or `warn`."""
     success: bool
+    """Whether it was fulfilled."""
     found: str
+    """What was found, in words."""
     observed: float | None
+    """The number that was found. Null: there is no number."""
     lower: float | None
+    """The lower bound that was expected. Null: there is none."""
     upper: float | None
+    """The upper bound that was expected. Null: there is none."""
     unexpected: int | None
-    """How many rows failed."""
+    """The number of rows that failed. Null: rows were not evaluated."""
     rows: list[dict[str, Any]]
-    """Some of them, with their keys."""
+    """Some of the rows that failed, with their keys."""
 
 
 class AuditedHour(Described):
-    """One audit of one hour of one metric. All times in UTC."""
+    """One audit of one hour of one metric."""
 
     hour: datetime
+    """The hour (UTC)."""
     source: str
+    """The name of the source."""
     metric: str
+    """The name of the metric."""
     outcome: Literal["blocked", "accepted", "warned", "passed", "superseded"]
-    """superseded: it did not pass, and a later audit, or another declaration of the metric, has taken its place."""
+    """What came of it. `superseded`: it did not pass, and was replaced by a later audit or by another declaration of
+    the metric.
+    """
     publication: int
     """The number of the publication that it was made for."""
     audited: datetime
+    """When it ran (UTC)."""
     cutoff: int
-    """The sequence up to which the audited recompute counted."""
+    """The sequence up to which the audited recompute counted events."""
     expectations: int
-    """How many were evaluated."""
+    """The number of expectations that were evaluated."""
     findings: list[Finding]
-    """Those that were not fulfilled; all of them, where one hour was asked for."""
+    """The expectations that were not fulfilled. If one hour was asked for: all of them."""
     report: str | None
-    """The path of its Data Docs page; None: it is no longer kept."""
+    """Its page of Data Docs. Null: it is no longer kept."""
 
 
 class QualityReport(Described):
-    """``blocked``, ``warned`` and so on count audited hours (hours × metrics) by the outcome of their newest audit."""
+    """What audits found. The counts are of hours × metrics, by the outcome of their newest audit."""
 
     audited: int
+    """The number of audited hours × metrics."""
     blocked: int
+    """The number that is blocked."""
     warned: int
+    """The number that was published with a warning."""
     accepted: int
+    """The number that a person has published although the audit did not pass."""
     passed: int
+    """The number that fulfilled all expectations."""
     since: datetime | None
-    """The first hour that was looked at, but for what is blocked."""
+    """The first hour that was considered (UTC). Blocked hours are considered however old they are."""
     hours: list[AuditedHour]
+    """The audits that did not simply pass, or those that were asked for."""
     site: str | None
-    """The path of the overview page."""
+    """The overview page. Null: there is none."""
 
 
 def quality_report(

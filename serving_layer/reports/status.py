@@ -16,39 +16,54 @@ from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, TopicOffs
 
 
 class SourceStatus(Described):
-    """One source; counts are since the beginning, ``clock`` is its highest accepted event time (UTC)."""
+    """The progress of one source. Counts are since the beginning."""
 
     source: str
+    """The name of the source."""
     sequence: int
+    """The sequence of its last finished micro-batch."""
     records: int
+    """The number of records read: accepted + rejected + duplicates + tombstones."""
     accepted: int
+    """The number of accepted events."""
     rejected: int
+    """The number of records that did not pass validation."""
     duplicates: int
+    """The number of duplicates that the speed layer has recognised."""
     tombstones: int
+    """The number of records without a value."""
     late: int
+    """The number of accepted events that arrived after their hour had closed."""
     skipped: int
-    """Offsets that a reset has jumped over and nothing has read since."""
+    """The number of offsets that a reset has jumped over and nothing has read since."""
     lag: int | None
-    """Records in Kafka that no finished micro-batch has read; None: it is not known."""
+    """The number of records in Kafka that no finished micro-batch has read. Null: it is not known."""
     lag_unknown: str | None
-    """Why the lag is not known; None: it is."""
+    """Why the lag is not known. Null: it is known."""
     clock: datetime | None
+    """The highest accepted event time (UTC)."""
     finished: datetime | None
     """When its last micro-batch was finished (UTC)."""
 
 
 class HourStatus(Described):
-    """One hour of one source, in the weakest state of its metrics (None: it has no metric)."""
+    """One hour of one source."""
 
     hour: datetime
+    """The hour (UTC)."""
     source: str
+    """The name of the source."""
     state: str | None
+    """The weakest state of its metrics. Null: it has no metric."""
     events: int
+    """The number of accepted events in the hour."""
     late: int
+    """The number of them that arrived after the hour had closed."""
     closed: bool
+    """Whether the hour has closed."""
     report: str | None
-    """The path of the Data Docs page of its newest audit: of a metric that is blocked, or else warned, where there is
-    one. None: there is no such page (any more).
+    """The page of Data Docs of an hour's newest audit: of a blocked metric, or else of one with a warning. Null: there
+    is no page, or it is no longer kept.
     """
 
 
@@ -56,20 +71,26 @@ class ChangingMetric(Described):
     """A metric that answers by an older declaration than the one in its YAML."""
 
     metric: str
+    """The name of the metric."""
     missing: int | None
-    """The number of hours to recompute before the new declaration is promoted; None: the speed layer has not started
+    """The number of hours to recompute before the new declaration is promoted. Null: the speed layer has not started
     since it was changed.
     """
 
 
 class ProjectStatus(Described):
-    """The whole report."""
+    """The status of a project."""
 
     project: str
+    """The name of the project."""
     speed: str
+    """Whether the speed layer runs, as a sentence."""
     sources: list[SourceStatus]
+    """The sources that have progress."""
     changing: list[ChangingMetric]
+    """The metrics whose new declaration is not promoted yet."""
     hours: list[HourStatus]
+    """The last hours of each source."""
 
 
 def project_status(project: Project, last: int) -> ProjectStatus:

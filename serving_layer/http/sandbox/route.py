@@ -44,18 +44,23 @@ class SqlQuestion(Described):
 
 
 class SqlColumn(Described):
-    """A column of the answer, with DuckDB's type."""
+    """A column."""
 
     name: str
+    """The name."""
     type: str
+    """The type, as DuckDB names it."""
 
 
 class SqlAnswer(Described):
-    """Rows, as of one snapshot."""
+    """The rows of a query."""
 
     token: str
+    """The token of the snapshot."""
     columns: list[SqlColumn]
+    """The columns of the rows."""
     rows: list[dict[str, object]]
+    """The rows."""
 
 
 def start_sandbox(settings: ServeSettings) -> Sandbox | None:
@@ -77,10 +82,10 @@ async def free_sql(
     request: Request,
     question: SqlQuestion,
     answering: Annotated[Answering, Depends(answering_of)],
-    format: Annotated[Format | None, Query(description="Or by the Accept header, as for metrics.")] = None,
-    integers: Annotated[Literal["number", "text"], Query(description="As for metrics.")] = "number",
+    format: Annotated[Format | None, Query(description="The format. Without it, the Accept header chooses.")] = None,
+    integers: Annotated[Literal["number", "text"], Query(description="As for the rows of a metric.")] = "number",
 ) -> Response:
-    """The rows of one SELECT over the views. Two columns of one name are told apart by a number after it."""
+    """The rows of one SELECT over the views, for admins. If two columns have the same name, the second gets a number."""
     sandbox: Sandbox | None = request.app.state.sandbox
     if sandbox is None:
         raise HTTPException(403, "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins")
