@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
-from serving_layer.http import change_routes, hour_routes, metric_routes
+from serving_layer.http import change_routes, hour_routes, metric_routes, sql_routes
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
 from serving_layer.http.formats import json_bytes
@@ -22,7 +22,6 @@ from serving_layer.http.limits import Limited
 from serving_layer.http.page_routes import page_routes
 from serving_layer.http.problems import PROBLEMS, install_problems, known_parameters
 from serving_layer.http.report_pages import report_routes
-from serving_layer.http.sandbox import route as sql_route
 from serving_layer.http.snapshots import Renewing, Snapshots
 
 
@@ -45,8 +44,8 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
             answering.close()
             await run_in_threadpool(renewing.stop)
             snapshots.close()
-            if app.state.sandbox:
-                app.state.sandbox.close()
+            if app.state.free_sql:
+                app.state.free_sql.close()
 
     app = FastAPI(
         title=f"Hourline: {project.name}",
@@ -57,12 +56,12 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         lifespan=lifespan,
     )
     answering = start_answering(app, project, snapshots)
-    app.state.sandbox = sql_route.start_sandbox(project.settings.serve)
+    app.state.free_sql = sql_routes.free_sql_of(project.settings.serve)
     install_problems(app)
     bearer = HTTPBearer(
         auto_error=False, description="Where the server has tokens; or the token as password of Basic authentication."
     )  # for OpenAPI
-    for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes, sql_route.routes):
+    for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes, sql_routes.routes):
         app.include_router(routes, dependencies=[Depends(known_parameters), Security(bearer)], responses=PROBLEMS)
     report_routes(app, project)
     page_routes(app)

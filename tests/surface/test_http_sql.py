@@ -11,6 +11,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from hourline_core.errors import SetupError
 from hourline_core.model import ServeSettings, Settings
 from serving_layer.http.server import Server
 from tests.support.bare_tables import BareTables, hour
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="free SQL is ref
 READER, ADMIN = "reader-reader-reader", "admin-admin-admin-admin"
 TOKENS = {"HOURLINE_READER_TOKEN": READER, "HOURLINE_ADMIN_TOKEN": ADMIN}
 ON = ServeSettings(sql=True, rows=1000)
+PACKAGE = "serving_layer.http.sandbox"
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,20 @@ def test_free_sql_is_off_by_default(tables: BareTables) -> None:
         403,
         {"error": "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins"},
     )
+
+
+def test_free_sql_that_is_off_loads_nothing_of_it_and_that_is_not_installed_is_refused(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(PACKAGE)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, PACKAGE, None)  # which is how Python remembers that there is no such module
+    with _server(tables, ServeSettings()) as server, _client(server, ADMIN) as client:
+        assert client.get("/metrics/totals").status_code == 200
+    with pytest.raises(SetupError) as error:
+        _server(tables, ON)
+    assert "free SQL is on (serve.sql), but this installation comes without" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_an_admin_gets_rows_in_each_format(admin: httpx.Client) -> None:

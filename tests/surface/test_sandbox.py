@@ -21,9 +21,9 @@ import serving_layer
 from hourline_core.errors import HourlineError, SetupError, UsageError
 from hourline_core.sql.sketches import install_sketch_functions
 from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
-from serving_layer.http.sandbox import run as sandbox
+from serving_layer.http.sandbox import worker
 from serving_layer.http.sandbox.process import Limits
-from serving_layer.http.sandbox.run import Sandbox
+from serving_layer.http.sandbox.sandbox import Sandbox
 from tests.support.bare_tables import BareTables
 from tests.support.escapes import BOMBS, ENDLESS, REFUSED
 
@@ -228,7 +228,7 @@ UNCHECKED = """
 import sys
 import duckdb
 from serving_layer.http.sandbox import process, sql_check
-sql_check.check = lambda database, sql, views: sql_check.PlannedHour()
+sql_check.check = lambda database, sql, views: sql_check.Reads()
 """
 """The process without the check."""
 
@@ -242,7 +242,7 @@ process._database = lambda limits: duckdb.connect(config={{"threads": 1, "memory
 def test_without_the_check_the_process_alone_contains_them(
     weakened: str, canary: Canary, connection: serving_layer.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{weakened}\nsys.exit(process.main())"])
+    monkeypatch.setattr(worker, "_COMMAND", [sys.executable, "-P", "-c", f"{weakened}\nsys.exit(process.main())"])
     bare = Sandbox(Limits(seconds=10, memory=256 << 20, rows=10_000, bytes=1 << 20), workers=1)
     try:
         harmless = 0
@@ -316,7 +316,7 @@ def test_processes_end_with_the_sandbox() -> None:
 def test_processes_end_with_a_server_that_is_killed() -> None:
     code = """if True:
         from serving_layer.http.sandbox.process import Limits
-        from serving_layer.http.sandbox.run import Sandbox
+        from serving_layer.http.sandbox.sandbox import Sandbox
         running = Sandbox(Limits(60, 256 << 20, 10, 10_000), 1)
         print(running._workers[0]._process.pid, flush=True)
         input()"""
@@ -333,8 +333,11 @@ def test_where_queries_cannot_be_confined_free_sql_is_refused(monkeypatch: pytes
     with pytest.raises(SetupError, match="needs Linux"):
         Sandbox(LIMITS)
     monkeypatch.undo()
-    unfiltered = f"{UNCHECKED}\nfrom serving_layer.http.sandbox import confinement\nconfinement._filter = lambda: confinement._instruction(6, 0x7FFF0000)"
-    monkeypatch.setattr(sandbox, "_COMMAND", [sys.executable, "-P", "-c", f"{unfiltered}\nsys.exit(process.main())"])
+    unfiltered = (
+        f"{UNCHECKED}\nfrom serving_layer.http.sandbox import confinement\n"
+        "confinement._filter = lambda: confinement._instruction(6, 0x7FFF0000)"
+    )
+    monkeypatch.setattr(worker, "_COMMAND", [sys.executable, "-P", "-c", f"{unfiltered}\nsys.exit(process.main())"])
     with pytest.raises(SetupError, match="applies no seccomp filter"):
         Sandbox(LIMITS, workers=1)
 

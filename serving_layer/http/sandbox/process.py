@@ -1,4 +1,4 @@
-"""The process that runs free SQL: `python -m serving_layer.http.sandbox.process LIMITS`, started by sandbox.py alone.
+"""The process that runs free SQL: `python -m serving_layer.http.sandbox.process LIMITS`, started by worker.py alone.
 
 For each query it forks, so that none meets what another has left; the fork gives up everything but computing
 (confinement.py) before it reads the query. Then query and answer go over one socket:
@@ -131,10 +131,10 @@ def _run(descriptor: int, database: duckdb.DuckDBPyConnection, limits: Limits) -
 
 def _answer(connection: Connection, database: duckdb.DuckDBPyConnection, limits: Limits) -> dict[str, object]:
     query = json.loads(connection.recv_bytes())
-    wanted = sql_check.check(database, query["sql"], query["views"])
-    columns = None if wanted.columns is None else sorted(wanted.columns)
-    connection.send_bytes(b"W" + json.dumps({"views": sorted(wanted.views), "columns": columns}).encode())
-    for view in sorted(wanted.views):
+    reads = sql_check.check(database, query["sql"], query["views"])
+    columns = None if reads.columns is None else sorted(reads.columns)
+    connection.send_bytes(b"W" + json.dumps({"views": sorted(reads.views), "columns": columns}).encode())
+    for view in sorted(reads.views):
         _take(connection, database, view)
     rows, size = 0, 0
     answer = database.sql(query["sql"])

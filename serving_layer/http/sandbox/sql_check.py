@@ -25,7 +25,7 @@ class RefusedError(Exception):
 
 
 @dataclass
-class PlannedHour:
+class Reads:
     """What a query reads."""
 
     views: set[str] = field(default_factory=set)
@@ -33,7 +33,7 @@ class PlannedHour:
     """Every name in it that may be one of a column, in lower case; None: all columns may be read."""
 
 
-def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str]) -> PlannedHour:
+def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str]) -> Reads:
     """What ``sql`` reads of ``views``. Raises RefusedError, and DuckDB's errors where it is no SQL; parses only, on any
     connection.
 
@@ -63,15 +63,15 @@ def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str])
     except RecursionError:
         _refuse("expressions that are nested too deeply")
     if walk.whole_rows & walk.last_mentions:
-        walk.wanted.columns = None
-    return walk.wanted
+        walk.reads.columns = None
+    return walk.reads
 
 
 class _Walk:
     """Through all parts of a query; whatever it does not know, it refuses."""
 
     def __init__(self, views: Collection[str]) -> None:
-        self.wanted = PlannedHour()
+        self.reads = Reads()
         self.whole_rows: set[str] = set()
         """Names of tables in the query, which as a column mean the whole row."""
         self.last_mentions: set[str] = set()
@@ -126,7 +126,7 @@ class _Walk:
                 raise RefusedError(
                     f"there is no view {_shown(name)}{did_you_mean(name[:_SHOWN], self._views.values())}; nothing else can be read"
                 )
-            self.wanted.views.add(self._views[plain])
+            self.reads.views.add(self._views[plain])
         self.whole_rows |= {plain, folded(node.get("alias", name))}
 
     @staticmethod
@@ -143,12 +143,12 @@ class _Walk:
             node.get("type") == "BASE_TABLE" and "column_name_alias" in node
         )
         if by_position or node.get("type") == "PIVOT" or node.get("ref_type") == "NATURAL":
-            self.wanted.columns = None
+            self.reads.columns = None
         names = [folded(name) for name in [*node.get("column_names", []), *node.get("using_columns", [])]]
         if names:
             self.last_mentions.add(names[-1])
-        if self.wanted.columns is not None:
-            self.wanted.columns |= set(names)
+        if self.reads.columns is not None:
+            self.reads.columns |= set(names)
 
 
 def _refuse(part: str) -> NoReturn:

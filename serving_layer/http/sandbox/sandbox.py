@@ -1,42 +1,46 @@
-"""Free SQL: each query runs in a process of its own that can do nothing but compute (sandbox_process.py), on rows that
+"""Free SQL: each query runs in a process of its own that can do nothing but compute (process.py), on rows that
 this one reads for it.
 """
 
 import json
-import os
 import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from collections.abc import Collection
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from hourline_core.errors import SetupError, UsageError
+from hourline_core.model import ServeSettings
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.query_tree import folded
 from hourline_core.sql.types import column_types
 from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
 from serving_layer.http.sandbox.confinement import refuse_unsupported
 from serving_layer.http.sandbox.process import Limits, from_ipc, to_ipc
+from serving_layer.http.sandbox.worker import Worker, deadline
 
 SQL_BYTES = 50_000
-"""The longest query."""
+"""The maximum length of a query, in characters."""
 
-_COMMAND = [sys.executable, "-P", "-m", "serving_layer.http.sandbox.process"]
-_START_SECONDS = 300.0
 _READ_ROWS = 100_000
-_LOOK_SECONDS = 0.1
 _FRAME = 1 << 20
 """What a message may have beside the answer's own bytes."""
+
+
+_MEMORY = 256 << 20
+"""Bytes for one query."""
+
+
+def start_free_sql(settings: ServeSettings) -> "Sandbox":
+    """The processes that run free SQL, within the limits of ``settings``. Raises SetupError where this machine cannot
+    confine them.
+    """
+    return Sandbox(Limits(int(settings.timeout.total_seconds()) or 1, _MEMORY, settings.rows, settings.bytes))
 
 
 class Sandbox:
@@ -46,8 +50,8 @@ class Sandbox:
         """Raises SetupError where queries cannot be confined; that is tried out."""
         refuse_unsupported()
         self.limits = limits
-        self._workers = [_Worker(limits) for _ in range(workers)]
-        self._idle: SimpleQueue[_Worker] = SimpleQueue()
+        self._workers = [Worker(limits) for _ in range(workers)]
+        self._idle: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._workers:
             self._idle.put(worker)
         try:
@@ -77,7 +81,7 @@ class Sandbox:
             worker = self._idle.get_nowait()
         except Empty:
             raise TooManyError(
-                f"{len(self._workers)} free queries run already, which are all that may; try again when one of them has ended"
+                f"{len(self._workers)} free queries run already, which is the maximum; try again when one of them has ended"
             ) from None
         try:
             return self._run(worker, sql, database, views, gone or Event())
@@ -90,9 +94,9 @@ class Sandbox:
             worker.close()
 
     def _run(
-        self, worker: "_Worker", sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event
+        self, worker: Worker, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event
     ) -> pa.Table:
-        with worker.fork() as fork, _deadline(self.limits.seconds, fork, database, gone) as passed:
+        with worker.fork() as fork, deadline(self.limits.seconds, fork, database, gone) as passed:
             try:
                 return self._converse(fork.connection, sql, database, views)
             except (EOFError, OSError, duckdb.InterruptException):
@@ -102,8 +106,8 @@ class Sandbox:
                         f"the query was stopped after {self.limits.seconds} s; ask for fewer hours, or for less of them"
                     ) from None
                 raise UsageError(
-                    f"the query has ended its process ({_ending(status)}), as one does that needs far more memory than the "
-                    f"{self.limits.memory >> 20:,} MB that are allowed, or is nested too deeply"
+                    f"the query has ended its process ({_ending(status)}), as one does that needs far more memory "
+                    f"than the {self.limits.memory >> 20:,} MB that are allowed, or is nested too deeply"
                 ) from None
 
     def _converse(
@@ -150,8 +154,9 @@ class Sandbox:
                 size += batch.nbytes
                 if size > self.limits.memory // 2:
                     raise TooLargeError(
-                        f"the query reads more than {self.limits.memory // 2 >> 20:,} MB of {' and '.join(sorted(views))}, which free SQL gets as "
-                        "a whole; name fewer columns, or ask a metric by its parameters"
+                        f"the query reads more than {self.limits.memory // 2 >> 20:,} MB of "
+                        f"{' and '.join(sorted(views))}, which free SQL gets as a whole; name fewer columns, "
+                        "or ask a metric by its parameters"
                     )
                 connection.send_bytes(to_ipc(pa.Table.from_batches([batch])))
             connection.send_bytes(b"")
@@ -164,7 +169,8 @@ class Sandbox:
             raise UsageError(end["refused"])
         if "memory" in end:
             raise TooLargeError(
-                f"the query needs more than {self.limits.memory >> 20:,} MB of memory, which are allowed; ask for less at once"
+                f"the query needs more than {self.limits.memory >> 20:,} MB of memory, which are allowed; "
+                "ask for less at once"
             )
         if "too large" in end:
             raise self._too_large()
@@ -173,126 +179,9 @@ class Sandbox:
 
     def _too_large(self) -> TooLargeError:
         return TooLargeError(
-            f"the answer has more than {self.limits.rows:,} rows or {self.limits.bytes:,} bytes, which are allowed; add a LIMIT, or group"
+            f"the answer has more than {self.limits.rows:,} rows or {self.limits.bytes:,} bytes, which are allowed; "
+            "add a LIMIT, or group"
         )
-
-
-class _Worker:
-    """The process that forks for each query; started again when it has ended."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._start()
-
-    @contextmanager
-    def fork(self) -> "Iterator[_Fork]":
-        """A process for one query, which is gone at the end of the block. Raises SetupError."""
-        try:
-            fork = self._fork()
-        except OSError:  # it is gone: killed for lack of memory, perhaps
-            self.close()
-            self._start()
-            fork = self._fork()
-        try:
-            yield fork
-        finally:
-            fork.end()
-            fork.close()
-
-    def close(self) -> None:
-        """End it, and its fork with it."""
-        self._control.close()
-        self._process.kill()
-        self._process.wait()
-
-    def _start(self) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control.settimeout(_START_SECONDS)
-        # Nothing of this process's environment, in which tokens may be; and no threads that a fork would lack.
-        environment = {
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "OPENBLAS_NUM_THREADS": "1",
-            "ARROW_DEFAULT_MEMORY_POOL": "system",
-        }
-        with theirs:
-            self._process = subprocess.Popen(
-                [*_COMMAND, json.dumps(asdict(self._limits))],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                env=environment,
-            )
-        with suppress(OSError):
-            if self._control.recv(16) == b"ready":
-                return
-        self.close()
-        raise SetupError(
-            f"free SQL cannot be served: its process does not start (status {self._process.returncode}). Set serve.sql to false"
-        )
-
-    def _fork(self) -> "_Fork":
-        ours, theirs = socket.socketpair()
-        with theirs:
-            socket.send_fds(self._control, [b"fork"], [theirs.fileno()])
-        _, handles, _, _ = socket.recv_fds(self._control, 16, 1)
-        if not handles:
-            ours.close()
-            raise ConnectionResetError
-        return _Fork(self._control, Connection(ours.detach()), handles[0])
-
-
-class _Fork:
-    """A process that runs one query."""
-
-    def __init__(self, control: socket.socket, connection: Connection, handle: int) -> None:
-        self.connection = connection
-        self._control = control
-        self._handle = handle
-        self._status: int | None = None
-
-    def kill(self) -> None:
-        """By a handle that names no other process later on."""
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-
-    def end(self) -> int:
-        """Kill it if it still runs: its exit status, or minus the signal that ended it."""
-        if self._status is None:
-            self.kill()
-            with suppress(OSError):
-                self._status = int(self._control.recv(16) or -signal.SIGKILL)
-            self._status = -signal.SIGKILL if self._status is None else self._status
-        return self._status
-
-    def close(self) -> None:
-        """Only when nobody will kill it any more: its handle's number may soon be another's."""
-        self.connection.close()
-        os.close(self._handle)
-
-
-@contextmanager
-def _deadline(seconds: float, fork: _Fork, database: duckdb.DuckDBPyConnection, gone: Event) -> Iterator[list[bool]]:
-    """Stops whatever runs of the query when ``seconds`` are over, or ``gone`` is set; the list has something in it
-    then.
-    """
-    passed: list[bool] = []
-    ended = Event()
-    over = time.monotonic() + seconds
-
-    def watch() -> None:
-        while not ended.wait(_LOOK_SECONDS):
-            if gone.is_set() or time.monotonic() > over:
-                passed.append(True)
-                fork.kill()
-                database.interrupt()
-                return
-
-    watching = Thread(target=watch, daemon=True)
-    watching.start()
-    try:
-        yield passed
-    finally:
-        ended.set()
-        watching.join()
 
 
 def _ending(status: int) -> str:

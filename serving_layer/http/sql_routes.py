@@ -1,14 +1,17 @@
 """Free SQL over HTTP, where ``serve.sql`` is on: one SELECT over the views, run in the sandbox, for admins."""
 
+from collections.abc import Collection
 from threading import Event
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
+import duckdb
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from hourline_core.errors import SetupError
 from hourline_core.model import ServeSettings
 from serving_layer.connection import Connection
 from serving_layer.described import Described
@@ -24,11 +27,6 @@ from serving_layer.http.formats import (
     rows_csv,
     rows_json,
 )
-from serving_layer.http.sandbox.process import Limits
-from serving_layer.http.sandbox.run import Sandbox
-
-MEMORY = 256 << 20
-"""Bytes for one query."""
 
 routes = APIRouter(prefix="/api/v1", tags=["sql"])
 
@@ -63,13 +61,32 @@ class SqlAnswer(Described):
     """The rows."""
 
 
-def start_sandbox(settings: ServeSettings) -> Sandbox | None:
-    """The sandbox, where free SQL is on. Raises SetupError where this machine cannot confine it."""
-    return (
-        Sandbox(Limits(int(settings.timeout.total_seconds()) or 1, MEMORY, settings.rows, settings.bytes))
-        if settings.sql
-        else None
-    )
+class FreeSql(Protocol):
+    """Runs free SQL. Threads may share it."""
+
+    def answer(self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event) -> pa.Table:
+        """The rows of one SELECT over ``views`` of ``database``, a cursor of the caller's own; ``gone`` is set when
+        nobody wants them any more. Raises HourlineError, and DuckDB's errors on the query.
+        """
+
+    def close(self) -> None:
+        """End what runs."""
+
+
+def free_sql_of(settings: ServeSettings) -> FreeSql | None:
+    """What runs free SQL; None: it is off, and nothing of it is loaded. Raises SetupError where it is on, and is not
+    installed, or this machine cannot confine it.
+    """
+    if not settings.sql:
+        return None
+    try:
+        from serving_layer.http.sandbox.sandbox import start_free_sql
+    except ModuleNotFoundError:
+        raise SetupError(
+            "free SQL is on (serve.sql), but this installation comes without serving_layer.http.sandbox, which runs it; "
+            "install Hourline's whole wheel, or set serve.sql to false"
+        ) from None
+    return start_free_sql(settings)
 
 
 @routes.post(
@@ -86,8 +103,8 @@ async def free_sql(
     integers: Annotated[Literal["number", "text"], Query(description="As for the rows of a metric.")] = "number",
 ) -> Response:
     """The rows of one SELECT over the views, for admins. If two columns have the same name, the second gets a number."""
-    sandbox: Sandbox | None = request.app.state.sandbox
-    if sandbox is None:
+    running: FreeSql | None = request.app.state.free_sql
+    if running is None:
         raise HTTPException(403, "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins")
     form = format_of(request.headers.get("accept", ""), format)
 
@@ -95,7 +112,7 @@ async def free_sql(
 
     def work(connection: Connection) -> Body:
         with connection.explaining(question.sql):
-            rows = _distinctly_named(sandbox.answer(question.sql, connection.database, connection.views, gone))
+            rows = _distinctly_named(running.answer(question.sql, connection.database, connection.views, gone))
             return _body(connection, rows, form, integers == "text")
 
     body = await answering.compute(request, work, on_stop=gone.set)
