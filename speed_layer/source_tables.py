@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import DECLARATION, EVENT_COLUMNS, REJECTED_SCHEMA, Layout
+from hourline_core.ledger.layout import DECLARATION, EVENT_SCHEMA, REJECTED_SCHEMA, Layout
 from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, WrittenMetric
 from hourline_core.ledger.read_offsets import Reading
@@ -95,7 +95,7 @@ def open_source_tables(
     ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration,
     ConflictError when another process writes to it.
     """
-    events_schema = pa.schema([*pa.schema(EVENT_COLUMNS), *fields])
+    events_schema = pa.schema([*EVENT_SCHEMA, *fields])
     schemas = {
         aggregation.name: pa.schema([pa.field("sequence", pa.int64()), *aggregation.schema])
         for aggregation in aggregations

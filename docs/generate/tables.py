@@ -7,19 +7,20 @@ from typing import get_args
 
 import pyarrow as pa
 
-from docs.generate.column_meanings import MEANINGS, VIEW_MEANINGS
 from docs.generate.markdown import code, heading, prose, table
 from docs.generate.markdown import page as whole_page
+from docs.generate.view_columns import VIEW_COLUMNS
 from hourline_core.aggregates import aggregate_of
-from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
+from hourline_core.ledger.columns import Columns
+from hourline_core.ledger.coverage_rows import COVERAGE_COLUMNS
 from hourline_core.ledger.layout import (
-    CHECKSUMS_SCHEMA,
-    DRIFT_SCHEMA,
+    CHECKSUM_COLUMNS,
+    DRIFT_COLUMNS,
     EVENT_COLUMNS,
-    QUALITY_SCHEMA,
-    REJECTED_SCHEMA,
+    QUALITY_COLUMNS,
+    REJECTED_COLUMNS,
 )
-from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_rows import PROGRESS_COLUMNS
 from hourline_core.model import Measure, MeasureKind, Project, Settings
 from serving_layer.connection import Connection
 
@@ -42,26 +43,26 @@ the rows of blocked hours, with `cutoff`. `events_SOURCE` and `rejected_SOURCE` 
 last finished micro-batch.
 """
 
-_TABLES: Mapping[str, tuple[str, pa.Schema]] = {
+_TABLES: Mapping[str, tuple[str, Columns]] = {
     "events/SOURCE": (
         "Every accepted event, and every duplicate that the speed layer has recognised. The declared fields follow "
         "these columns, under their own names.",
-        pa.schema(EVENT_COLUMNS),
+        EVENT_COLUMNS,
     ),
-    "rejected/SOURCE": ("Every record that did not pass validation, with its bytes and the reason.", REJECTED_SCHEMA),
+    "rejected/SOURCE": ("Every record that did not pass validation, with its bytes and the reason.", REJECTED_COLUMNS),
     "progress/SOURCE": (
         "One row per finished micro-batch, import or reset. Its commit finishes the micro-batch. Maintenance compacts "
         "old rows into sums.",
-        PROGRESS_SCHEMA,
+        PROGRESS_COLUMNS,
     ),
     "coverage": (
         "One row per covered or blocked hour of a metric, and rows about a declaration as a whole. Its commit is the "
         "publication.",
-        COVERAGE_SCHEMA,
+        COVERAGE_COLUMNS,
     ),
-    "drift": ("One row per recomputed hour and measure: by how much it changed, and why.", DRIFT_SCHEMA),
-    "quality": ("One row per recomputed hour and expectation: what the audit found.", QUALITY_SCHEMA),
-    "checksums": ("One row per data file, as `hourline verify` saw it first.", CHECKSUMS_SCHEMA),
+    "drift": ("One row per recomputed hour and measure: by how much it changed, and why.", DRIFT_COLUMNS),
+    "quality": ("One row per recomputed hour and expectation: what the audit found.", QUALITY_COLUMNS),
+    "checksums": ("One row per data file, as `hourline verify` saw it first.", CHECKSUM_COLUMNS),
 }
 
 _VIEWS = {
@@ -77,10 +78,10 @@ def page() -> str:
     """The page as Markdown."""
     return whole_page(
         "Tables",
-        "docs/generate/column_meanings.py, docs/generate/tables.py and hourline_core/aggregates",
+        "hourline_core/ledger, hourline_core/aggregates and docs/generate",
         prose(_INTRODUCTION),
         heading(2, "Tables of a project"),
-        *(text for name, (about, schema) in _TABLES.items() for text in _table(name, about, schema)),
+        *(text for name, (about, columns) in _TABLES.items() for text in _table(name, about, columns)),
         heading(3, "provisional, final and staged"),
         "Their paths are `provisional/METRIC/DECLARATION`, `final/METRIC/DECLARATION` and `staged/METRIC/DECLARATION`.",
         prose(_METRIC_TABLES),
@@ -91,9 +92,8 @@ def page() -> str:
     )
 
 
-def _table(name: str, about: str, schema: pa.Schema) -> list[str]:
-    meanings = _complete(MEANINGS[name], schema.names, name)
-    rows = [(code(field.name), code(_type(field.type)), meanings[field.name]) for field in schema]
+def _table(name: str, about: str, columns: Columns) -> list[str]:
+    rows = [(code(column), code(_type(one.type)), one.meaning) for column, one in columns.items()]
     return [heading(3, name), prose(about), table(["column", "type", "meaning"], rows)]
 
 
@@ -106,7 +106,7 @@ def _views() -> Iterator[str]:
         abouts = _complete(_VIEWS, connection.views, "the views")
         for name in connection.views:
             columns = connection.database.execute(f"DESCRIBE {name}").fetchall()
-            meanings = _complete(VIEW_MEANINGS[name], [column for column, *_ in columns], name)
+            meanings = _complete(VIEW_COLUMNS[name], [column for column, *_ in columns], name)
             rows = [(code(column), code(kind), meanings[column]) for column, kind, *_ in columns]
             yield from (heading(3, f"The view {name}"), abouts[name], table(["column", "type", "meaning"], rows))
 

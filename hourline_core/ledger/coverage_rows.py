@@ -10,22 +10,37 @@ from typing import Any
 
 import pyarrow as pa
 
+from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.ledger.layout import TIMESTAMP
 
-COVERAGE_SCHEMA = pa.schema(
-    {
-        "metric": pa.string(),
-        "declaration": pa.string(),
-        "source": pa.string(),
-        "hour": TIMESTAMP,  # null in rows about the declaration as a whole: a promotion or a compaction
-        "cutoff": pa.int64(),  # null in a blocked hour that was never published, and in a compaction
-        "version": pa.int64(),  # of the final table; a declaration's highest one counts, for all its hours
-        "published": TIMESTAMP,
-        "blocked_cutoff": pa.int64(),  # not null in blocked hours alone, as the next two
-        "staged": pa.int64(),
-        "expectations": pa.string(),
-    }
-)
+COVERAGE_COLUMNS: Columns = {
+    "metric": Column(pa.string(), "The name of the metric."),
+    "declaration": Column(pa.string(), "The hash of the metric's declaration."),
+    "source": Column(pa.string(), "The name of the metric's source."),
+    "hour": Column(TIMESTAMP, "The hour. Null in rows about the declaration as a whole: a promotion or a compaction."),
+    "cutoff": Column(
+        pa.int64(),
+        "The sequence up to which the published recompute counted events. Null in a blocked hour that was never "
+        "published, and in a compaction.",
+    ),
+    "version": Column(
+        pa.int64(), "The version of the final table. A declaration's highest one counts, for all its hours."
+    ),
+    "published": Column(TIMESTAMP, "When it was published."),
+    "blocked_cutoff": Column(
+        pa.int64(), "In a blocked hour: the cutoff of the recompute that did not pass its audit. Null in other rows."
+    ),
+    "staged": Column(
+        pa.int64(),
+        "In a blocked hour: the version of the staged table with the rows of that recompute. Null in other rows.",
+    ),
+    "expectations": Column(
+        pa.string(),
+        "In a blocked hour: the hash of the expectations of that audit; empty if the audit itself failed. Null in "
+        "other rows.",
+    ),
+}
+COVERAGE_SCHEMA = schema_of(COVERAGE_COLUMNS)
 
 
 @dataclass(frozen=True)

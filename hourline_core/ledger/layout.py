@@ -21,84 +21,114 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.model import Metric, Project, Source, declaration_hash
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
-ADDRESS = {"topic_id": pa.string(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
-"""What identifies a record for ever: Kafka's id of the topic (its name is for people), partition and offset."""
+_ADDRESS = {
+    "topic_id": Column(
+        pa.string(),
+        "Kafka's id of the topic, which another topic of the same name does not have; or the id of an imported file.",
+    ),
+    "topic": Column(pa.string(), "The name of the topic, or of the imported file."),
+    "partition": Column(pa.int32(), "The partition of the topic."),
+    "offset": Column(pa.int64(), "The offset in the partition, or the number of the row in the file."),
+}
+"""What identifies a record for ever: topic id, partition and offset. The topic's name is for people."""
 
-EVENT_COLUMNS = {"sequence": pa.int64(), **ADDRESS, "event_time": TIMESTAMP, "hour": TIMESTAMP, "duplicate": pa.bool_()}
+EVENT_COLUMNS: Columns = {
+    "sequence": Column(pa.int64(), "The number of the micro-batch that read the event."),
+    **_ADDRESS,
+    "event_time": Column(TIMESTAMP, "When the event happened."),
+    "hour": Column(TIMESTAMP, "The start of the hour of `event_time`."),
+    "duplicate": Column(pa.bool_(), "Whether the speed layer has recognised it as a duplicate, which does not count."),
+}
 """The events table begins with these; the source's declared fields follow, under their own names."""
+EVENT_SCHEMA = schema_of(EVENT_COLUMNS)
 
-REJECTED_SCHEMA = pa.schema(
-    {
-        "sequence": pa.int64(),
-        **ADDRESS,
-        "arrived": TIMESTAMP,
-        "reason": pa.string(),
-        "key": pa.binary(),
-        "value": pa.binary(),
-    }
-)
+REJECTED_COLUMNS: Columns = {
+    "sequence": Column(pa.int64(), "The number of the micro-batch that read the record."),
+    **_ADDRESS,
+    "arrived": Column(TIMESTAMP, "When the micro-batch that read the record was planned."),
+    "reason": Column(pa.string(), "Why it was rejected."),
+    "key": Column(pa.binary(), "The record's key."),
+    "value": Column(pa.binary(), "The record's value."),
+}
+REJECTED_SCHEMA = schema_of(REJECTED_COLUMNS)
 
 DECLARATION = "hourline.declaration"
 """The property of a provisional table that keeps its metric's declaration, so that it can be read after the YAML has
 changed.
 """
 
-DRIFT_SCHEMA = pa.schema(
-    {
-        "publication": pa.int64(),  # the version of coverage that published it; beyond the newest one it never was
-        "published": TIMESTAMP,
-        "source": pa.string(),
-        "metric": pa.string(),
-        "declaration": pa.string(),
-        "hour": TIMESTAMP,
-        "cutoff": pa.int64(),
-        "measure": pa.string(),
-        # over all dimensions together; null where the measure is no number
-        "at_close": pa.float64(),
-        "provisional": pa.float64(),
-        "final": pa.float64(),
-        "causes": pa.list_(pa.struct({"cause": pa.string(), "amount": pa.float64(), "cells": pa.int64()})),
-    }
-)
+_RECOMPUTED = {
+    "hour": Column(TIMESTAMP, "The hour."),
+    "cutoff": Column(pa.int64(), "The sequence up to which the recompute counted events."),
+}
 
-QUALITY_SCHEMA = pa.schema(
-    {
-        "publication": pa.int64(),  # the version of coverage that says what came of it; beyond the newest one it never came about
-        "audited": TIMESTAMP,
-        "source": pa.string(),
-        "metric": pa.string(),  # null: it is about the source's events, hence about all metrics over them
-        "declaration": pa.string(),
-        "hour": TIMESTAMP,
-        "cutoff": pa.int64(),
-        # by Great Expectations' name; or `audit`: the audit itself failed, `accepted`: a person has overruled it
-        "expectation": pa.string(),
-        "about": pa.string(),  # the column, or columns
-        "parameters": pa.string(),  # as JSON
-        "origin": pa.string(),  # declaration, user, history, person
-        "severity": pa.string(),  # fail, warn
-        "success": pa.bool_(),
-        # numbers where there are some: what was found, and between which bounds it was expected
-        "observed": pa.float64(),
-        "lower": pa.float64(),
-        "upper": pa.float64(),
-        "unexpected": pa.int64(),  # how many rows failed
-        "found": pa.string(),  # in words
-        "rows": pa.list_(pa.string()),  # failing rows with their keys, as JSON, a few of them
-    }
-)
+DRIFT_COLUMNS: Columns = {
+    "publication": Column(
+        pa.int64(),
+        "The number of the publication: the version of coverage. Beyond the newest version, it never came about.",
+    ),
+    "published": Column(TIMESTAMP, "When it was published."),
+    "source": Column(pa.string(), "The name of the source."),
+    "metric": Column(pa.string(), "The name of the metric."),
+    "declaration": Column(pa.string(), "The hash of the metric's declaration."),
+    **_RECOMPUTED,
+    "measure": Column(pa.string(), "The name of the measure."),
+    "at_close": Column(
+        pa.float64(), "The value without late events, over all dimensions. Null: the measure is no number."
+    ),
+    "provisional": Column(pa.float64(), "The value that was served last before the recompute."),
+    "final": Column(pa.float64(), "The recomputed value."),
+    "causes": Column(
+        pa.list_(pa.struct({"cause": pa.string(), "amount": pa.float64(), "cells": pa.int64()})),
+        "The causes of the change, each with its amount over all dimensions and the number of groups that changed.",
+    ),
+}
+DRIFT_SCHEMA = schema_of(DRIFT_COLUMNS)
 
-CHECKSUMS_SCHEMA = pa.schema(
-    {
-        "table": pa.string(),  # its path below the root
-        "file": pa.string(),  # its path below the table
-        "checksum": pa.string(),  # BLAKE2b of 128 bits, hexadecimal
-        "seen": TIMESTAMP,
-    }
-)
+QUALITY_COLUMNS: Columns = {
+    "publication": Column(
+        pa.int64(),
+        "The number of the publication that the audit was made for: the version of coverage. Beyond the newest "
+        "version, it never came about.",
+    ),
+    "audited": Column(TIMESTAMP, "When the audit ran."),
+    "source": Column(pa.string(), "The name of the source."),
+    "metric": Column(
+        pa.string(),
+        "The name of the metric. Null: the expectation is on the source's events, hence on all its metrics.",
+    ),
+    "declaration": Column(pa.string(), "The hash of the metric's declaration."),
+    **_RECOMPUTED,
+    "expectation": Column(
+        pa.string(),
+        "Its name in Great Expectations. `audit`: the audit itself failed. `accepted`: a person has overruled it.",
+    ),
+    "about": Column(pa.string(), "The column, or columns, that it is on."),
+    "parameters": Column(pa.string(), "Its parameters, as JSON."),
+    "origin": Column(pa.string(), "Who demands it: `declaration`, `user`, `history` or `person`."),
+    "severity": Column(pa.string(), "`fail` or `warn`."),
+    "success": Column(pa.bool_(), "Whether it was fulfilled."),
+    "observed": Column(pa.float64(), "The number that was found. Null: there is none."),
+    "lower": Column(pa.float64(), "The lower bound that was expected. Null: there is none."),
+    "upper": Column(pa.float64(), "The upper bound that was expected. Null: there is none."),
+    "unexpected": Column(pa.int64(), "The number of rows that failed."),
+    "found": Column(pa.string(), "What was found, in words."),
+    "rows": Column(pa.list_(pa.string()), "Some of the rows that failed, with their keys, as JSON."),
+}
+QUALITY_SCHEMA = schema_of(QUALITY_COLUMNS)
+
+CHECKSUM_COLUMNS: Columns = {
+    "table": Column(pa.string(), "The path of the table below the root."),
+    "file": Column(pa.string(), "The path of the file below the table."),
+    "checksum": Column(pa.string(), "BLAKE2b of 128 bits, in hexadecimal digits."),
+    "seen": Column(TIMESTAMP, "When it was computed."),
+}
+CHECKSUMS_SCHEMA = schema_of(CHECKSUM_COLUMNS)
 
 
 @dataclass(frozen=True)

@@ -10,29 +10,44 @@ from typing import Any
 
 import pyarrow as pa
 
+from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.ledger.layout import TIMESTAMP
 
-PROGRESS_SCHEMA = pa.schema(
-    {
-        "sequence": pa.int64(),
-        "topic_id": pa.string(),
-        "topic": pa.string(),
-        "offsets": pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
-        "position": pa.list_(pa.struct({"partition": pa.int32(), "unread": pa.int64(), "offset": pa.int64()})),
-        "records": pa.int64(),
-        "accepted": pa.int64(),
-        "rejected": pa.int64(),
-        "duplicates": pa.int64(),
-        "tombstones": pa.int64(),
-        "hours": pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64(), "late": pa.int64()})),
-        "metrics": pa.list_(
-            pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})
-        ),
-        "clock": TIMESTAMP,
-        "started": TIMESTAMP,
-        "finished": TIMESTAMP,
-    }
-)
+PROGRESS_COLUMNS: Columns = {
+    "sequence": Column(pa.int64(), "The number of the micro-batch or reset. It strictly increases."),
+    "topic_id": Column(pa.string(), "Kafka's id of the topic, or the id of an imported file."),
+    "topic": Column(pa.string(), "The name of the topic, or of the imported file."),
+    "offsets": Column(
+        pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
+        "The lowest and the highest offset that were read of each partition.",
+    ),
+    "position": Column(
+        pa.list_(pa.struct({"partition": pa.int32(), "unread": pa.int64(), "offset": pa.int64()})),
+        "In a reset: the `offset` at which each partition is read on. Offsets from `unread` up to it are skipped. Null "
+        "in other rows.",
+    ),
+    "records": Column(
+        pa.int64(),
+        "The number of records: accepted + rejected + duplicates + tombstones. A record that is read again after a "
+        "reset is not counted again.",
+    ),
+    "accepted": Column(pa.int64(), "The number of accepted events."),
+    "rejected": Column(pa.int64(), "The number of rejected records."),
+    "duplicates": Column(pa.int64(), "The number of duplicates."),
+    "tombstones": Column(pa.int64(), "The number of records without a value."),
+    "hours": Column(
+        pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64(), "late": pa.int64()})),
+        "The number of accepted events of each hour, and of those that came after the hour had closed.",
+    ),
+    "metrics": Column(
+        pa.list_(pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})),
+        "The metrics whose tiles were written. Their provisional rows are complete from the sequence `complete_from` on.",
+    ),
+    "clock": Column(TIMESTAMP, "The highest accepted event time so far."),
+    "started": Column(TIMESTAMP, "When the micro-batch began."),
+    "finished": Column(TIMESTAMP, "When the micro-batch was finished."),
+}
+PROGRESS_SCHEMA = schema_of(PROGRESS_COLUMNS)
 
 
 @dataclass(frozen=True)
