@@ -1,4 +1,4 @@
-"""What every declaration shares: frozen, no unknown keys, and one way to refuse a value."""
+"""The base of all declarations: frozen, without unknown keys, with one way to refuse a value."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,12 +9,11 @@ from pydantic_core import PydanticCustomError
 from hourline_core.errors import did_you_mean
 
 REFUSAL = "declaration"
-"""The type of the pydantic errors that carry a sentence of ours."""
+"""The type of the pydantic errors whose sentence Hourline wrote."""
 
 
 class Declaration(BaseModel):
-    """A frozen pydantic model. Built in Python, a mistake raises ``pydantic.ValidationError``; built by
-    ``load_project``, DeclarationError.
+    """A frozen pydantic model. Its constructor raises ``pydantic.ValidationError``, ``load_project`` DeclarationError.
 
     The docstrings under the attributes become the descriptions that ``hourline schema`` gives to editors.
     """
@@ -23,8 +22,8 @@ class Declaration(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _nothing_is_the_default(cls, value: Any) -> Any:
-        """``derived:`` with nothing after it (or with all of it commented out) is the same as no ``derived`` at all."""
+    def _drop_empty_keys(cls, value: Any) -> Any:
+        """Treat ``derived:`` without a value like a declaration without ``derived``."""
         if not isinstance(value, dict):
             return value
         optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
@@ -32,20 +31,18 @@ class Declaration(BaseModel):
 
 
 def refuse(sentence: str, *path: str) -> PydanticCustomError:
-    """The error to raise in a validator; ``path`` leads from the validated value to the offending item, if that lies
-    deeper.
-    """
+    """The error to raise in a validator. ``path`` leads from the validated value to a mistake inside it."""
     return PydanticCustomError(REFUSAL, "{sentence}", {"sentence": sentence, "path": path})
 
 
-def near(got: str, allowed: Iterable[str]) -> str:
-    """`` — did you mean 'x'?`` or nothing: for sentences that list what is allowed themselves."""
+def suggest(got: str, allowed: Iterable[str]) -> str:
+    """`` — did you mean 'x'?``, or an empty string: for sentences that already list the allowed values."""
     hint = did_you_mean(got, allowed)
     return hint if hint.startswith(" —") else ""
 
 
-def shown(value: object) -> str:
-    """``value`` as error messages show it: short, on one line, and never the inside of a mapping, where secrets live."""
+def describe(value: object) -> str:
+    """``value`` for an error message: short and on one line. Mappings are not shown, since they may hold secrets."""
     if value is None or value == "":
         return "nothing"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What must hold between the declarations of a project."""
+"""Checks across the declarations of a project."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -8,13 +8,13 @@ from hourline_core.model.source import Source
 from hourline_core.model.yaml_files import KeyPath
 
 Where = Callable[[str, str, KeyPath], str]
-"""Gives the place of (``"source"`` or ``"metric"``, name, path), as ``file:line``."""
+"""Returns the place of (``"source"`` or ``"metric"``, name, path) as ``file:line``."""
 
 
-def mistakes_between(
+def find_mistakes(
     sources: Mapping[str, Source], metrics: Mapping[str, Metric], where: Where, unread: Collection[str] = ()
 ) -> list[str]:
-    """One line for each mistake. ``unread`` are sources whose own declaration is mistaken: they exist."""
+    """One line for each mistake. ``unread`` are sources that exist, but whose own declaration has a mistake."""
     mistakes = []
     claimed: dict[str, str] = {}
     for name, source in sources.items():
@@ -22,11 +22,10 @@ def mistakes_between(
         earlier = claimed.setdefault(source.topic, place)
         if earlier != place:
             mistakes.append(f"{place}: topic: got '{source.topic}', allowed is one source per topic: see {earlier}")
-    known = {*sources, *unread}
+    source_names = {*sources, *unread}
     for name, metric in metrics.items():
-        if metric.source not in known and known:
+        if metric.source not in source_names and source_names:
             place = where("metric", name, ("source",))
-            mistakes.append(
-                f"{place}: source: got '{metric.source}', which is no source of this project{did_you_mean(metric.source, known)}"
-            )
+            hint = did_you_mean(metric.source, source_names)
+            mistakes.append(f"{place}: source: got '{metric.source}', which is no source of this project{hint}")
     return mistakes

@@ -7,15 +7,13 @@ _REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\})
 
 
 class SubstitutionError(ValueError):
-    """A reference that cannot be replaced; the text says why."""
+    """A reference cannot be replaced; the text says why."""
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> str:
-    """Replace ``${NAME}`` and ``${NAME:default}``; ``$${`` stands for a plain ``${``. What is put in is not searched
-    again.
+    """Replace ``${NAME}`` and ``${NAME:default}``. ``$${`` stands for a plain ``${``. Values are not searched again.
 
-    Raises SubstitutionError when a variable is missing and has no default, or a ``${`` is not followed by a name and
-    ``}``.
+    Raises SubstitutionError for a missing variable without a default, and for a ``${`` without a name and ``}``.
     """
 
     def value(reference: re.Match[str]) -> str:

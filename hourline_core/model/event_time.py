@@ -1,11 +1,11 @@
-"""When an event happened: an expression over the fields, and how to read its value."""
+"""The event time of a source: an expression over the fields, and the encoding of its value."""
 
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
-from hourline_core.model.base import Declaration, near, refuse, shown
+from hourline_core.model.base import Declaration, describe, refuse, suggest
 from hourline_core.model.expressions import Expression
 
 
@@ -13,7 +13,7 @@ def _zone(name: str) -> str:
     zones = available_timezones()
     if name in zones:
         return name
-    raise refuse(f"got {shown(name)}, allowed are IANA time zones, such as America/New_York{near(name, zones)}")
+    raise refuse(f"got {describe(name)}, allowed are IANA time zones, such as America/New_York{suggest(name, zones)}")
 
 
 class EventTime(Declaration):
@@ -31,12 +31,12 @@ class EventTime(Declaration):
     """
 
     zone: Annotated[str, AfterValidator(_zone)] | None = None
-    """The IANA time zone of local times, such as `America/New_York`. It is required with the encoding `local`, and allowed
-    with no other.
+    """The IANA time zone of local times, such as `America/New_York`. The encoding `local` requires it. No other
+    encoding allows it.
     """
 
     @model_validator(mode="after")
-    def _zone_with_local_only(self) -> Self:
+    def _check_zone(self) -> Self:
         if self.encoding == "local" and self.zone is None:
             raise refuse(
                 "got the encoding 'local' without a zone, allowed is local with one, such as zone: America/New_York",

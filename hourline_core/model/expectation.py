@@ -1,5 +1,6 @@
-"""What must hold of a source's events, or of a metric's results, before an hour is published: in Great Expectations'
-names and parameters.
+"""Conditions on a source's events or a metric's results that an hour must fulfil before it is published.
+
+Names and parameters are those of Great Expectations.
 """
 
 import hashlib
@@ -9,16 +10,17 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import BeforeValidator
 
-from hourline_core.model.base import Declaration, refuse, shown
+from hourline_core.model.base import Declaration, describe, refuse
 
 Severity = Literal["fail", "warn"]
 
-_FORM = "`expect_…: {parameter: value, …}` and, if it is to be a warning only, `severity: warn`"
+_FORM = "`expect_…: {parameter: value, …}`, with `severity: warn` for a warning only"
 
 
 class Expectation(Declaration):
-    """One expectation on an hour's events or results: `expect_…: {parameter: value, …}`, and beside it `severity: warn`
-    if it must not block. `hourline check` tells whether Great Expectations knows it and its parameters.
+    """One expectation on an hour's events or results: `expect_…: {parameter: value, …}`.
+
+    Add `severity: warn` if it must not block. `hourline check` checks the name and the parameters.
     """
 
     type: str
@@ -28,28 +30,25 @@ class Expectation(Declaration):
     """Its parameters, by their names in Great Expectations."""
 
     severity: Severity = "fail"
-    """What happens to an hour that does not fulfil it. `fail`: it is blocked. `warn`: it is published, and the reports show
-    the warning.
+    """The consequence for an hour that does not fulfil it. `fail`: the hour is blocked. `warn`: the hour is published,
+    and the reports show the warning.
     """
 
     @classmethod
     def from_yaml_form(cls, value: Any) -> Any:
-        """``{expect_…: {parameter: value}, severity: warn}`` is the form in YAML; an Expectation built in Python is
-        passed on.
-        """
+        """Read the YAML form, ``{expect_…: {parameter: value}, severity: warn}``. An Expectation is passed on."""
         if isinstance(value, cls):
             return value
         if not isinstance(value, dict):
-            raise refuse(f"got {shown(value)}, allowed is a mapping, {_FORM}")
+            raise refuse(f"got {describe(value)}, allowed is a mapping, {_FORM}")
         types = [key for key in value if key != "severity"]
         if len(types) != 1:
-            raise refuse(
-                f"got {len(types)} expectations in one item of the list ({', '.join(types) or 'none'}), allowed is one, {_FORM}"
-            )
+            names = ", ".join(types) or "none"
+            raise refuse(f"got {len(types)} expectations in one item of the list ({names}), allowed is one, {_FORM}")
         parameters = value[types[0]]
         if parameters is not None and not isinstance(parameters, dict):
             raise refuse(
-                f"got {shown(parameters)}, allowed is a mapping with its parameters, such as {{column: …}}", types[0]
+                f"got {describe(parameters)}, allowed is a mapping with its parameters, such as {{column: …}}", types[0]
             )
         severity = {} if value.get("severity") is None else {"severity": value["severity"]}
         return {"type": types[0], "parameters": parameters or {}, **severity}
@@ -66,27 +65,27 @@ class History(Declaration):
 
     `history: fail` is short for `history: {severity: fail}`.
 
-    The bounds are the median of those days ± `width` times their spread: the median absolute deviation, scaled to a
-    standard deviation (Leys et al., "Detecting outliers", 2013), and at least a tenth of the median.
+    The bounds are the median of those days ± `width` times their spread. The spread is the median absolute deviation,
+    scaled to a standard deviation (Leys et al., "Detecting outliers", 2013). It is at least a tenth of the median.
     """
 
     severity: Literal["fail", "warn", "off"] = "warn"
-    """What happens to an hour outside the bounds. `fail`: it is blocked. `warn`: it is published, and the reports show the
-    warning. `off`: nothing is compared.
+    """The consequence for an hour outside the bounds. `fail`: the hour is blocked. `warn`: the hour is published, and
+    the reports show the warning. `off`: nothing is compared.
     """
 
     days: Annotated[int, pydantic.Field(ge=1, le=366)] = 28
     """The number of past days to compare with."""
 
     learning: Annotated[int, pydantic.Field(ge=2, le=366)] = 7
-    """The minimum number of these days that must be known. With fewer, nothing is compared."""
+    """The minimum number of these days that must have results. With fewer, nothing is compared."""
 
     width: Annotated[float, pydantic.Field(gt=0)] = 5.0
     """The distance of the bounds from the median, in units of the spread."""
 
     @classmethod
     def from_short_form(cls, value: Any) -> Any:
-        """``history: fail`` stands for ``history: {severity: fail}``."""
+        """Read the short form: ``history: fail`` stands for ``history: {severity: fail}``."""
         return {"severity": value} if isinstance(value, str) else value
 
 
@@ -97,6 +96,6 @@ HistoryForm = Annotated[
 
 
 def expectations_hash(of_events: list[Expectation], of_results: list[Expectation], history: History) -> str:
-    """12 hexadecimal digits; another value means that an hour which did not pass may pass now."""
-    audited = [[one.model_dump() for one in of_events], [one.model_dump() for one in of_results], history.model_dump()]
-    return hashlib.sha256(json.dumps(audited, sort_keys=True, default=str).encode()).hexdigest()[:12]
+    """12 hexadecimal digits. When they change, an hour that did not pass may pass now."""
+    content = [[one.model_dump() for one in of_events], [one.model_dump() for one in of_results], history.model_dump()]
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:12]

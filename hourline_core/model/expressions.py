@@ -1,11 +1,14 @@
-"""Spark SQL expressions as text. Only Spark can resolve them; here they must be there, and their brackets must close."""
+"""Spark SQL expressions as text.
+
+Only Spark can resolve them. Here, they must not be empty, and their brackets and quotes must close.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator
 
-from hourline_core.model.base import refuse, shown
+from hourline_core.model.base import describe, refuse
 
 UNCLOSED = "whose brackets or quotes do not close (between { } and [ ], YAML wants text with a comma in quotes)"
 
@@ -27,7 +30,7 @@ def outer_commas(text: str, *, opening: str = "(", closing: str = ")") -> list[i
 
 
 def _outside_quotes(text: str) -> Iterator[tuple[int, str]]:
-    """Each character that is not inside quotes; an empty one at the end if the last quote does not close."""
+    """Yield each character that is not inside quotes, and a final empty one if the last quote does not close."""
     quote = ""
     escaped = False
     for position, character in enumerate(text):
@@ -50,7 +53,7 @@ def _expression(text: str) -> str:
     if not text:
         raise refuse("got nothing, allowed is a Spark SQL expression")
     if outer_commas(text) is None:
-        raise refuse(f"got {shown(text)}, {UNCLOSED}")
+        raise refuse(f"got {describe(text)}, {UNCLOSED}")
     return text
 
 

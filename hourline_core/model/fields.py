@@ -1,11 +1,11 @@
-"""The typed fields of a source, and the Spark type each one gets."""
+"""The typed fields of a source, and the Spark type of each."""
 
 import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, StringConstraints, WithJsonSchema
 
-from hourline_core.model.base import Declaration, near, refuse, shown
+from hourline_core.model.base import Declaration, describe, refuse, suggest
 from hourline_core.model.expressions import UNCLOSED, outer_commas
 
 SPARK_TYPES = {
@@ -43,29 +43,29 @@ def _field_type(text: str) -> str:
     if text in SPARK_TYPES:
         return text
     if outer_commas(text, opening="(<", closing=")>") is None:
-        raise refuse(f"got {shown(text)}, {UNCLOSED}")
+        raise refuse(f"got {describe(text)}, {UNCLOSED}")
     if decimal := _DECIMAL.fullmatch(text):
         precision, scale = int(decimal[1]), int(decimal[2])
         if 1 <= precision <= 38 and scale <= precision:
             return f"decimal({precision},{scale})"
-        raise refuse(f"got {shown(text)}, allowed is decimal(p,s) with p from 1 to 38 and s from 0 to p")
+        raise refuse(f"got {describe(text)}, allowed is decimal(p,s) with p from 1 to 38 and s from 0 to p")
     if nested := _NESTED.fullmatch(text):
         _check_nested(text, kind=nested[1], inside=nested[2])
         return text
     word = re.split(r"[(<]", text.casefold())[0].strip()
     if word == "decimal":
-        raise refuse(f"got {shown(text)}, allowed is decimal(p,s), such as decimal(18,2)")
+        raise refuse(f"got {describe(text)}, allowed is decimal(p,s), such as decimal(18,2)")
     if word in _OTHER_WORDS:
-        raise refuse(f"got {shown(text)}, {_ALLOWED} — did you mean '{_OTHER_WORDS[word]}'?")
-    raise refuse(f"got {shown(text)}, {_ALLOWED}{near(word, [*SPARK_TYPES, 'struct', 'array', 'map'])}")
+        raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean '{_OTHER_WORDS[word]}'?")
+    raise refuse(f"got {describe(text)}, {_ALLOWED}{suggest(word, [*SPARK_TYPES, 'struct', 'array', 'map'])}")
 
 
 def _check_nested(text: str, *, kind: str, inside: str) -> None:
     commas = outer_commas(inside, opening="(<", closing=")>")
-    wanted = {"struct": "struct<name: type, …>", "array": "array<type>", "map": "map<type, type>"}[kind]
+    allowed = {"struct": "struct<name: type, …>", "array": "array<type>", "map": "map<type, type>"}[kind]
     count = {"array": 0, "map": 1}.get(kind)
     if commas is None or not inside.strip() or (count is not None and len(commas) != count):
-        raise refuse(f"got {shown(text)}, allowed is {wanted}")
+        raise refuse(f"got {describe(text)}, allowed is {allowed}")
 
 
 FieldType = Annotated[
@@ -87,16 +87,16 @@ class Field(Declaration):
     """One field of a source's events. `name: type` is short for `name: {type: type}`."""
 
     type: FieldType
-    """The type: `string`, `int`, `long`, `float`, `double`, `boolean`, `decimal(p,s)`, `timestamp` or `date`; or a nested
-    one as Spark writes it, such as `struct<lat: double>`, `array<string>` or `map<string, double>`.
+    """The type: `string`, `int`, `long`, `float`, `double`, `boolean`, `decimal(p,s)`, `timestamp` or `date`. Nested
+    types are written as in Spark, such as `struct<lat: double>`, `array<string>` or `map<string, double>`.
     """
 
     required: bool = False
     """Whether an event without the field, or with null in it, is rejected."""
 
     key: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^`'\\]+$")] | None = None
-    """The field's name in the event, if it differs. A declared name has letters, digits and `_` only, and some names are
-    reserved.
+    """The field's name in the event, if it differs. A declared name has letters, digits and `_` only, and some names
+    are reserved.
     """
 
     @property
@@ -106,7 +106,7 @@ class Field(Declaration):
 
     @classmethod
     def from_short_form(cls, value: Any) -> Any:
-        """``origin: string`` stands for ``origin: {type: string}``."""
+        """Read the short form: ``origin: string`` stands for ``origin: {type: string}``."""
         if value is None:
             raise refuse(f"got nothing, {_ALLOWED}")
         return {"type": value} if isinstance(value, str) else value

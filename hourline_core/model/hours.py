@@ -1,4 +1,4 @@
-"""Hours and ranges of hours: UTC, aware, half-open. The only place where text becomes an hour."""
+"""Hours and ranges of hours: UTC, aware, half-open. All text that names an hour is parsed here."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ HOUR = HOURLY.size
 _FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 Clock = Callable[[], datetime]
-"""Returns the present moment, aware and in UTC. Injected wherever wall time is used, so that tests hold it."""
+"""Returns the current time, aware and in UTC. It is passed in wherever wall time is used, so that tests can set it."""
 
 
 def wall_clock() -> datetime:
@@ -21,14 +21,14 @@ def wall_clock() -> datetime:
 
 @dataclass(frozen=True)
 class HourRange:
-    """The hours ``start <= hour < end``; both ends lie on the hour, in UTC."""
+    """The hours ``start <= hour < end``. Both ends are on the hour, in UTC."""
 
     start: datetime
     end: datetime
 
     @classmethod
     def spanning(cls, hours: Collection[datetime]) -> "HourRange":
-        """The shortest range that holds all of ``hours``, which are not empty."""
+        """The shortest range that contains all of ``hours``, which must not be empty."""
         return cls(min(hours), max(hours) + HOUR)
 
     def __iter__(self) -> Iterator[datetime]:
@@ -50,8 +50,7 @@ def hour_text(hour: datetime) -> str:
 
 
 def parse_hour(text: str) -> datetime:
-    """An hour from ISO text: ``2013-01-05T14``, ``2013-01-05T14:00Z``, ``2013-01-05`` (midnight); without an offset it
-    is UTC.
+    """Parse ISO text: ``2013-01-05T14``, ``2013-01-05T14:00Z`` or ``2013-01-05`` (midnight). The default zone is UTC.
 
     Raises UsageError when the text is no time, or not on the hour.
     """
@@ -59,17 +58,20 @@ def parse_hour(text: str) -> datetime:
     if moment is None:
         raise UsageError(f"'{text}' is not an hour; write it as 2013-01-05T14 or 2013-01-05T14:00Z")
     if not _FIRST <= moment < _LAST:
-        raise UsageError(f"'{text}' lies beyond the years that hours are kept of, {_FIRST.year} to {_LAST.year - 1}")
-    if moment != HOURLY.assign(moment):
+        raise UsageError(f"'{text}' is outside the allowed years, {_FIRST.year} to {_LAST.year - 1}")
+    before = HOURLY.assign(moment)
+    if moment != before:
         raise UsageError(
-            f"'{text}' is not on the hour (UTC); the hours beside it are {hour_text(HOURLY.assign(moment))} and {hour_text(HOURLY.assign(moment) + HOUR)}"
+            f"'{text}' is not on the hour (UTC); "
+            f"the nearest hours are {hour_text(before)} and {hour_text(before + HOUR)}"
         )
     return moment
 
 
 def parse_moment(text: str) -> datetime | None:
-    """A moment from ISO text, in UTC unless it says otherwise; None: it is none, or lies beyond the years 1 to 9999 in
-    UTC.
+    """Parse ISO text to a time in UTC. The default zone is UTC.
+
+    Returns None for text that is no time, and for times outside the years 1 to 9999 in UTC.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -79,11 +81,12 @@ def parse_moment(text: str) -> datetime | None:
 
 
 def parse_range(start: str, end: str) -> HourRange:
-    """A range from two hours' texts. Raises UsageError when either is no hour, or the range is reversed or empty."""
+    """Parse the two ends of a range. Raises UsageError when one is no hour, or the range is reversed or empty."""
     hours = HourRange(parse_hour(start), parse_hour(end))
     if hours.end == hours.start:
         raise UsageError(
-            f"the range {hours} holds no hour; the end is exclusive: for that one hour, give --to {hour_text(hours.end + HOUR)}"
+            f"the range {hours} contains no hour, since its end is exclusive; "
+            f"for that one hour, give --to {hour_text(hours.end + HOUR)}"
         )
     if hours.end < hours.start:
         raise UsageError(f"the range {hours} is reversed; give the earlier hour as --from")
@@ -91,5 +94,5 @@ def parse_range(start: str, end: str) -> HourRange:
 
 
 def sql_timestamp(moment: datetime) -> str:
-    """An aware moment as text that Spark, DuckDB and delta-rs all read as the same UTC time."""
+    """An aware time as text that Spark, DuckDB and delta-rs all read as the same time in UTC."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

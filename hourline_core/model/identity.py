@@ -1,4 +1,4 @@
-"""The identity of a metric: a hash of everything declared that changes what is computed of the archived events."""
+"""The identity of a metric: a hash of all declared settings that change its results over the archived events."""
 
 import hashlib
 import json
@@ -12,11 +12,10 @@ from hourline_core.model.source import Source
 
 
 def declaration_hash(source: Source, metric: Metric) -> str:
-    """12 hexadecimal digits. Equal for declarations that count the same, whatever their order, description, topic or
-    closing.
+    """12 hexadecimal digits, equal for declarations that compute the same results.
 
-    Of the source's fields and derived fields only those count that the metric's expressions name, directly or through
-    others: a further field elsewhere must not make every metric of the source a new one.
+    Order, description, topic, clock and grace do not matter. Fields and derived fields of the source matter only if
+    the metric's expressions name them, directly or through derived fields. So a new field does not change every metric.
     """
     measures = {name: str(measure) for name, measure in metric.measures.items()}
     named = _words(
@@ -24,9 +23,9 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     )
     derived = _derived(source, named)
     named |= _words(derived.values())
-    counted = {
+    content = {
         "source": {
-            # Another source has other events, even if declared alike; its topic may be renamed.
+            # Two sources have different events, even if their declarations are equal. A topic may be renamed.
             "name": source.name,
             "fields": {name: field.spark_type for name, field in source.fields.items() if name.casefold() in named},
             "id": source.id,
@@ -35,15 +34,13 @@ def declaration_hash(source: Source, metric: Metric) -> str:
         },
         "metric": {"dimensions": metric.dimensions, "measures": measures, "where": metric.where},
     }
-    canonical = json.dumps(counted, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class DeclaredMetric:
-    """One declaration of a metric, with the source it is declared over; a metric that has changed has two until the
-    newer one takes over.
-    """
+    """One declaration of a metric, with its source. A changed metric has two until the newer one is promoted."""
 
     source: Source
     metric: Metric
@@ -55,26 +52,26 @@ class DeclaredMetric:
 
     @property
     def name(self) -> str:
-        """The metric's name and the declaration, as in the names of tables."""
+        """The metric's name and the hash, as in the names of tables."""
         return f"{self.metric.name}_{self.declaration}"
 
 
 def derived_of(source: Source, metric: Metric) -> dict[str, str]:
-    """The derived fields that the metric's expressions name, directly or through others, as they are declared."""
+    """The derived fields that the metric's expressions name, directly or through others, in their declared order."""
     measures = [str(measure) for measure in metric.measures.values()]
-    found = _derived(source, _words([*metric.dimensions.values(), *measures, metric.where or "", source.where or ""]))
-    return {name: found[name] for name in source.derived if name in found}
+    derived = _derived(source, _words([*metric.dimensions.values(), *measures, metric.where or "", source.where or ""]))
+    return {name: derived[name] for name in source.derived if name in derived}
 
 
-def _derived(source: Source, named: set[str]) -> dict[str, str]:
-    known, found = set(named), {}
-    for name, expression in reversed(source.derived.items()):  # a derived field may use those before it
-        if name.casefold() in known:
-            found[name] = expression
-            known |= _words([expression])
-    return found
+def _derived(source: Source, words: set[str]) -> dict[str, str]:
+    words, derived = set(words), {}
+    for name, expression in reversed(source.derived.items()):  # a derived field may use earlier ones
+        if name.casefold() in words:
+            derived[name] = expression
+            words |= _words([expression])
+    return derived
 
 
 def _words(expressions: Iterable[str]) -> set[str]:
-    """Everything in the expressions that could be a name; too many are harmless."""
+    """All words in the expressions that could be names. Words that are no names do no harm."""
     return {word.casefold() for expression in expressions for word in re.findall(r"\w+", expression)}

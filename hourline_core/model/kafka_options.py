@@ -1,14 +1,14 @@
-"""Which client options a project may pass on to Kafka."""
+"""The client options that a project may pass on to Kafka."""
 
 from typing import Annotated
 
 from pydantic import AfterValidator
 
 from hourline_core.errors import did_you_mean
-from hourline_core.model.base import refuse, shown
+from hourline_core.model.base import describe, refuse
 
-# By librdkafka's names. Only what Spark's Java client can do as well, since the speed layer reads through that one;
-# what would change the meaning of a read or a delivery (acks, isolation, offsets) is Hourline's own business.
+# The names are librdkafka's. Each option also exists in Spark's Java client, which the speed layer reads with.
+# Options that change the meaning of a read or a delivery (acks, isolation, offsets) are set by Hourline alone.
 ALLOWED_OPTIONS = frozenset(
     {
         "client.dns.lookup",
@@ -35,7 +35,7 @@ ALLOWED_OPTIONS = frozenset(
 def _option(name: str) -> str:
     if name not in ALLOWED_OPTIONS:
         raise refuse(
-            f"got the option {shown(name)}, which Hourline does not pass on{did_you_mean(name, ALLOWED_OPTIONS)}"
+            f"got the option {describe(name)}, which Hourline does not pass on{did_you_mean(name, ALLOWED_OPTIONS)}"
         )
     return name
 

@@ -1,4 +1,4 @@
-"""From a project's folder to its declarations."""
+"""Loading a project's declarations from its folder."""
 
 import os
 import re
@@ -11,18 +11,18 @@ from pydantic import ValidationError
 
 from hourline_core.errors import DeclarationError, UsageError
 from hourline_core.model.base import Declaration
-from hourline_core.model.cross_checks import mistakes_between
+from hourline_core.model.cross_checks import find_mistakes
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
-from hourline_core.model.validation_errors import explained
+from hourline_core.model.validation_errors import explain
 from hourline_core.model.yaml_files import Document, read_yaml
 
 SETTINGS_FILE = "hourline.yaml"
 
 _UNREADABLE = re.compile(r"[%\\\x00-\x1f\x7f]")
-"""What delta-rs, or DuckDB's delta extension, takes for something else in a path, and then looks in another folder."""
+"""Characters that delta-rs or DuckDB's delta extension misread in a path, and then look in another folder."""
 
 Declared = TypeVar("Declared", bound=Declaration)
 Named = TypeVar("Named", Source, Metric)
@@ -31,16 +31,16 @@ Named = TypeVar("Named", Source, Metric)
 def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
     """Read ``hourline.yaml``, ``sources/*.yaml`` and ``metrics/*.yaml`` below ``root``.
 
-    ``workspace`` takes the place of the setting, relative to the working directory. Raises UsageError when ``root`` is
-    no project, and DeclarationError with all mistakes, one per line, as ``metrics/delays.yaml:7: measures.worst: what
-    is wrong``.
+    ``workspace`` overrides the setting, and is relative to the working directory. Raises UsageError when ``root`` is
+    no project. Raises DeclarationError with all mistakes, one per line, such as
+    ``metrics/delays.yaml:7: measures.worst: got …, allowed is …``.
     """
     return _Loading(_project_folder(root), environ).project(workspace)
 
 
 def load_settings(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
-    """The project without its sources and metrics, which may have mistakes: to stop what runs, and to tell how it is.
-    Raises as ``load_project``.
+    """Read the settings alone; sources and metrics may have mistakes. For commands that stop services or show their
+    status. Raises as ``load_project``.
     """
     return _Loading(_project_folder(root), environ).project(workspace, folders=False)
 
@@ -56,7 +56,7 @@ def _project_folder(root: Path) -> Path:
 
 
 class _Loading:
-    """One pass over a project's files that goes on after a mistake, so that all are told at once."""
+    """One pass over a project's files. It continues after a mistake, to report all of them at once."""
 
     def __init__(self, root: Path, environ: Mapping[str, str]) -> None:
         self.root = root
@@ -66,15 +66,16 @@ class _Loading:
 
     def project(self, workspace: Path | None, folders: bool = True) -> Project:
         settings_document = read_yaml(self.root, self.root / SETTINGS_FILE, self.environ)
-        settings = self._built(Settings, settings_document)
+        settings = self._build(Settings, settings_document)
         sources = self._folder("source", Source) if folders else {}
         metrics = self._folder("metric", Metric) if folders else {}
         if folders and not any(kind == "source" for kind, _ in self.documents):
             self.mistakes.append(
-                "sources: there is no source: write sources/NAME.yaml, or see what `hourline init` writes into a new folder"
+                "sources: there is no source: write sources/NAME.yaml, "
+                "or see what `hourline init` writes into a new folder"
             )
         unread = {name for kind, name in self.documents if kind == "source" and name not in sources}
-        self.mistakes += mistakes_between(sources, metrics, partial(place_of, self.documents), unread)
+        self.mistakes += find_mistakes(sources, metrics, partial(place_of, self.documents), unread)
         if self.mistakes or settings is None:
             raise DeclarationError("\n".join(self.mistakes))
         if workspace is not None:
@@ -82,7 +83,7 @@ class _Loading:
         project = Project(self.root, settings, sources, metrics, self.documents)
         if folders and "://" not in project.tables and (odd := _UNREADABLE.search(project.tables)):
             raise UsageError(
-                f"tables cannot lie in {project.tables!r}, since {odd[0]!r} in a path means something else to what reads them; "
+                f"tables cannot be in {project.tables!r}: the Delta libraries misread {odd[0]!r} in a path; "
                 "choose another workspace (--workspace, or `workspace` in hourline.yaml)"
             )
         return project
@@ -103,33 +104,34 @@ class _Loading:
                 document.readable = False
             if given is None:
                 document.content["name"] = file.stem
-            built = self._built(model, document)
+            built = self._build(model, document)
             earlier = self.documents.setdefault((kind, name), document)
             if earlier is not document:
                 self.mistakes.append(
-                    f"{document.place(('name',))}: got the {kind} '{name}' again, allowed is each name once: see {earlier.place(('name',))}"
+                    f"{document.place(('name',))}: got the {kind} '{name}' again, "
+                    f"allowed is each name once: see {earlier.place(('name',))}"
                 )
             elif built is not None:
                 declared[name] = built
         return declared
 
-    def _built(self, model: type[Declared], document: Document) -> Declared | None:
-        """The declaration, or None after noting what is wrong with it."""
+    def _build(self, model: type[Declared], document: Document) -> Declared | None:
+        """The declaration, or None after adding its mistakes."""
         mistakes = list(document.mistakes)
         built = None
         if document.readable:
             try:
                 built = model.model_validate(document.content)
             except ValidationError as error:
-                told = {mistake.path for mistake in document.mistakes}
-                # What follows from a mistake in the file itself is not told again.
+                # A mistake in the file itself causes further ones at its place; they are not reported.
+                reported = {mistake.path for mistake in document.mistakes}
                 mistakes += [
                     mistake
-                    for mistake in explained(error, model, document)
-                    if document.nearest(mistake.path) not in told
+                    for mistake in explain(error, model, document)
+                    if document.nearest(mistake.path) not in reported
                 ]
         for mistake in sorted(mistakes, key=lambda mistake: mistake.line):
-            # A quoted key may hold line breaks; a mistake is one line.
+            # A quoted key may contain line breaks, but a mistake is one line.
             where = f"{' '.join('.'.join(mistake.path).split())}: " if mistake.path else ""
             self.mistakes.append(f"{document.file}:{mistake.line}: {where}{mistake.text}")
         return None if mistakes else built

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BeforeValidator, TypeAdapter, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from hourline_core.model.base import Declaration, refuse, shown
+from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expressions import UNCLOSED, Expression, outer_commas
 
 MeasureKind = Literal["count", "sum", "min", "max", "mean", "distinct"]
@@ -45,26 +45,26 @@ class Measure(Declaration):
     """A mergeable aggregate over each group of events, written `kind` or `kind(argument)`, such as `sum(delay)`."""
 
     kind: MeasureKind
-    """The aggregate. All of them ignore null, as SQL does. `distinct` is a mergeable estimate: exact up to 4,096 values in
-    a group, then within about 3 %.
+    """The aggregate. All aggregates ignore null, as in SQL. `distinct` is a mergeable estimate: exact up to 4,096
+    values in a group, then within about 3 %.
     """
 
     argument: Expression | None = None
-    """The expression that is aggregated. `count` has none."""
+    """The expression to aggregate. `count` has none."""
 
     @model_validator(mode="after")
-    def _argument_fits(self) -> Self:
+    def _check_argument(self) -> Self:
         if self.kind == "count" and self.argument is not None:
             raise refuse(
-                f"got 'count({self.argument})', allowed is count without an argument; to count what fulfils a condition, "
-                "write sum(if(condition, 1, 0))"
+                f"got 'count({self.argument})', allowed is count without an argument; "
+                "to count the events that fulfil a condition, write sum(if(condition, 1, 0))"
             )
         if self.kind != "count" and self.argument is None:
             raise refuse(
-                f"got {shown(self.kind)} without an argument, allowed is {self.kind}(x) with a field or expression"
+                f"got {describe(self.kind)} without an argument, allowed is {self.kind}(x) with a field or expression"
             )
         if self.argument is not None and outer_commas(self.argument):
-            raise refuse(f"got {shown(str(self))}, allowed is {self.kind}(x) with one argument")
+            raise refuse(f"got {describe(str(self))}, allowed is {self.kind}(x) with one argument")
         return self
 
     def __str__(self) -> str:
@@ -72,42 +72,42 @@ class Measure(Declaration):
 
     @classmethod
     def parse(cls, text: str) -> "Measure":
-        """Read the text form; whitespace around the parts does not matter. Raises pydantic's ValidationError."""
+        """Parse the text form. Whitespace around the parts does not matter. Raises pydantic's ValidationError."""
         return _TEXT_FORM.validate_python(text)
 
     @classmethod
     def from_text_form(cls, value: Any) -> Any:
-        """The text form is the only one in YAML; a Measure built in Python is passed on."""
+        """Read the text form, the only one in YAML. A Measure is passed on."""
         return value if isinstance(value, cls) else cls._parts(value)
 
     @staticmethod
     def _parts(text: Any) -> dict[str, str | None]:
         call = _CALL.fullmatch(text.strip()) if isinstance(text, str) else None
         if isinstance(text, str) and outer_commas(text) is None:
-            raise refuse(f"got {shown(text)}, {UNCLOSED}")
+            raise refuse(f"got {describe(text)}, {UNCLOSED}")
         if call is None or outer_commas(call[2] or "") is None:
-            raise refuse(f"got {shown(text)}, {_ALLOWED}")
+            raise refuse(f"got {describe(text)}, {_ALLOWED}")
         kind, argument = call[1], call[2]
         if kind not in KINDS:
             raise _unknown_kind(text.strip(), kind, argument)
         if argument is not None and kind == "count":
             if argument.strip() in ("", "*"):
-                raise refuse(f"got {shown(text)}, {_ALLOWED} — did you mean 'count'?")
+                raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean 'count'?")
             if distinct := re.fullmatch(r"distinct\s+(.+)", argument.strip(), re.IGNORECASE | re.DOTALL):
-                raise refuse(f"got {shown(text)}, {_ALLOWED} — did you mean 'distinct({distinct[1]})'?")
+                raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean 'distinct({distinct[1]})'?")
         return {"kind": kind, "argument": (argument or "").strip() or None}
 
 
 def _unknown_kind(text: str, kind: str, argument: str | None) -> PydanticCustomError:
     for name, reason in NOT_MERGEABLE.items():
         if re.match(rf"(approx_)?{name}(_approx|_cont|_disc)?$", kind, re.IGNORECASE):
-            return refuse(f"got {shown(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
+            return refuse(f"got {describe(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
     meant = _OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
     if meant is None:
-        return refuse(f"got {shown(text)}, {_ALLOWED}")
+        return refuse(f"got {describe(text)}, {_ALLOWED}")
     # The whole call, ready to copy.
     call = meant if meant == "count" else f"{meant}({(argument or 'x').strip()})"
-    return refuse(f"got {shown(text)}, {_ALLOWED} — did you mean '{call}'?")
+    return refuse(f"got {describe(text)}, {_ALLOWED} — did you mean '{call}'?")
 
 
 MeasureForm = Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import BeforeValidator, model_validator
 
-from hourline_core.model.base import Declaration, refuse, shown
+from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expectation import ExpectationForm, History, HistoryForm
 from hourline_core.model.expressions import Expression
 from hourline_core.model.measure import MeasureForm
@@ -15,20 +15,20 @@ _LIST_FORM = "allowed are field names in lower case and `name: expression`"
 
 
 def _dimensions(value: Any) -> Any:
-    """A list of field names and ``{name: expression}`` mappings stands for one mapping."""
+    """Convert a list of field names and ``{name: expression}`` mappings to one mapping."""
     if value is None or isinstance(value, str):
-        raise refuse(f"got {shown(value)}, allowed is a list or a mapping, such as [{value or 'origin'}]")
+        raise refuse(f"got {describe(value)}, allowed is a list or a mapping, such as [{value or 'origin'}]")
     if not isinstance(value, list | tuple):
         return value
     dimensions: dict[str, object] = {}
     for index, item in enumerate(value):
         if isinstance(item, str) and not is_column_name(item):
-            raise refuse(f"got {shown(item)}, {_LIST_FORM}: give it a name, as in `a_name: {item}`", str(index))
+            raise refuse(f"got {describe(item)}, {_LIST_FORM}: give it a name, as in `a_name: {item}`", str(index))
         if not isinstance(item, str | dict):
-            raise refuse(f"got {shown(item)}, {_LIST_FORM}", str(index))
+            raise refuse(f"got {describe(item)}, {_LIST_FORM}", str(index))
         for name, expression in ({item: item} if isinstance(item, str) else item).items():
             if name in dimensions:
-                raise refuse(f"got {shown(name)} again, allowed is each dimension once", str(index))
+                raise refuse(f"got {describe(name)} again, allowed is each dimension once", str(index))
             dimensions[name] = expression
     return dimensions
 
@@ -49,12 +49,12 @@ class Metric(Declaration):
         dict[ColumnName, Expression],
         BeforeValidator(_dimensions, json_schema_input_type=list[str | dict[ColumnName, str]] | dict[ColumnName, str]),
     ] = pydantic.Field(default={})
-    """What events are grouped by, besides the hour: a list of fields and of `name: expression`, or one mapping. Without
-    dimensions there is one row per hour.
+    """The expressions that events are grouped by, besides the hour. It is a list of fields and of `name: expression`,
+    or one mapping. Without dimensions, each hour has one row.
     """
 
     measures: Annotated[dict[ColumnName, MeasureForm], pydantic.Field(min_length=1)]
-    """What is computed of each group of events, such as `name: count` or `name: sum(delay)`."""
+    """The aggregates of each group of events, such as `name: count` or `name: sum(delay)`."""
 
     where: Expression | None = None
     """The condition, over fields and derived fields, that an event must fulfil to count in this metric."""
@@ -66,6 +66,6 @@ class Metric(Declaration):
     """The comparison with the median of the same hour (UTC) of past days: `fail`, `warn` or `off`, or a mapping."""
 
     @model_validator(mode="after")
-    def _names_differ(self) -> Self:
+    def _check_names(self) -> Self:
         refuse_same_names(dimensions=self.dimensions, measures=self.measures)
         return self

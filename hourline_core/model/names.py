@@ -1,4 +1,4 @@
-"""Which names sources, metrics, fields, dimensions and measures may have, since they become tables and columns."""
+"""The names that sources, metrics, fields, dimensions and measures may have. They become tables and columns."""
 
 import re
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from hourline_core.model.base import refuse, shown
+from hourline_core.model.base import describe, refuse
 
 LONGEST = 63
 LOWER = r"^[a-z][a-z0-9_]*$"
@@ -17,9 +17,9 @@ RESERVED_COLUMNS = frozenset({"hour", "state", "sequence", "layer"})
 RESERVED_FIELDS = frozenset(
     {"event_time", "hour", "sequence", "topic_id", "topic", "partition", "offset", "reason", "arrived", "duplicate"}
 )
-# The speed layer's own, while it validates a record; and the batch layer's, while it counts.
+# Columns that the speed layer uses while it validates records, and the batch layer while it aggregates.
 RESERVED_FIELDS |= {"outcome", "id_hash", "_text", "_valid", "_parsed", "_time", "_corrupt", "_first", "_counts"}
-# Views that the serving layer offers beside one per metric.
+# Views that the serving layer offers in addition to those of the metrics.
 RESERVED_METRICS = frozenset({"hours", "late_events", "drift", "quality", "publications", "hourline_snapshot"})
 RESERVED_METRIC_STARTS = ("events_", "rejected_")
 RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged", "_states")
@@ -32,7 +32,7 @@ def is_column_name(text: str) -> bool:
 def _source_name(name: str) -> str:
     if not re.match(LOWER, name):
         raise refuse(
-            f"got the name {shown(name)}, allowed are lower-case letters, digits and _, starting with a letter"
+            f"got the name {describe(name)}, allowed are lower-case letters, digits and _, starting with a letter"
         )
     if len(name) > LONGEST:
         raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
@@ -43,24 +43,24 @@ def _column_name(name: str) -> str:
     _source_name(name)
     if "__" in name:
         raise refuse(
-            f"got the name {shown(name)}, allowed is one _ at a time (two of them separate the state columns of a measure)"
+            f"got the name {describe(name)}, allowed is one _ at a time (__ separates the state columns of a measure)"
         )
     if name in RESERVED_COLUMNS:
         raise refuse(
-            f"got the name {shown(name)}, which Hourline uses itself: choose another than {_listed(RESERVED_COLUMNS)}"
+            f"got the name {describe(name)}, which Hourline uses itself: choose another than {_join(RESERVED_COLUMNS)}"
         )
     return name
 
 
 def _field_name(name: str) -> str:
     if not re.match(ANY_CASE, name):
-        raise refuse(f"got the name {shown(name)}, allowed are letters, digits and _, not starting with a digit")
+        raise refuse(f"got the name {describe(name)}, allowed are letters, digits and _, not starting with a digit")
     if len(name) > LONGEST:
         raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
     # Spark tells columns apart without regard to case.
     if name.casefold() in RESERVED_FIELDS:
         raise refuse(
-            f"got the name {shown(name)}, which Hourline uses itself: choose another than {_listed(RESERVED_FIELDS)}"
+            f"got the name {describe(name)}, which Hourline uses itself: choose another than {_join(RESERVED_FIELDS)}"
         )
     return name
 
@@ -71,11 +71,11 @@ def _metric_name(name: str) -> str:
         starts = [f"{start}…" for start in RESERVED_METRIC_STARTS]
         ends = [f"…{end}" for end in RESERVED_METRIC_ENDS]
         reserved = ", ".join([*sorted(RESERVED_METRICS), *starts, *ends])
-        raise refuse(f"got the name {shown(name)}, which Hourline uses itself: choose another than {reserved}")
+        raise refuse(f"got the name {describe(name)}, which Hourline uses itself: choose another than {reserved}")
     return name
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
@@ -86,14 +86,15 @@ FieldName = Annotated[str, AfterValidator(_field_name), WithJsonSchema({"type": 
 
 
 def refuse_same_names(**groups: Iterable[str]) -> None:
-    """Raise if two names, over all ``groups`` of a declaration, differ by nothing or only by case."""
+    """Raise if two names of a declaration are equal, apart from case."""
     seen: dict[str, str] = {}
     for group, names in groups.items():
         for name in names:
             earlier = seen.setdefault(name.casefold(), f"{group}.{name}")
             if earlier != f"{group}.{name}":
                 raise refuse(
-                    f"got the name {shown(name)}, allowed is each name once (upper and lower case are the same): see {earlier}",
+                    f"got the name {describe(name)}, "
+                    f"allowed is each name once (upper and lower case are the same): see {earlier}",
                     group,
                     name,
                 )

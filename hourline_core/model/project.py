@@ -1,4 +1,4 @@
-"""A project: its settings, sources and metrics, and where each was declared."""
+"""A project: its settings, sources and metrics, and the file and line of each."""
 
 import re
 from collections.abc import Mapping
@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import Literal
 
 from hourline_core.errors import DeclarationError
-from hourline_core.model.cross_checks import mistakes_between
+from hourline_core.model.cross_checks import find_mistakes
 from hourline_core.model.metric import Metric
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
 from hourline_core.model.yaml_files import Document, KeyPath
 
-_LONGEST_IDENTIFIER = 180  # Airflow's ids have 250 characters at most, and the names of DAGs and metrics follow
+_LONGEST_IDENTIFIER = 180  # Airflow's ids have at most 250 characters, and the names of DAG and metric follow
 
 Kind = Literal["source", "metric"]
 
 
 @dataclass(frozen=True)
 class Project:
-    """All declarations of one project, checked against each other. Raises DeclarationError; Python code may build one
-    directly.
+    """All declarations of one project, checked against each other. Python code may build one directly.
+
+    Raises DeclarationError.
     """
 
     root: Path
@@ -29,7 +30,7 @@ class Project:
     sources: Mapping[str, Source]
     metrics: Mapping[str, Metric]
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict, repr=False, compare=False)
-    """The file of each (kind, name); empty for a project built in Python."""
+    """The file of each (kind, name). Empty for a project built in Python."""
 
     def __post_init__(self) -> None:
         mistakes = [
@@ -38,7 +39,7 @@ class Project:
             for key, name in ((key, declaration.name) for key, declaration in declared.items())
             if key != name
         ]
-        mistakes += mistakes_between(self.sources, self.metrics, self.where_declared)
+        mistakes += find_mistakes(self.sources, self.metrics, self.where_declared)
         if mistakes:
             raise DeclarationError("\n".join(mistakes))
 
@@ -49,19 +50,20 @@ class Project:
 
     @property
     def identifier(self) -> str:
-        """The name, for where there may be letters, digits, dots, hyphens and underscores alone, as in Airflow's ids;
-        other characters become _.
+        """The name with letters, digits, dots, hyphens and underscores only, as Airflow's ids require.
+
+        Other characters become _.
         """
         return re.sub(r"[^A-Za-z0-9_.-]+", "_", self.name)[:_LONGEST_IDENTIFIER]
 
     @property
     def workspace(self) -> Path:
-        """The absolute path of the workspace; it need not exist yet."""
+        """The absolute path of the workspace. It need not exist yet."""
         return self.root.absolute() / self.settings.workspace.expanduser()
 
     @property
     def tables(self) -> str:
-        """The root of the tables, without a slash at its end: an absolute path, or a URI."""
+        """The root of the tables: an absolute path or a URI, without a slash at its end."""
         tables = self.settings.tables
         if tables is None:
             return str(self.workspace / "tables")
@@ -70,12 +72,13 @@ class Project:
         return str(self.root.absolute() / Path(tables).expanduser())
 
     def metrics_of(self, source: str) -> list[Metric]:
-        """The metrics over one source, in the order of their names."""
+        """The metrics over one source, sorted by name."""
         return [self.metrics[name] for name in sorted(self.metrics) if self.metrics[name].source == source]
 
     def where_declared(self, kind: str, name: str, path: KeyPath = ()) -> str:
-        """``metrics/x.yaml:7`` for the item at ``path`` (such as ``("measures", "worst")``); ``metric 'x'`` if it comes
-        from Python.
+        """``metrics/x.yaml:7`` for the item at ``path`` (such as ``("measures", "worst")``).
+
+        For a declaration built in Python, ``metric 'x'``.
         """
         return place_of(self.documents, kind, name, path)
 

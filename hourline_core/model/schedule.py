@@ -1,6 +1,4 @@
-"""When Airflow recomputes, and where an Airflow of Hourline's own keeps what it knows: ``schedule:`` and ``airflow:``
-of the settings.
-"""
+"""The schedule of Airflow's runs, and Hourline's own Airflow: ``schedule:`` and ``airflow:`` of the settings."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,7 +10,7 @@ import pydantic
 from croniter import CroniterError, croniter
 from pydantic import AfterValidator, BeforeValidator
 
-from hourline_core.model.base import Declaration, near, refuse, shown
+from hourline_core.model.base import Declaration, describe, refuse, suggest
 from hourline_core.model.times import Duration, Moment
 
 _CRON_FIELD = re.compile(
@@ -26,32 +24,34 @@ def _cron(text: str) -> str:
     fields = text.split()
     if len(fields) != 5 or not all(_CRON_FIELD.fullmatch(field) for field in fields):
         raise refuse(
-            f"got {shown(text)}, allowed are the five fields of cron: minute, hour, day of month, month, day of week, such as '5 * * * *'"
+            f"got {describe(text)}, allowed are the five fields of cron: minute, hour, day of month, month, "
+            "day of week, such as '5 * * * *'"
         )
     try:
         croniter(text, _SOME_DAY).get_next()
     except CroniterError:
         raise refuse(
-            f"got {shown(text)}, which never comes: allowed are minutes 0-59, hours 0-23, days 1-31, months 1-12, days of the week 0-7"
+            f"got {describe(text)}, which never comes: allowed are minutes 0-59, hours 0-23, days 1-31, months 1-12, "
+            "days of the week 0-7"
         ) from None
     return " ".join(fields)
 
 
 def _words(value: object) -> object:
     if isinstance(value, str):
-        raise refuse(f"got {shown(value)}, allowed is a list of words, such as [./page.sh, --urgent]")
+        raise refuse(f"got {describe(value)}, allowed is a list of words, such as [./page.sh, --urgent]")
     if isinstance(value, list | tuple) and (value[:1] in ([""], ("",)) or any("\0" in str(word) for word in value)):
         raise refuse(
-            "got a list that begins with nothing, or holds a NUL, allowed is a program and its arguments, such as [./page.sh, --urgent]"
+            "got a list with an empty first word or a NUL character, allowed is a program and its arguments, "
+            "such as [./page.sh, --urgent]"
         )
     return value
 
 
 def _timezone(name: str) -> str:
     if name not in available_timezones() - {"Factory", "localtime"}:
-        raise refuse(
-            f"got {shown(name)}, allowed are names such as UTC or Europe/Berlin{near(name, available_timezones())}"
-        )
+        hint = suggest(name, available_timezones())
+        raise refuse(f"got {describe(name)}, allowed are names such as UTC or Europe/Berlin{hint}")
     return name
 
 
@@ -66,7 +66,8 @@ def _postgresql(url: str) -> str:
         whole = None
     if not whole or parts.netloc.count("@") > 1 or not _ESCAPED.fullmatch(parts.netloc):
         raise refuse(
-            "got something else, allowed is postgresql://user:password@host:port/database, in it @ as %40, : as %3A, / as %2F, % as %25"
+            "got something else, allowed is postgresql://user:password@host:port/database; "
+            "in user and password, write @ as %40, : as %3A, / as %2F, % as %25"
         )
     return f"postgresql://{url.partition('://')[2]}"
 
@@ -75,44 +76,46 @@ Cron = Annotated[str, AfterValidator(_cron), pydantic.Field(json_schema_extra={"
 
 
 class ScheduleSettings(Declaration):
-    """When Airflow recomputes hours and maintains tables, and what it does if that fails."""
+    """When Airflow recomputes hours and maintains tables, and how it treats failures."""
 
     cron: Cron = "5 * * * *"
-    """When the hourly recompute runs. Hours should have closed by then. An hour that is still open is left to the next run."""
+    """When the hourly recompute runs. Hours should have closed by then. The next run recomputes hours that are still
+    open.
+    """
 
     timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
-    """The IANA time zone of `cron` and `maintenance`. The hours of metrics are always those of UTC."""
+    """The IANA time zone of `cron` and `maintenance`. The hours of metrics are always in UTC."""
 
     start: Moment | None = None
     """The time of the first run. It is required with `catch_up`."""
 
     catch_up: bool = False
-    """Whether each run that was missed since `start` is made up for. Without it, the next run does the work of all missed
+    """Whether Airflow makes up for each missed run since `start`. Without it, the next run does the work of all missed
     runs.
     """
 
     retries: Annotated[int, pydantic.Field(ge=0, le=1000)] = 3
-    """The maximum number of times a failed task is tried again. An error that a retry cannot mend is not tried again."""
+    """The maximum number of retries of a failed task. A task is not retried after an error that a retry cannot fix."""
 
     retry_delay: Duration = timedelta(minutes=1)
     """The time before the first retry. Each further retry waits longer."""
 
     deadline: Duration = timedelta(minutes=45)
-    """The time after which an hourly run that has not finished raises an alert, counted from when it was due."""
+    """The time from the due time of an hourly run to an alert, if the run has not finished."""
 
     alert: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
-    """A command for alerts of late and failed runs, as a list of words such as `[./page.sh, data-team]`. It runs in the
-    project's folder, and gets the alert as its last argument.
+    """The command that Hourline runs for late and failed runs: a list of words such as `[./page.sh, data-team]`. It
+    runs in the project's folder, and gets the alert as its last argument.
     """
 
     maintenance: Cron = "30 3 * * *"
     """When the tables are compacted and vacuumed."""
 
     @pydantic.model_validator(mode="after")
-    def _from_when(self) -> "ScheduleSettings":
+    def _require_start(self) -> "ScheduleSettings":
         if self.catch_up and self.start is None:
             raise refuse(
-                "got no start, allowed with catch_up is the time of the first run, such as 2026-01-31T00:00:00Z",
+                "got catch_up without a start, allowed is catch_up with a start, such as 2026-01-31T00:00:00Z",
                 "start",
             )
         return self
@@ -122,8 +125,8 @@ class AirflowSettings(Declaration):
     """The Airflow that `hourline airflow up` starts."""
 
     database: Annotated[str, AfterValidator(_postgresql)] | None = pydantic.Field(default=None, repr=False)
-    """The URL of a PostgreSQL database for Airflow's metadata. If left out, Hourline runs a PostgreSQL in the workspace.
-    Keep secrets in the environment: `${NAME}`.
+    """The URL of a PostgreSQL database for Airflow's metadata. If left out, Hourline runs a PostgreSQL in the
+    workspace. Keep secrets in the environment: `${NAME}`.
     """
 
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None

@@ -1,4 +1,4 @@
-"""JSON Schema of the declaration files, for the YAML support of editors."""
+"""JSON Schema of the declaration files, for YAML support in editors."""
 
 from typing import Any
 
@@ -14,15 +14,13 @@ KINDS: dict[str, type[Declaration]] = {"settings": Settings, "source": Source, "
 
 
 def json_schema(kind: str | None = None) -> dict[str, Any]:
-    """The schema of one kind of file (``settings``, ``source`` or ``metric``); without a kind, all three under
-    ``$defs``.
-    """
+    """The schema of one kind of file: ``settings``, ``source`` or ``metric``. Without a kind, of all three."""
     models = list(KINDS.values()) if kind is None else [KINDS[kind]]
     references, schema = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
-    definitions: dict[str, Any] = _as_files_write_it(schema["$defs"])
+    definitions: dict[str, Any] = _allow_file_forms(schema["$defs"])
     for model in (Source, Metric):
         if model in models:
-            # The file's name is the name where none is given.
+            # The name may be left out: it is then the file's name.
             definitions[model.__name__]["required"].remove("name")
     whole: dict[str, Any] = {"$schema": DIALECT, "title": "Hourline"}
     if kind is not None:
@@ -30,22 +28,20 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
     return {**whole, "$defs": definitions}
 
 
-def _as_files_write_it(schema: Any) -> Any:
-    """Allow what reading a file allows: any scalar for text, ``${NAME}`` for a number or truth value, and nothing for a
-    default.
-    """
+def _allow_file_forms(schema: Any) -> Any:
+    """Allow what reading a file allows: scalars for text, ``${NAME}`` for numbers and booleans, null for a default."""
     if isinstance(schema, list):
-        return [_as_files_write_it(item) for item in schema]
+        return [_allow_file_forms(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    changed = {key: _as_files_write_it(item) for key, item in schema.items()}
+    changed = {key: _allow_file_forms(item) for key, item in schema.items()}
     if changed.get("type") == "string" and not {"pattern", "enum", "const", "format"} & changed.keys():
         changed["type"] = ["string", "number", "boolean"]
     elif changed.get("type") in ("integer", "boolean"):
         kept = {key: changed.pop(key) for key in ("title", "description", "default") if key in changed}
         changed = {**kept, "anyOf": [changed, {"type": "string", "pattern": r"\$\{"}]}
     if "patternProperties" in changed:
-        # pydantic gives the pattern of the allowed names, and leaves others open.
+        # pydantic states the pattern of the allowed names, but does not forbid other names.
         changed["additionalProperties"] = False
     for name, item in changed.get("properties", {}).items():
         if name not in changed.get("required", []) and {"type": "null"} not in item.get("anyOf", []):

@@ -15,7 +15,7 @@ _Count = Annotated[int, pydantic.Field(ge=1)]
 
 
 class ServeSettings(Declaration):
-    """The HTTP server that `hourline serve` runs: its address, who may ask, and its limits."""
+    """The HTTP server that `hourline serve` runs: its address, access and limits."""
 
     host: Annotated[str, pydantic.Field(min_length=1)] = "127.0.0.1"
     """The address to listen on. An address that other machines can reach requires tokens and TLS."""
@@ -24,8 +24,8 @@ class ServeSettings(Declaration):
     """The port. If left out, a free port is chosen. `--port` overrides it."""
 
     tokens: Path | None = None
-    """A file with `reader TOKEN` or `admin TOKEN` in each line, relative to the project. `HOURLINE_READER_TOKEN` and
-    `HOURLINE_ADMIN_TOKEN` in the environment add one token each.
+    """A file with `reader TOKEN` or `admin TOKEN` in each line, relative to the project. The environment variables
+    `HOURLINE_READER_TOKEN` and `HOURLINE_ADMIN_TOKEN` add one token each.
     """
 
     certificate: Path | None = None
@@ -50,12 +50,12 @@ class ServeSettings(Declaration):
     """The maximum number of queries that are computed at once."""
 
     per_client: _Count = 1
-    """The maximum number of queries that are computed at once for one client. A client is a token, or an address. Its other
-    queries wait.
+    """The maximum number of queries of one client that are computed at once. Its other queries wait. A client is a
+    token, or an address.
     """
 
     @pydantic.model_validator(mode="after")
-    def _both_or_none(self) -> Self:
+    def _check_certificate_and_key(self) -> Self:
         if (self.certificate is None) != (self.key is None):
             raise refuse(
                 "got one of certificate and key, allowed are both or none", "key" if self.key else "certificate"

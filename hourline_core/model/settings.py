@@ -1,4 +1,4 @@
-"""The settings of a project: ``hourline.yaml``. All of them have a default that works on one machine."""
+"""The settings of a project: ``hourline.yaml``. Each has a default that works on one machine."""
 
 import re
 from datetime import timedelta
@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import pydantic
 from pydantic import AfterValidator, model_validator
 
-from hourline_core.model.base import Declaration, refuse, shown
+from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.kafka_options import ALLOWED_OPTIONS, KafkaOption
 from hourline_core.model.schedule import AirflowSettings, ScheduleSettings
 from hourline_core.model.serving import ServeSettings
@@ -19,28 +19,28 @@ _SERVERS = re.compile(r"([^\s:,]+|\[[0-9a-fA-F:]+\]):\d{1,5}(\s*,\s*([^\s:,]+|\[
 
 def _bootstrap(text: str) -> str:
     if not _SERVERS.fullmatch(text.strip()):
-        raise refuse(f"got {shown(text)}, allowed is host:port, or several of them with commas between")
+        raise refuse(f"got {describe(text)}, allowed is host:port, or several of them with commas between")
     return text.replace(" ", "")
 
 
 def _memory(text: str) -> str:
     if not re.fullmatch(r"[1-9]\d*[mg]", text, re.ASCII):
-        raise refuse(f"got {shown(text)}, allowed is a size such as 512m or 2g")
+        raise refuse(f"got {describe(text)}, allowed is a size such as 512m or 2g")
     return text
 
 
 def _spark_key(name: str) -> str:
     if not name.startswith("spark."):
-        raise refuse(f"got the key {shown(name)}, allowed are Spark's own, which start with 'spark.'")
+        raise refuse(f"got the key {describe(name)}, allowed are Spark's own, which start with 'spark.'")
     return name
 
 
 class KafkaSettings(Declaration):
-    """The Kafka that the events come from."""
+    """The Kafka that provides the events."""
 
     bootstrap: Annotated[str, AfterValidator(_bootstrap)] | None = None
-    """The address of your Kafka: host:port, or several of them with commas between. If left out, Hourline runs a Kafka of
-    its own in the workspace.
+    """The address of your Kafka: host:port, or several of them with commas between. If left out, Hourline runs a Kafka
+    of its own in the workspace.
     """
 
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
@@ -49,12 +49,12 @@ class KafkaSettings(Declaration):
     options: dict[KafkaOption, str] = pydantic.Field(
         default={}, repr=False, json_schema_extra={"propertyNames": {"enum": [*sorted(ALLOWED_OPTIONS)]}}
     )
-    """Options of the Kafka clients, by librdkafka's names, such as `security.protocol` and `sasl.username`. The options of
-    security and reconnecting are allowed. Keep secrets in the environment: `${NAME}`.
+    """Options of the Kafka clients, by librdkafka's names, such as `security.protocol` and `sasl.username`. The options
+    of security and reconnecting are allowed. Keep secrets in the environment: `${NAME}`.
     """
 
     @model_validator(mode="after")
-    def _one_kafka(self) -> Self:
+    def _check_port(self) -> Self:
         if self.bootstrap is not None and self.port is not None:
             raise refuse(
                 "got both bootstrap and port, allowed is one: port is for Hourline's own Kafka, bootstrap for another",
@@ -64,7 +64,7 @@ class KafkaSettings(Declaration):
 
 
 class SparkSettings(Declaration):
-    """How Spark runs."""
+    """The options of Spark."""
 
     master: Annotated[str, pydantic.Field(min_length=1)] = "local[*]"
     """Spark's master, such as `local[*]` or `spark://host:7077`."""
@@ -83,23 +83,23 @@ class SpeedSettings(Declaration):
     """The maximum number of records of a source in one micro-batch."""
 
     trigger: Duration = timedelta(0)
-    """The minimum time between the starts of two micro-batches. With `0s`, each starts as soon as the last one has ended."""
+    """The minimum time between the starts of two micro-batches. With `0s`, each starts when the last one has ended."""
 
 
 class BatchSettings(Declaration):
-    """How much the batch layer does at once, and how long old versions are kept."""
+    """The size of batch jobs, and how long old versions are kept."""
 
     hours_per_job: Annotated[int, pydantic.Field(ge=1)] = 168
     """The maximum number of hours that one job recomputes, audits and publishes at once."""
 
     answers_kept: Duration = timedelta(days=7)
-    """The minimum time for which an old answer over final hours can be repeated with `--as-of`. `hourline maintain` deletes
-    the files that only older answers need.
+    """The minimum time for which `--as-of` can repeat an old answer over final hours. `hourline maintain` deletes the
+    files that only older answers need.
     """
 
     reports_kept: Duration = timedelta(days=90)
     """The minimum time for which findings of audits and notes of interrupted backfills are kept. `hourline maintain`
-    deletes older ones.
+    deletes older findings and notes.
     """
 
 
@@ -115,24 +115,26 @@ class Settings(Declaration):
     """
 
     tables: Annotated[str, pydantic.Field(min_length=1)] | None = None
-    """The root of the tables: a folder, or the URI of an object store such as `s3://bucket/prefix`. If left out, the folder
-    `tables` in the workspace.
+    """The root of the tables: a folder, or the URI of an object store such as `s3://bucket/prefix`. If left out, the
+    folder `tables` in the workspace.
     """
 
     storage_options: dict[str, str] = pydantic.Field(default={}, repr=False)
-    """Options and credentials of the object store, by the names of delta-rs. Keep secrets in the environment: `${NAME}`."""
+    """Options and credentials of the object store, by the names of delta-rs. Keep secrets in the environment:
+    `${NAME}`.
+    """
 
     kafka: KafkaSettings = pydantic.Field(default_factory=KafkaSettings)
-    """The Kafka that the events come from."""
+    """The Kafka that provides the events."""
 
     spark: SparkSettings = pydantic.Field(default_factory=SparkSettings)
-    """How Spark runs."""
+    """The options of Spark."""
 
     speed: SpeedSettings = pydantic.Field(default_factory=SpeedSettings)
     """The size and pace of micro-batches in the speed layer."""
 
     batch: BatchSettings = pydantic.Field(default_factory=BatchSettings)
-    """How much the batch layer does at once, and how long old versions are kept."""
+    """The size of batch jobs, and how long old versions are kept."""
 
     schedule: ScheduleSettings = pydantic.Field(default_factory=ScheduleSettings)
     """When Airflow recomputes hours and maintains tables."""

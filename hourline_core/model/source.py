@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 import pydantic
 from pydantic import AfterValidator, model_validator
 
-from hourline_core.model.base import Declaration, refuse, shown
+from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.event_time import EventTimeForm
 from hourline_core.model.expectation import ExpectationForm
 from hourline_core.model.expressions import Expression
@@ -20,7 +20,7 @@ def _topic(name: str) -> str:
     if not allowed or not all(
         character.isascii() and (character.isalnum() or character in "._-") for character in name
     ):
-        raise refuse(f"got {shown(name)}, allowed are up to 249 letters, digits, '.', '_' and '-'")
+        raise refuse(f"got {describe(name)}, allowed are up to 249 letters, digits, '.', '_' and '-'")
     return name
 
 
@@ -31,13 +31,13 @@ class Source(Declaration):
     """The source's name. If left out, the name of the file without its ending."""
 
     topic: Annotated[str, AfterValidator(_topic)]
-    """The Kafka topic that the events come from. Hourline creates it if it is missing."""
+    """The Kafka topic of the events. Hourline creates it if it is missing."""
 
     format: Literal["json"] = "json"
     """The format of a record's value: one JSON object."""
 
     fields: Annotated[dict[FieldName, FieldForm], pydantic.Field(min_length=1)]
-    """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. A field that is not declared is
+    """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. Undeclared fields are
     ignored.
     """
 
@@ -45,15 +45,15 @@ class Source(Declaration):
     """The time at which an event happened: an expression, or `{expression: …, encoding: …, zone: …}`."""
 
     id: Expression | None = None
-    """The expression that identifies an event. Of several events with the same id in the same hour, only the first counts."""
+    """The expression that identifies an event. If events in the same hour share an id, only the first counts."""
 
     id_horizon: Duration = timedelta(days=1)
-    """How far back in event time the speed layer recognises a duplicate. A duplicate beyond it counts until its hour is
+    """The event time over which the speed layer recognises duplicates. An older duplicate counts until its hour is
     recomputed.
     """
 
     derived: dict[FieldName, Expression] = pydantic.Field(default={})
-    """Further fields that are computed from the declared ones: `name: expression`."""
+    """Fields that are computed from the declared ones: `name: expression`."""
 
     where: Expression | None = None
     """The condition, over fields and derived fields, that an event must fulfil to count. Other events are archived, and
@@ -64,7 +64,7 @@ class Source(Declaration):
     """Expectations that an hour's events must fulfil before any metric over them is published."""
 
     clock: Literal["event_time", "wall"] = "event_time"
-    """The clock that closes hours: `event_time` is the highest event time accepted so far, `wall` is the machine's time."""
+    """The clock that closes hours. `event_time`: the highest event time accepted so far. `wall`: the machine's time."""
 
     grace: Duration = timedelta(hours=1)
     """The time between the end of an hour and its close, by the source's clock. A closed hour is recomputed."""
@@ -76,13 +76,13 @@ class Source(Declaration):
     """The earliest event time that is allowed. A record with an earlier one is rejected."""
 
     latest: Moment | None = None
-    """The time that every event time must be before. A record with a later one is rejected."""
+    """The exclusive upper bound of event times. A record with this event time or a later one is rejected."""
 
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1
     """The number of partitions of the topic, if Hourline creates it."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_names_and_times(self) -> Self:
         refuse_same_names(fields=self.fields, derived=self.derived)
         if self.latest is not None and self.latest <= self.earliest:
             raise refuse(

@@ -1,4 +1,7 @@
-"""A declaration as text that a table carries with it: so it can still be read, and written, after its YAML has changed."""
+"""A declaration as text that is stored with its tables.
+
+The tables can then be read and written even after the declaration's YAML has changed.
+"""
 
 import json
 
@@ -8,7 +11,7 @@ from hourline_core.model.source import Source
 
 
 def to_stored(source: Source, metric: Metric) -> str:
-    """``metric``, and what of ``source`` its declaration hash is made of."""
+    """``metric``, and the parts of ``source`` that its declaration hash covers."""
     return json.dumps(
         {
             "source": {
@@ -30,9 +33,7 @@ def to_stored(source: Source, metric: Metric) -> str:
 
 
 def from_stored(text: str, source: Source) -> tuple[Source, Metric]:
-    """The source and metric that ``text`` says; what it does not say of the source (topic, closing…) is as ``source``
-    is declared now.
-    """
+    """The source and metric in ``text``. The other parts of the source (topic, clock, …) are those of ``source``."""
     stored = json.loads(text)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
     return source.model_copy(update={"fields": fields, **stored["source"]}), Metric(**stored["metric"])

@@ -1,4 +1,4 @@
-"""Durations and points in time as declarations write them."""
+"""Durations and points in time in declarations."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,38 +6,39 @@ from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from hourline_core.model.base import refuse, shown
+from hourline_core.model.base import describe, refuse
 
 _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds", "ms": "milliseconds"}
 _SHORT = re.compile(r"(?:(\d+)d)?\s*(?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:(\d+)s)?\s*(?:(\d+)ms)?", re.ASCII)
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII)
 _ALLOWED_DURATION = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
 _LONGEST = timedelta(days=36_500)
-"""A century: with it, now and then stay within the years that a date can have."""
+"""A century: it keeps computed times within the years that a datetime can have."""
 _ALLOWED_MOMENT = "allowed are points in time with their offset from UTC, such as 2026-01-31T00:00:00Z"
 
 
 def parse_duration(value: object) -> timedelta:
-    """``2h``, ``90m``, ``1d``, ``30s``, ``500ms``, ``1h 30m`` or ISO 8601 (``PT2H``); a timedelta is passed on. Never
-    negative.
+    """Parse ``2h``, ``90m``, ``1d``, ``30s``, ``500ms``, ``1h 30m`` or ISO 8601 (``PT2H``). A timedelta is passed on.
+
+    Raises a pydantic error for other values, and for negative ones.
     """
     if isinstance(value, timedelta):
         if value < timedelta(0):
-            raise refuse(f"got {shown(value)}, {_ALLOWED_DURATION}, none below zero")
+            raise refuse(f"got {describe(value)}, {_ALLOWED_DURATION}, not negative")
         return value
     if isinstance(value, str):
         match = _SHORT.fullmatch(value.strip()) or _ISO.fullmatch(value.strip())
         if match and any(match.groups()):
-            # ISO has one group less: no milliseconds.
+            # The ISO form has one group less, since it has no milliseconds.
             parts = {unit: int(number) for unit, number in zip(_UNITS.values(), match.groups(), strict=False) if number}
             try:
                 duration = timedelta(**parts)
             except OverflowError:
                 duration = timedelta.max
             if duration > _LONGEST:
-                raise refuse(f"got {shown(value)}, which is too long: allowed are at most {_LONGEST.days}d")
+                raise refuse(f"got {describe(value)}, which is too long: allowed are at most {_LONGEST.days}d")
             return duration
-    raise refuse(f"got {shown(value)}, {_ALLOWED_DURATION}")
+    raise refuse(f"got {describe(value)}, {_ALLOWED_DURATION}")
 
 
 def _moment(value: object) -> datetime:
@@ -46,11 +47,11 @@ def _moment(value: object) -> datetime:
     except ValueError:
         moment = None
     if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise refuse(f"got {shown(value)}, {_ALLOWED_MOMENT}")
+        raise refuse(f"got {describe(value)}, {_ALLOWED_MOMENT}")
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise refuse(f"got {shown(value)}, which is beyond the years 1 to 9999 in UTC") from None
+        raise refuse(f"got {describe(value)}, allowed are the years 1 to 9999 in UTC") from None
 
 
 Duration = Annotated[

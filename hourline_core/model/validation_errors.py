@@ -1,4 +1,4 @@
-"""pydantic's errors in our words: what was got, what is allowed."""
+"""pydantic's errors as sentences that say what was got and what is allowed."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hourline_core.errors import did_you_mean
-from hourline_core.model.base import REFUSAL, near, shown
+from hourline_core.model.base import REFUSAL, describe, suggest
 from hourline_core.model.yaml_files import Document, KeyPath, Mistake
 
 _ALLOWED = {
@@ -27,15 +27,15 @@ _ALLOWED = {
 }
 
 
-def explained(error: ValidationError, model: type[BaseModel], document: Document) -> Iterator[Mistake]:
+def explain(error: ValidationError, model: type[BaseModel], document: Document) -> Iterator[Mistake]:
     """One mistake for each of pydantic's errors, with the line of the offending item."""
     for details in error.errors(include_url=False):
-        path, text = _explained(details, model)
+        path, text = _explain(details, model)
         yield Mistake(document.lines.get(document.nearest(path), 1), path, text)
 
 
-def _explained(details: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str]:
-    # pydantic marks a mistake in a key, not its value, by a last part '[key]'.
+def _explain(details: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str]:
+    # pydantic ends the path with '[key]' when the mistake is in the key, not in its value.
     path = tuple(str(part) for part in details["loc"] if part != "[key]")
     if details["type"] == REFUSAL:
         return (*path, *details["ctx"]["path"]), details["ctx"]["sentence"]
@@ -46,18 +46,20 @@ def _explained(details: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, 
 
 def _sentence(details: ErrorDetails, model: type[BaseModel], path: KeyPath) -> str:
     context: dict[str, Any] = details.get("ctx", {})
-    got = shown(details["input"])
+    got = describe(details["input"])
     match details["type"]:
         case "extra_forbidden":
-            return f"is no key that is known here{did_you_mean(path[-1], model.model_fields)}"
+            return f"is not a known key{did_you_mean(path[-1], model.model_fields)}"
         case "literal_error":
-            # pydantic says: 'a', 'b' or 'c'
+            # pydantic writes the values as: 'a', 'b' or 'c'
             values = context["expected"].split("'")[1::2]
-            allowed = f"{'is' if len(values) == 1 else 'are'} {', '.join(values)}{near(str(details['input']), values)}"
+            allowed = (
+                f"{'is' if len(values) == 1 else 'are'} {', '.join(values)}{suggest(str(details['input']), values)}"
+            )
         case "model_type":
             allowed = f"is a mapping with the keys {', '.join(model.model_fields)}"
         case "dict_type":
-            # The text itself is not shown: it may be a secret at the wrong place.
+            # The text itself is not shown: it may be a secret in the wrong place.
             got = "text" if isinstance(details["input"], str) and details["input"] else got
             allowed = "is a mapping, `name: value`"
         case "too_short":
@@ -70,7 +72,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel], path: KeyPath) -> s
 
 
 def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel]:
-    """The model that holds the item at ``path``; names of fields, measures and so on are passed over."""
+    """The model that contains the item at ``path``. Names of fields, measures and so on are skipped."""
     for part in path:
         if part in model.model_fields:
             model = next(_models_in(model.model_fields[part].annotation), model)

@@ -1,9 +1,9 @@
-"""Windows: which results an event counts in, and when such a result is complete.
+"""Windows: the results that an event counts in, and the time when a result is complete.
 
-The layers keep partial states by *pane*: a slice of event time that no window cuts in two. A result is the merge of the
-panes of its window. Every question about window arithmetic is answered here; Spark and DuckDB get the answer as a
-number or an expression. The notions are those of "Semantics and Evaluation Techniques for Window Aggregates in Data
-Streams" (Li et al., SIGMOD 2005), which introduced panes.
+The layers keep partial states by *pane*: a slice of event time that no window boundary divides. A result is the merge
+of the panes of its window. All window arithmetic is here; Spark and DuckDB get its results as numbers or expressions.
+Panes were introduced by "Semantics and Evaluation Techniques for Window Aggregates in Data Streams" (Li et al., SIGMOD
+2005).
 """
 
 from collections.abc import Iterator
@@ -15,28 +15,28 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Window(Protocol):
-    """The windows of a metric. All times are aware and in UTC; a window, and a pane, is named by its start."""
+    """The windows of a metric. All times are aware and in UTC. The start of a window or pane is its name."""
 
     @property
     def pane(self) -> timedelta:
         """The length of a pane."""
 
     def assign(self, event_time: datetime) -> datetime:
-        """The pane that an event at ``event_time`` lies in."""
+        """The pane that contains ``event_time``."""
 
     def panes(self, start: datetime) -> Iterator[datetime]:
-        """The panes that the result of the window ``start`` is merged from, in order."""
+        """The panes of the window ``start``, in order."""
 
     def results(self, pane: datetime) -> Iterator[datetime]:
-        """The windows whose results ``pane`` is part of, in order: what a late event in it changes."""
+        """The windows that contain ``pane``, in order. A late event in the pane changes their results."""
 
     def complete_after(self, grace: timedelta) -> timedelta:
-        """How long after its start a window is closed: ``grace`` past its end, by its source's clock."""
+        """The time from a window's start to its close, which is ``grace`` past its end, by its source's clock."""
 
 
 @dataclass(frozen=True)
 class TumblingWindow:
-    """Windows of one ``size`` that follow each other without a gap, aligned to 1970. Each is a single pane."""
+    """Windows of one ``size`` without gaps or overlaps, aligned to 1970 in UTC. Each is a single pane."""
 
     size: timedelta
 
@@ -46,7 +46,7 @@ class TumblingWindow:
         return self.size
 
     def assign(self, event_time: datetime) -> datetime:
-        """The window that the event lies in; ``start <= event_time < start + size``."""
+        """The window with ``start <= event_time < start + size``."""
         return event_time - (event_time - _EPOCH) % self.size
 
     def panes(self, start: datetime) -> Iterator[datetime]:
@@ -58,9 +58,9 @@ class TumblingWindow:
         yield pane
 
     def complete_after(self, grace: timedelta) -> timedelta:
-        """The size of the window and ``grace``."""
+        """The size of the window plus ``grace``."""
         return self.size + grace
 
 
 HOURLY = TumblingWindow(timedelta(hours=1))
-"""The only windows today: the hours of UTC."""
+"""The only windows so far: the hours of UTC."""

@@ -1,7 +1,7 @@
 """Reading a YAML file into plain values, with the line of each.
 
-Every scalar stays text, except null: the declaration says what type a value has, not YAML's guess. So ``topic: 2024``,
-``name: on`` and ``spark.x: 1.10`` mean what they look like, and ``no`` is a fine name for a field.
+Every scalar except null stays text: the declaration decides its type, not YAML. So ``topic: 2024``, ``name: on`` and
+``spark.x: 1.10`` keep their text, and ``no`` is an allowed name for a field.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ KeyPath = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Mistake:
-    """Something wrong at ``path`` of a file; the text says what."""
+    """A mistake at ``path`` of a file, with a text that describes it."""
 
     line: int
     path: KeyPath
@@ -31,9 +31,7 @@ class Mistake:
 
 @dataclass
 class Document:
-    """A file as read. ``file`` is relative to the project; ``content`` is a mapping, empty where the file could not be
-    read.
-    """
+    """The content of a file. ``file`` is relative to the project. ``content`` is empty if the file is unreadable."""
 
     file: str
     content: dict[str, Any] = field(default_factory=dict)
@@ -42,51 +40,53 @@ class Document:
     readable: bool = True
 
     def nearest(self, path: KeyPath) -> KeyPath:
-        """``path``, without the end that the file does not have."""
+        """The longest beginning of ``path`` that the file has."""
         while path and path not in self.lines:
             path = path[:-1]
         return path
 
     def place(self, path: KeyPath = ()) -> str:
-        """``file:line`` of the item at ``path``, or of what should contain it."""
+        """``file:line`` of the item at ``path``, or of the nearest item around it."""
         return f"{self.file}:{self.lines.get(self.nearest(path), 1)}"
 
 
 def read_yaml(root: Path, file: Path, environ: Mapping[str, str]) -> Document:
-    """Read one file of the project; never raises for what is in it, but puts it in ``mistakes``."""
+    """Read one file of the project. Never raises for its content: mistakes are added to ``mistakes``."""
     document = Document(file.relative_to(root).as_posix())
     try:
         text = file.read_bytes().decode("utf-8-sig")
         node = YAML(typ="safe", pure=True).compose(text)
     except OSError as error:
-        return _unreadable(document, 1, f"cannot be read: {error.strerror}")
+        return _mark_unreadable(document, 1, f"cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        return _unreadable(document, line, f"got the byte 0x{error.object[error.start]:02x}, allowed is text in UTF-8")
+        return _mark_unreadable(
+            document, line, f"got the byte 0x{error.object[error.start]:02x}, allowed is text in UTF-8"
+        )
     except MarkedYAMLError as error:
-        return _unreadable(document, *_explained(error))
+        return _mark_unreadable(document, *_explain(error))
     except YAMLError:
         bad = next((i for i, c in enumerate(text) if not (c.isprintable() or c in "\n\r\t")), 0)
-        return _unreadable(
+        return _mark_unreadable(
             document,
             text.count("\n", 0, bad) + 1,
             f"got the control character {text[bad]!r}, allowed is printable text",
         )
     if node is not None and not isinstance(node, MappingNode):
         got = "a list" if isinstance(node, SequenceNode) else "text"
-        return _unreadable(document, node.start_mark.line + 1, f"got {got}, allowed is a mapping, `key: value`")
+        return _mark_unreadable(document, node.start_mark.line + 1, f"got {got}, allowed is a mapping, `key: value`")
     if node is not None:
         document.content = _Reader(document, environ).value(node, ())
     return document
 
 
-def _unreadable(document: Document, line: int, text: str) -> Document:
+def _mark_unreadable(document: Document, line: int, text: str) -> Document:
     document.readable = False
     document.mistakes.append(Mistake(line, (), text))
     return document
 
 
-def _explained(error: MarkedYAMLError) -> tuple[int, str]:
+def _explain(error: MarkedYAMLError) -> tuple[int, str]:
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "it cannot be parsed"
     if "'\\t'" in problem:
@@ -109,7 +109,9 @@ class _Reader:
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if any(node is other for other in self.open_nodes):
-            self._mistaken(node, path, "got an alias (*) for what contains it, allowed are aliases for other values")
+            self._add_mistake(
+                node, path, "got an alias (*) for a value that contains it, allowed are aliases for others"
+            )
             return None
         self.open_nodes.append(node)
         try:
@@ -123,7 +125,7 @@ class _Reader:
         try:
             text = substitute(node.value, self.environ)
         except SubstitutionError as error:
-            self._mistaken(node, path, str(error))
+            self._add_mistake(node, path, str(error))
             return str(node.value)
         # `key: ${NAME:}` is `key:` where NAME is not set.
         return None if node.value and not text else text
@@ -132,10 +134,10 @@ class _Reader:
         values: dict[str, Any] = {}
         for key, item in node.value:
             if not isinstance(key, ScalarNode):
-                self._mistaken(key, path, "got a list or mapping as a key, allowed is text")
+                self._add_mistake(key, path, "got a list or mapping as a key, allowed is text")
             elif key.value in values:
                 earlier = self.document.lines[(*path, key.value)]
-                self._mistaken(
+                self._add_mistake(
                     key, (*path, key.value), f"got the key a second time, allowed is once: see line {earlier}"
                 )
             else:
@@ -147,8 +149,7 @@ class _Reader:
         values = []
         for index, item in enumerate(node.value):
             values.append(self.value(item, (*path, str(index))))
-            # An item is found by its own name as well: dimensions may be a list or a mapping, and are a mapping
-            # afterwards.
+            # Items are also registered by name: a list of dimensions becomes a mapping when it is validated.
             names = (
                 [item]
                 if isinstance(item, ScalarNode)
@@ -161,5 +162,5 @@ class _Reader:
                     self.document.lines.setdefault((*path, name.value), name.start_mark.line + 1)
         return values
 
-    def _mistaken(self, node: Node, path: KeyPath, text: str) -> None:
+    def _add_mistake(self, node: Node, path: KeyPath, text: str) -> None:
         self.document.mistakes.append(Mistake(node.start_mark.line + 1, path, text))

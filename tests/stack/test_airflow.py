@@ -172,7 +172,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             file.write("wheer: fragile\n")
         wait_for(lambda: airflow_status(scheduled.project).errors, "the mistake was not seen")
         [error] = airflow_status(scheduled.project).errors
-        assert re.search(r"metrics/flow.yaml:\d+: wheer: is no key that is known here — did you mean 'where'\?$", error)
+        assert re.search(r"metrics/flow.yaml:\d+: wheer: is not a known key — did you mean 'where'\?$", error)
         expect(stack.root, "north, south, west, nowhere")
         everything = descendants(lease_holder(scheduled.project.workspace, "airflow") or 0)
         assert len(everything) > len(PARTS)

@@ -41,7 +41,7 @@ def with_measure(text: str) -> str:
         ("count(DISTINCT a)", f"got 'count(DISTINCT a)', {MEASURES} — did you mean 'distinct(a)'?"),
         (
             "count(a)",
-            "got 'count(a)', allowed is count without an argument; to count what fulfils a condition, write sum(if(condition, 1, 0))",
+            "got 'count(a)', allowed is count without an argument; to count the events that fulfil a condition, write sum(if(condition, 1, 0))",
         ),
         ("sum", "got 'sum' without an argument, allowed is sum(x) with a field or expression"),
         ("sum( )", "got 'sum' without an argument, allowed is sum(x) with a field or expression"),
@@ -90,7 +90,7 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("formt: json", "formt: is no key that is known here — did you mean 'format'?"),
+        ("formt: json", "formt: is not a known key — did you mean 'format'?"),
         ("format: csv", "format: got 'csv', allowed is json"),
         ("clock: walls", "clock: got 'walls', allowed are event_time, wall — did you mean 'wall'?"),
         ("grace: soon", f"grace: got 'soon', {DURATIONS}"),
@@ -197,8 +197,8 @@ def test_dimensions(tmp_path: Path, dimensions: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kafak: {}", "1: kafak: is no key that is known here — did you mean 'kafka'?"),
-        ("kafka:\n  prot: 1", "2: kafka.prot: is no key that is known here — did you mean 'port'?"),
+        ("kafak: {}", "1: kafak: is not a known key — did you mean 'kafka'?"),
+        ("kafka:\n  prot: 1", "2: kafka.prot: is not a known key — did you mean 'port'?"),
         ("kafka: {port: 99999}", "1: kafka.port: got '99999', allowed is a whole number up to 65535"),
         (
             "kafka: {bootstrap: localhost}",
@@ -255,11 +255,11 @@ def test_settings(tmp_path: Path, text: str, said: str) -> None:
         ("source: s\nmeasures: {n: count}\n? [a]\n: b\n", "3: got a list or mapping as a key, allowed is text"),
         (
             "source: s\nmeasures: &m {n: *m}\n",
-            "2: measures.n: got an alias (*) for what contains it, allowed are aliases for other values",
+            "2: measures.n: got an alias (*) for a value that contains it, allowed are aliases for others",
         ),
         (
             'source: s\nmeasures: {n: count}\n"new\\nline": x\n',
-            "3: new line: is no key that is known here (there is: description, dimensions, expectations, history, measures, name, source, where)",
+            "3: new line: is not a known key (there is: description, dimensions, expectations, history, measures, name, source, where)",
         ),
         ("source: s\nmeasures: {n: count}\nwhere: |\n  (a\n  > 1\n", f"3: where: got '(a > 1', {UNCLOSED}"),
         ("source: s\n", "1: measures: is missing"),
@@ -295,7 +295,7 @@ def test_metric_names_that_hourline_uses(tmp_path: Path, name: str) -> None:
             "schedule: {alert: ./page.sh}",
             "schedule.alert: got './page.sh', allowed is a list of words, such as [./page.sh, --urgent]",
         ),
-        ('schedule: {alert: [""]}', "schedule.alert: got a list that begins with nothing"),
+        ('schedule: {alert: [""]}', "schedule.alert: got a list with an empty first word or a NUL character"),
         (
             "schedule: {deadline: 9999999d}",
             "schedule.deadline: got '9999999d', which is too long: allowed are at most 36500d",
@@ -329,7 +329,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
         },
     )
     assert [mistake.split(": got")[0] for mistake in found] == [
-        "hourline.yaml:1: spark.mastr: is no key that is known here — did you mean 'master'?",
+        "hourline.yaml:1: spark.mastr: is not a known key — did you mean 'master'?",
         "sources/s.yaml:1: topic",
         "sources/s.yaml:1: event_time: is missing",
         "sources/s.yaml:2: fields.a.type",

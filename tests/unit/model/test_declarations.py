@@ -151,7 +151,7 @@ def test_tables_lie_where_all_that_reads_them_finds_them(odd: str, tmp_path: Pat
     folder = write(tmp_path / "shop", {"hourline.yaml": "", "sources/flights.yaml": SOURCE})
     with pytest.raises(
         UsageError,
-        match=r"^tables cannot lie in '.*', since '.{1,4}' in a path means something else to what reads them; choose another",
+        match=r"^tables cannot be in '.*': the Delta libraries misread '.{1,4}' in a path; choose another",
     ):
         load_project(folder, {}, workspace=tmp_path / odd)
 

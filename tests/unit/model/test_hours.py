@@ -46,7 +46,7 @@ def test_a_range_is_half_open() -> None:
 
 @pytest.mark.parametrize(
     ("start", "end", "reason"),
-    [("2013-01-05T14", "2013-01-05T14", "holds no hour"), ("2013-01-05T15", "2013-01-05T14", "reversed")],
+    [("2013-01-05T14", "2013-01-05T14", "contains no hour"), ("2013-01-05T15", "2013-01-05T14", "reversed")],
 )
 def test_an_empty_or_reversed_range_is_refused(start: str, end: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
