@@ -3,10 +3,8 @@
 Each command imports its engine when it runs. So ``--help`` answers at once, and reading never needs Spark.
 """
 
-import os
 import sys
 import traceback
-from contextlib import suppress
 from typing import NoReturn
 
 import typer
@@ -41,6 +39,7 @@ from hourline.cli import (
 )
 from hourline.exit_status import EX_SOFTWARE, EX_TEMPFAIL, INTERRUPTED, MISTAKE, USAGE
 from hourline_core.errors import HourlineError, UsageError
+from hourline_core.runtime.quirks import exit_at_once
 
 _EXTRAS = {
     "pyspark": "engine",
@@ -94,12 +93,7 @@ app.add_typer(airflow.app, name="airflow")
 
 
 def main() -> NoReturn:
-    """The command's entry point: run it, and end the process at once.
-
-    A thread of a native library that is calling Python (pyarrow has such threads while it reads Delta's files) makes
-    Python's usual exit abort with status -6, after all the work is done. It was seen once, in a recompute on a busy
-    machine. So the process ends without Python's exit.
-    """
+    """The command's entry point: run it, and end the process at once."""
     ended: object = 0
     try:
         run()
@@ -108,10 +102,7 @@ def main() -> NoReturn:
     except BaseException:
         traceback.print_exc()
         ended = EX_SOFTWARE
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError):  # the reader of the output has closed it (`| head`)
-            stream.flush()
-    os._exit(ended if isinstance(ended, int) else MISTAKE)
+    exit_at_once(ended if isinstance(ended, int) else MISTAKE)
 
 
 def run() -> None:

@@ -1,25 +1,23 @@
 """The one builder of Spark sessions."""
 
-import logging
 import os
 import shlex
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from hourline_core.errors import SetupError
+from hourline_core.errors import SetupError, first_line
 from hourline_core.model import Project
 from hourline_core.runtime.class_archives import sharing_options
 from hourline_core.runtime.jars import fetch_jars
 from hourline_core.runtime.java import find_java
+from hourline_core.runtime.quirks import (
+    interrupts_deferred,
+    java_output_to,
+    let_spark_run_this_python,
+    silence_pyspark,
+)
 
 # Both layers evaluate the declared expressions under exactly these rules, or their numbers would differ.
 _SEMANTICS = {
@@ -57,6 +55,17 @@ _ON_THIS_MACHINE = {
 }
 
 
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
 def spark_session(
     project: Project, name: str, extra: dict[str, str] | None = None, *, brief: bool = False
 ) -> SparkSession:
@@ -69,12 +78,8 @@ def spark_session(
     """
     settings = project.settings.spark
     find_java()  # Spark follows the same order in looking for it, but has no clear words when there is none
-    for name_of_log in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        # PySpark logs each of its errors with a stack trace, beside raising it.
-        PySparkLogger.getLogger(name_of_log).disabled = True
-    logging.getLogger().addFilter(_no_trace_of_py4j)
-    # Workers would otherwise run whatever python3 is first on the path.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    silence_pyspark()
+    let_spark_run_this_python()
     jars = fetch_jars("spark")
     local = settings.master.partition("[")[0] == "local"
     logs = project.workspace / "logs"
@@ -103,66 +108,7 @@ def spark_session(
         builder = builder.config(key, value)
     log = logs / f"spark-{name}.log"
     try:
-        with _output_to(log), _undisturbed():
+        with java_output_to(log), interrupts_deferred():
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        raise SetupError(
-            f"Spark did not start on {settings.master}: {str(error).strip().partition(chr(10))[0]} (its log is {log})"
-        ) from error
-
-
-def _no_trace_of_py4j(record: logging.LogRecord) -> bool:
-    """Py4J logs a stack trace where a call to Java is interrupted, beside raising what interrupted it."""
-    return not str(record.msg).endswith("while sending command.")
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block: in the middle of its start, it would leave Java running, with nobody to
-    end it.
-
-    Afterwards it means what it meant before. Spark would have it cancel all jobs, and asks Java for that in the middle
-    of whatever it is asking for. (Blocking the signal would not do: another thread of this process takes it, and Python
-    then raises it in this one.)
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    asked: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if asked:
-            signal.raise_signal(signal.SIGINT)
-
-
-@contextmanager
-def _output_to(log: Path) -> Iterator[None]:
-    """Processes started in the block write to ``log``: what the JVM has to say is for its log, not for the terminal of
-    who asked for a number.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    with log.open("ab") as file:
-        try:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-            yield
-        finally:
-            for number, copy in zip((1, 2), kept, strict=True):
-                os.dup2(copy, number)
-                os.close(copy)
-
-
-_LOG4J = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
-"""
+        raise SetupError(f"Spark did not start on {settings.master}: {first_line(error)} (its log is {log})") from error

@@ -21,14 +21,35 @@ from hourline_core.storage.data_files import file_system
 from hourline_core.storage.tables import Table, exists, open_table, refuse_damaged, update
 
 _MOST = 256
+"""The maximum number of tables that are kept."""
 
 _Place = tuple[str, frozenset[tuple[str, str]]]
 """Where a table lies, and how it is reached."""
 _Stamp = tuple[int, int]
 """Of a file: when it was written, and its size."""
 
-_kept: OrderedDict[_Place, tuple[Table, _Stamp]] = OrderedDict()
-_lock = threading.Lock()
+
+class _KeptTables:
+    """The tables that reads of this process have left behind, the latest last. Any thread may take and put."""
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[_Place, tuple[Table, _Stamp]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, place: _Place) -> tuple[Table, _Stamp] | None:
+        """The table of a place, which nobody else gets until it is put back; None: there is none."""
+        with self._lock:
+            return self._tables.pop(place, None)
+
+    def put(self, tables: Mapping[_Place, tuple[Table, _Stamp]]) -> None:
+        """Keep these; of more than _MOST, the oldest are dropped."""
+        with self._lock:
+            self._tables.update(tables)
+            while len(self._tables) > _MOST:
+                self._tables.popitem(last=False)
+
+
+_KEPT = _KeptTables()
 
 
 class OpenTables:
@@ -59,11 +80,7 @@ class OpenTables:
     ) -> None:
         if error is not None:
             return  # one of them may be what is wrong
-        stamped = {place: (table, stamp) for place, table in self._opened.items() if (stamp := _stamp(table))}
-        with _lock:
-            _kept.update(stamped)
-            while len(_kept) > _MOST:
-                _kept.popitem(last=False)
+        _KEPT.put({place: (table, stamp) for place, table in self._opened.items() if (stamp := _stamp(table))})
 
     def _place(self, uri: str) -> _Place:
         return uri, frozenset(self._options.items())
@@ -73,10 +90,10 @@ class OpenTables:
         return table
 
     def _reused(self, uri: str, version: int | None) -> Table | None:
-        with _lock:
-            table, stamp = _kept.pop(self._place(uri), (None, None))
-        if table is None or _stamp(table) != stamp:
+        kept = _KEPT.take(self._place(uri))
+        if kept is None or _stamp(kept[0]) != kept[1]:
             return None
+        table = kept[0]
         try:
             newer = version is None or (table.version() or 0) < version
             if newer and file_system(table).get_file_info(commit_file(table.version() + 1)).type == FileType.File:
@@ -84,9 +101,8 @@ class OpenTables:
             if version not in (None, table.version()):
                 return None
             refuse_damaged(table, uri)
-            table.transaction_version(
-                ""
-            )  # the commits before the last checkpoint may have been deleted: these handles would ask for them
+            # Commits before the last checkpoint may have been deleted: a handle that would ask for them fails here.
+            table.transaction_version("")
         except (TableError, DeltaError):
             return None  # opened anew, it says what is wrong
         return table

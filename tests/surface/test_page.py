@@ -27,8 +27,6 @@ from serving_layer.http.server import Server
 from speed_layer.source_tables import open_source_tables
 from tests.support.headless_browser import NoBrowserError, headless_browser
 
-os.environ["GX_ANALYTICS_ENABLED"] = "false"
-
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
 SOURCE = Source(
     name="sales", topic="sales", fields={"shop": Field(type="string")}, event_time=EventTime(expression="at")

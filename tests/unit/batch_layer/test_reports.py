@@ -21,8 +21,6 @@ from batch_layer.reports.site import prune
 from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.ledger.report_pages import page_name, page_path
 
-os.environ["GX_ANALYTICS_ENABLED"] = "false"
-
 START = datetime(2026, 3, 2, tzinfo=UTC)
 NOW = START + timedelta(days=30)
 HOUR = timedelta(hours=1)

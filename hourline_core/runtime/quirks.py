@@ -1,0 +1,137 @@
+"""What libraries do that Hourline works around: each workaround says where the cause was read or reported.
+
+They change what belongs to the whole process (its loggers, environment, modules, output, signals). Nothing else in the
+shared rooms does.
+"""
+
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+
+def exit_at_once(status: int) -> NoReturn:
+    """End the process without Python's own exit, after what was printed is written.
+
+    At Python's exit, a native thread that calls Python is ended by force. In a thread of C++ that aborts the process
+    with status -6, after all the work is done. pyarrow has such threads while it reads Delta's files.
+
+    - Python, before 3.14: https://github.com/python/cpython/issues/87135
+    - pyarrow: https://github.com/apache/arrow/issues/34314
+    - delta-rs: https://github.com/delta-io/delta-rs/issues/2184
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError):  # the reader of the output has closed it (`| head`)
+            stream.flush()
+    os._exit(status)
+
+
+def import_great_expectations() -> None:
+    """Import Great Expectations without what it only tries to import.
+
+    Its module ``great_expectations/compatibility/pyspark.py`` imports Spark Connect. That ends a ``python -c`` with
+    ``sys.exit(0)`` where its dependencies are missing: see ``check_dependencies`` in
+    ``pyspark/sql/connect/utils.py``.
+
+    Its modules ``compatibility/sqlalchemy.py``, ``expectations/core/expect_column_kl_divergence_to_be_less_than.py``
+    and two of ``expectations/metrics/column_aggregate_metrics`` import SQLAlchemy, scipy.stats and altair. These are
+    half of the time that the import takes. Without SQLAlchemy it goes on; the other two are imported on first use.
+    """
+    stand_ins: dict[str, ModuleType | None] = {
+        "pyspark.sql.connect": None,  # `import` of a module that is None here raises ModuleNotFoundError
+        "sqlalchemy": None,
+        "scipy.stats": _ImportedOnUse("scipy.stats"),
+        "altair": _ImportedOnUse("altair"),
+    }
+    missing = [name for name in stand_ins if name not in sys.modules]
+    sys.modules.update({name: stand_ins[name] for name in missing})  # type: ignore[misc]  # None is allowed there
+    try:
+        importlib.import_module("great_expectations")
+    finally:
+        for name in missing:
+            del sys.modules[name]
+
+
+class _ImportedOnUse(ModuleType):
+    """Stands for a module until something in it is asked for."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # asked by those who go through all modules
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def silence_pyspark() -> None:
+    """Keep stack traces of errors that are raised as well out of the log.
+
+    - PySpark logs errors of queries: ``_log_exception`` in ``pyspark/errors/exceptions/base.py``.
+    - Py4J logs calls to Java that are interrupted: ``send_command`` in ``py4j/java_gateway.py``, by the root logger.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+    logging.getLogger().addFilter(_is_not_py4js)
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return not str(record.msg).endswith("while sending command.")
+
+
+def let_spark_run_this_python() -> None:
+    """Have Spark's workers run this Python: ``SparkContext`` in ``pyspark/core/context.py`` has them run the first
+    ``python3`` on the path, unless the environment names another.
+    """
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+@contextmanager
+def java_output_to(log: Path) -> Iterator[None]:
+    """Processes that are started in the block write to ``log``.
+
+    ``launch_gateway`` in ``pyspark/java_gateway.py`` starts Java with this process's standard output and error, and
+    ``SparkContext`` has no way to say otherwise.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with log.open("ab") as file:
+        try:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            yield
+        finally:
+            for number, copy in zip((1, 2), kept, strict=True):
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block, and then means what it meant before.
+
+    - In the middle of ``launch_gateway`` in ``pyspark/java_gateway.py`` it would leave Java running: the process is
+      known to nobody until the gateway is connected.
+    - ``SparkContext`` in ``pyspark/core/context.py`` sets a handler that cancels all jobs. It asks Java for that in the
+      middle of whatever else is being asked. The handler from before the block is put back.
+
+    Blocking the signal would not do: another thread of this process takes it, and Python then raises it in this one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if asked:
+            signal.raise_signal(signal.SIGINT)

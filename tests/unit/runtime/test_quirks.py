@@ -1,0 +1,60 @@
+"""What Hourline does about the habits of libraries, each tried out in a process of its own where it has to be."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hourline_core.runtime.quirks import interrupts_deferred, java_output_to
+
+
+def python(script: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_audit_does_without_what_great_expectations_only_tries_to_import() -> None:
+    done = python(
+        "import sys, batch_layer.audit\n"
+        "tried = ('sqlalchemy', 'altair', 'scipy.stats', 'pyspark.sql.connect')\n"
+        "assert not [name for name in tried if name in sys.modules]\n"
+        "import great_expectations, sqlalchemy, scipy.stats\n"
+        "from great_expectations.expectations.metrics.column_aggregate_metrics import ("
+        "column_bootstrapped_ks_test_p_value as metric)\n"
+        "assert metric.stats.ks_2samp is scipy.stats.ks_2samp\n"
+        "print('fine')"
+    )
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
+
+def test_an_exit_at_once_writes_what_was_printed_and_runs_nothing_else() -> None:
+    done = python(
+        "import atexit, sys\n"
+        "from hourline_core.runtime.quirks import exit_at_once\n"
+        "atexit.register(print, 'at exit')\n"
+        "print('out', end=''); print('err', end='', file=sys.stderr)\n"
+        "exit_at_once(75)"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (75, "out", "err")
+
+
+def test_what_is_started_meanwhile_writes_to_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "java.log"
+    with java_output_to(log):
+        subprocess.run(["sh", "-c", "echo out; echo err >&2"], check=True)
+    os.write(1, b"after\n")
+    assert log.read_text() == "out\nerr\n"
+    assert capfd.readouterr().out == "after\n"
+
+
+def test_an_interrupt_waits_for_the_end_of_the_block_and_then_means_what_it_meant() -> None:
+    reached = False
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), interrupts_deferred():
+        signal.raise_signal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a library does
+        reached = True
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is before
