@@ -24,7 +24,7 @@ from hourline_core.sql.literals import literal
 from hourline_core.sql.query_tree import named_tables
 from hourline_core.sql.sketches import install_sketch_functions
 from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak, states_of
-from serving_layer.shared_snapshot import newest
+from serving_layer.shared_snapshot import NEWEST
 from serving_layer.sql_errors import explain_error
 from serving_layer.views import views_sql
 
@@ -206,7 +206,7 @@ class Connection:
         self.damage: list[str] = []
         """What a degraded connection does without, or has read as it was before: a sentence for each table."""
         if self._as_of is None and not self._degraded:
-            opened = newest(self.project, self._clock, self._attached)
+            opened = NEWEST.open(self.project, self._clock, self._attached)
             self.snapshot, self.taken, self._duckdb = opened.snapshot, opened.taken, opened.database
             return
         self.taken = self._clock()

@@ -38,32 +38,36 @@ class _Last(NamedTuple):
     opened: Opened
 
 
-_lock = threading.Lock()
-_last: _Last | None = None
+class SharedSnapshot:
+    """What was opened last, for all threads. There is one in a process: NEWEST."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: _Last | None = None
+
+    def open(
+        self, project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]
+    ) -> Opened:
+        """The newest snapshot, with a connection of the caller's own; ``attached`` makes a database where none is at
+        hand. Raises TableError.
+        """
+        asked = time.monotonic()
+        with self._lock:
+            last = self._last
+            known = last if last and (last.project, last.clock) == (project, clock) else None
+            if known and known.began > asked:
+                opened = known.opened
+            else:
+                began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
+                # By wall time, which hours are closed changes by itself.
+                by_wall = any(source.clock == "wall" for source in project.sources.values())
+                reusable = known is not None and known.opened.snapshot == snapshot and not by_wall
+                database = known.opened.database if known and reusable else attached(snapshot, taken)
+                opened = Opened(snapshot, taken, database)
+                self._last = _Last(project, clock, began, opened)
+            connection = opened.database.cursor()
+        connection.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
+        return replace(opened, database=connection)
 
 
-def newest(
-    project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]
-) -> Opened:
-    """The newest snapshot, with a connection of the caller's own; ``attached`` makes a database where it is not at
-    hand. Raises TableError.
-    """
-    global _last  # noqa: PLW0603 (there is one, as with an lru_cache of size 1)
-    asked = time.monotonic()
-    with _lock:
-        known = _last if _last and (_last.project, _last.clock) == (project, clock) else None
-        if known and known.began > asked:
-            opened = known.opened
-        else:
-            began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
-            # By wall time, which hours are closed changes by itself.
-            lasting = (
-                known
-                and known.opened.snapshot == snapshot
-                and not any(source.clock == "wall" for source in project.sources.values())
-            )
-            opened = Opened(snapshot, taken, known.opened.database if known and lasting else attached(snapshot, taken))
-            _last = _Last(project, clock, began, opened)
-        connection = opened.database.cursor()
-    connection.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
-    return replace(opened, database=connection)
+NEWEST = SharedSnapshot()

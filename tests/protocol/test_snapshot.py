@@ -14,7 +14,7 @@ import pytest
 import serving_layer
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.tables import open_table
-from serving_layer import shared_snapshot as newest
+from serving_layer.shared_snapshot import NEWEST
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import SOURCE, BareTables, expected
 
@@ -129,7 +129,7 @@ def test_readers_who_wait_for_another_one_share_what_is_opened_after_they_have_a
             return int(connection.sql("SELECT sum(n) FROM totals").fetchall()[0][0])
 
     monkeypatch.setattr(serving_layer.Connection, "_attached", attaching)
-    monkeypatch.setattr(newest, "_lock", Lock())
+    monkeypatch.setattr(NEWEST, "_lock", Lock())
     with ThreadPoolExecutor() as pool:
         first = pool.submit(asked)
         begun.wait()
