@@ -26,7 +26,7 @@ def main() -> int:
     # Comparing the parent's id holds where a pipe from the parent does not: a forked child of the parent keeps a pipe
     # open. It is taken before the answer, which the parent waits for.
     parent = os.getppid()
-    woken = _wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    signals = _Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
         child = subprocess.Popen(
             command,
@@ -40,34 +40,33 @@ def main() -> int:
         _answer(str(error))
         return 1
     _answer(str(child.pid))
-    while child.poll() is None and os.getppid() == parent and not _asked:
-        select.select([woken], [], [], _LOOK_EVERY_SECONDS)
-        with suppress(BlockingIOError):
-            os.read(woken, 1024)
+    while child.poll() is None and os.getppid() == parent and not signals.asked:
+        signals.wait(_LOOK_EVERY_SECONDS)
     status = _end(child, float(grace))
     return status if status >= 0 else 128 - status
 
 
-_asked: list[int] = []
-"""The signals that asked for the end."""
+class _Signals:
+    """The signals that ask for the end, and SIGCHLD; nothing is lost between looking and waiting."""
 
+    def __init__(self, *ending: signal.Signals) -> None:
+        self.asked = False
+        """Whether one has asked for the end."""
+        self._woken, write = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write)
+        for number in (signal.SIGCHLD, *ending):
+            signal.signal(number, self._note)
 
-def _wake_on(*signals: signal.Signals) -> int:
-    """A file descriptor that becomes readable when one of ``signals`` arrives; nothing is lost between looking and
-    waiting.
-    """
-    read, write = os.pipe()
-    os.set_blocking(read, False)
-    os.set_blocking(write, False)
-    signal.set_wakeup_fd(write)
-    for number in signals:
-        signal.signal(number, _note)
-    return read
+    def wait(self, seconds: float) -> None:
+        """Wait for a signal, so long at most."""
+        select.select([self._woken], [], [], seconds)
+        with suppress(BlockingIOError):
+            os.read(self._woken, 1024)
 
-
-def _note(number: int, _frame: FrameType | None) -> None:
-    if number != signal.SIGCHLD:
-        _asked.append(number)
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.asked = self.asked or number != signal.SIGCHLD
 
 
 def _die_with_this_process() -> Callable[[], None] | None:

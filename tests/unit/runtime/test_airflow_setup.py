@@ -52,8 +52,8 @@ def test_settings_of_another_airflow_do_not_reach_this_one_but_its_connections_d
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", "http://shop")
     project = shop(tmp_path / "shop")
     monkeypatch.setenv("HOURLINE_PROJECT", "/srv/other")
-    own = {name: value for name, value in environment(project).items() if name.startswith(("AIRFLOW", "HOURLINE_"))}
-    assert own == {
+    passed_on = ("AIRFLOW", "HOURLINE_PROJECT", "HOURLINE_WORKSPACE")
+    assert {name: value for name, value in environment(project).items() if name.startswith(passed_on)} == {
         "AIRFLOW_HOME": str(home(project)),
         "AIRFLOW_CONN_SHOP": "http://shop",
         "HOURLINE_PROJECT": str(tmp_path / "shop"),
