@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import serving_layer
-from batch_layer.publish import Publication
+from batch_layer.publication import Publication
 from batch_layer.results import results_since
 from hourline_core.ledger.coverage import read_coverage
 from hourline_core.model.hours import HourRange
