@@ -64,11 +64,8 @@ class Publication:
             self._layout.coverage, "coverage", COVERAGE_SCHEMA, "which version of final counts, and up to which cutoff"
         )
         self._covered = Coverage.at(self._coverage)
-
-    @property
-    def number(self) -> int:
+        self.number = self._coverage.version() + 1
         """The version of coverage that this publication will be."""
-        return self._coverage.version() + 1
 
     def publish(
         self,
