@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from batch_layer.plan import FORCED, PlannedHour, plan_range
+from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute
 from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import HourVersions, read_coverage
@@ -23,9 +24,6 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, declaration_hash
 from hourline_core.model.hours import HOUR, Clock, HourRange, wall_clock
 from hourline_core.storage.tables import exists, open_table
-
-if TYPE_CHECKING:
-    from batch_layer.job import Recomputed
 
 _HOURS_PER_JOB = 24
 """Between two jobs the hourly recompute has its turn: it should not wait for a week to be done."""
@@ -57,8 +55,8 @@ class Backfill:
         *,
         on_waiting: Callable[[int], None] = lambda process: None,
         on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
-        on_published: Callable[["Recomputed"], None] = lambda done: None,
-    ) -> list["Recomputed"]:
+        on_published: Callable[[Recomputed], None] = lambda done: None,
+    ) -> list[Recomputed]:
         """Recompute what is left, as ``recompute`` does, and raise what it does. Wherever it ends, the same backfill
         planned again goes on there.
         """

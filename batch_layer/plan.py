@@ -1,22 +1,30 @@
-"""Which hours want recomputing, and why: closed ones that were never covered, were revised since, or belong to a new or
+"""The hours to recompute, and why: closed hours that were never covered, were revised since, or belong to a new or
 changed metric.
 
-A blocked hour wants it again once there is a reason to think that it passes: new events, other expectations, or that
-the audit itself had failed.
+A blocked hour is recomputed again once it may pass: after new events, with other expectations, or when the audit itself
+had failed.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import duckdb
 
 from hourline_core.ledger.coverage import HourVersions
-from hourline_core.ledger.snapshot import take_snapshot
-from hourline_core.model import Project, declaration_hash, expectations_hash
+from hourline_core.ledger.snapshot import Snapshot, take_snapshot
+from hourline_core.model import Metric, Project, Source, declaration_hash, expectations_hash
 from hourline_core.model.hours import HOUR, Clock, HourRange, sql_timestamp, wall_clock
 from hourline_core.sql.database import open_database
+from hourline_core.sql.sketches import install_sketch_functions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FORCED = "forced"
-"""The reason of an hour that wants no recomputing: it is final, or blocked for reasons that are still there."""
+"""The reason of an hour that nothing but a person's word recomputes: it is final, or what blocked it is still there."""
 
 _REASONS = {
     "provisional": "never covered",
@@ -29,13 +37,13 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class PlannedHour:
-    """One hour of one metric that wants recomputing."""
+    """One hour of one metric to recompute."""
 
     source: str
     metric: str
     hour: datetime
     reason: str
-    """never covered, revised, new metric, changed metric, blocked; or asked for."""
+    """never covered, revised, new metric, changed metric, blocked, or forced."""
     events: int
     closed: bool
     version: int | None
@@ -46,16 +54,21 @@ class PlannedHour:
 
 def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[PlannedHour]:
     """The hours to recompute (of ``metrics``, or all), by hour and metric. ``clock`` closes the hours of sources that
-    go by wall time.
+    go by wall time. Raises TableError.
     """
-    return [wanted for wanted in _hours(project, metrics, clock, None) if wanted.closed and wanted.reason != FORCED]
+    with open_database(project, clock) as (database, snapshot):
+        hours = _plan(project, database, snapshot, metrics)
+    return [planned for planned in hours if planned.closed and planned.reason != FORCED]
 
 
 def plan_range(
     project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock
 ) -> list[PlannedHour]:
-    """All hours of the range in which a source has events, whether they want recomputing or not."""
-    return _hours(project, metrics, clock, hours)
+    """All hours of the range in which a source has events, whether there is a reason to recompute them or not. Raises
+    TableError.
+    """
+    with open_database(project, clock) as (database, snapshot):
+        return _plan(project, database, snapshot, metrics, hours)
 
 
 def not_started(project: Project) -> list[str]:
@@ -79,29 +92,79 @@ def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | 
     return {name: row[0] if row else None for name, row in newest.items()} | wall
 
 
-def already_published(project: Project, planned: list[PlannedHour], clock: Clock = wall_clock) -> list[PlannedHour]:
-    """Those of ``planned`` that somebody else has published, or blocked, since they were planned, and that no late
-    event has revised again.
+@dataclass(frozen=True)
+class Job:
+    """The hours that one job recomputes, and the one snapshot that all its steps read."""
+
+    project: Project
+    hours: list[PlannedHour]
+    left_out: list[PlannedHour]
+    """Hours that another process has published since they were planned."""
+    database: duckdb.DuckDBPyConnection
+    """With the snapshot attached, and the sketch functions."""
+    snapshot: Snapshot
+    clock: Clock
+    spark: Callable[[], "SparkSession"]
+    """Starts Spark when it is called first."""
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources of the hours, in order."""
+        return [self.project.sources[name] for name in sorted({item.source for item in self.hours})]
+
+    def metrics_of(self, source: Source) -> list[Metric]:
+        """The metrics of the hours over ``source``, in order."""
+        return [self.project.metrics[n] for n in sorted({i.metric for i in self.hours if i.source == source.name})]
+
+    def hours_of_source(self, source: Source) -> list[datetime]:
+        """The hours (UTC) of all metrics over ``source``, in order."""
+        return sorted({item.hour for item in self.hours if item.source == source.name})
+
+    def hours_of_metric(self, metric: Metric) -> list[datetime]:
+        """The hours (UTC) of ``metric``, in order."""
+        return sorted(item.hour for item in self.hours if item.metric == metric.name)
+
+
+@contextmanager
+def open_job(
+    project: Project, planned: list[PlannedHour], clock: Clock, spark: Callable[[], "SparkSession"]
+) -> Iterator[Job]:
+    """A job over those hours of ``planned`` that nobody else has published meanwhile; its tables are attached within
+    the block. Raises TableError.
+    """
+    with open_database(project, clock) as (database, snapshot):
+        install_sketch_functions(database)
+        left_out = _already_published(project, database, snapshot, planned) if planned else []
+        hours = [item for item in planned if item not in left_out]
+        yield Job(project, hours, left_out, database, snapshot, clock, spark)
+
+
+def _already_published(
+    project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, planned: list[PlannedHour]
+) -> list[PlannedHour]:
+    """The hours of ``planned`` that were published or blocked since they were planned, and that no late event has
+    revised again.
     """
     hours = HourRange(min(item.hour for item in planned), max(item.hour for item in planned) + HOUR)
-    now = {(item.metric, item.hour): item for item in _hours(project, None, clock, hours)}
-    pairs = [(item, now.get((item.metric, item.hour), item)) for item in planned]
+    current = {(item.metric, item.hour): item for item in _plan(project, database, snapshot, None, hours)}
+    pairs = [(item, current.get((item.metric, item.hour), item)) for item in planned]
     return [
-        item
-        for item, found in pairs
-        if (found.version, found.staged) != (item.version, item.staged) and found.reason == FORCED
+        item for item, now in pairs if (now.version, now.staged) != (item.version, item.staged) and now.reason == FORCED
     ]
 
 
-def _hours(project: Project, metrics: list[str] | None, clock: Clock, hours: HourRange | None) -> list[PlannedHour]:
-    with open_database(project, clock) as (database, snapshot):
-        coverage, within = snapshot.coverage, ""
-        if hours is not None:  # a range may be one hour of many years
-            within = f"WHERE hour >= '{sql_timestamp(hours.start)}' AND hour < '{sql_timestamp(hours.end)}'"
-            coverage = coverage.within(hours)
-        rows = (
-            database.execute(f"FROM hourline.metric_hours {within} ORDER BY hour, metric").to_arrow_table().to_pylist()
-        )
+def _plan(
+    project: Project,
+    database: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
+    metrics: list[str] | None,
+    hours: HourRange | None = None,
+) -> list[PlannedHour]:
+    coverage, within = snapshot.coverage, ""
+    if hours is not None:  # a range may be one hour of many years
+        within = f"WHERE hour >= '{sql_timestamp(hours.start)}' AND hour < '{sql_timestamp(hours.end)}'"
+        coverage = coverage.within(hours)
+    rows = database.execute(f"FROM hourline.metric_hours {within} ORDER BY hour, metric").to_arrow_table().to_pylist()
     versions = coverage.versions()
     declarations = {
         metric.name: declaration_hash(project.sources[metric.source], metric) for metric in project.metrics.values()

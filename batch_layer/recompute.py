@@ -1,16 +1,30 @@
-"""Recompute hours from the archived events, as many in one job as the settings say; between two jobs others have their
-turn.
+"""Recompute hours from the archived events, in jobs of a bounded number of hours. Between two jobs others have their turn.
+
+A job is a pipeline, in which each step hands one object on:
+
+    plan       plan.py       PlannedHour    which hours, and why; ``Job``: those still to recompute, over one snapshot
+    read       read.py       SourceEvents   the archived events of these hours, up to the cutoff
+    aggregate  aggregate.py  SourceTiles    the tiles of each metric
+    stage      stage.py      StagedSource   the tiles, as read back from the staged tables
+    audit      audit/        AuditedSource  what Great Expectations found, and which hours are blocked
+    publish    publish.py    Recomputed     final and coverage, with the drift (drift/), the findings and the reports
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from importlib import import_module
 from threading import Thread
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from batch_layer.plan import PlannedHour, already_published
+from batch_layer.aggregate import aggregate
+from batch_layer.plan import Job, PlannedHour, open_job
+from batch_layer.publication import Publication
+from batch_layer.publish import Recomputed, publish
+from batch_layer.read import read_events
+from batch_layer.stage import stage
 from hourline_core.compute.aggregation import explain
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import SparkError
@@ -19,61 +33,74 @@ from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.lease import turn
 from hourline_core.runtime.spark import spark_session
 
-if TYPE_CHECKING:
-    from batch_layer.job import Recomputed
-
 _BRIEF = 1_000_000
-"""So few events, of all metrics together, are counted sooner by code that Java has not compiled for long."""
+"""Below this number of events, of all metrics together, code that Java has not compiled for long is quicker."""
 
 
 def recompute(
     project: Project,
-    wanted: list[PlannedHour],
+    planned: list[PlannedHour],
     clock: Clock = wall_clock,
     *,
     hours_per_job: int | None = None,
     on_waiting: Callable[[int], None] = lambda process: None,
     on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
-    on_published: Callable[["Recomputed"], None] = lambda done: None,
-) -> list["Recomputed"]:
-    """Recompute and publish ``wanted``, ``hours_per_job`` in one job, or as many as the settings say.
+    on_published: Callable[[Recomputed], None] = lambda recomputed: None,
+) -> list[Recomputed]:
+    """Recompute and publish the ``planned`` hours, ``hours_per_job`` in one job, or as many as the settings say.
 
-    The lease is given up between two jobs, to whoever has been waiting for it longest; ``on_waiting`` is told whom this
-    one waits for. What somebody else has published meanwhile is left out, and ``on_left_out`` is told. Running it again
-    changes no answer. ``clock`` dates the publication (UTC). Raises DeclarationError, ConflictError (another process,
-    on another workspace, has published to the same tables meanwhile), TableError; what was published before stays
-    published.
+    The lease is given up between two jobs, to the process that has waited for it longest. ``on_waiting`` is told the
+    process that this one waits for. Hours that another process has published meanwhile are left out, and
+    ``on_left_out`` is told. Recomputing again changes no answer. ``clock`` dates the publication (UTC).
+
+    Raises DeclarationError, TableError, SparkError, and ConflictError when another process, on another workspace, has
+    published to the same tables meanwhile. What was published before stays published.
     """
-    spark: SparkSession | None = None
-    done = []
-    try:
-        for planned in _jobs(wanted, hours_per_job or project.settings.batch.hours_per_job):
-            with turn(project.workspace, "batch", on_waiting):
-                left_out = already_published(project, planned, clock)
-                if left_out:
-                    on_left_out(left_out)
-                job = [item for item in planned if item not in left_out]
-                if not job:
-                    continue
-                if spark is None:  # not while waiting: there may be nothing left to do for it
-                    # Great Expectations takes seconds to import: meanwhile Spark starts.
-                    Thread(target=import_module, args=("batch_layer.job",), daemon=True).start()
-                    spark = spark_session(project, "batch", brief=sum(item.events for item in wanted) < _BRIEF)
-                    refuse_unresolved(spark, project)
-                from batch_layer.job import run_job
+    done: list[Recomputed] = []
+    with ExitStack() as held:
 
-                done.append(run_job(spark, project, job, clock))
-            on_published(done[-1])
-        return done
-    except PySparkException as error:
-        raise SparkError(f"Spark could not recompute: {explain(error)}") from error
-    finally:
-        if spark is not None:
-            spark.stop()
+        @cache
+        def spark() -> SparkSession:
+            # Great Expectations takes seconds to import: meanwhile Spark starts.
+            Thread(target=import_module, args=("batch_layer.audit.auditing",), daemon=True).start()
+            session = spark_session(project, "batch", brief=sum(item.events for item in planned) < _BRIEF)
+            held.callback(session.stop)
+            refuse_unresolved(session, project)
+            return session
+
+        try:
+            for hours in _split(planned, hours_per_job or project.settings.batch.hours_per_job):
+                with turn(project.workspace, "batch", on_waiting):
+                    publication = Publication(project)
+                    with open_job(project, hours, clock, spark) as job:
+                        if job.left_out:
+                            on_left_out(job.left_out)
+                        if not job.hours:
+                            continue
+                        done.append(run_job(publication, job))
+                on_published(done[-1])
+        except PySparkException as error:
+            raise SparkError(f"Spark could not recompute: {explain(error)}") from error
+    return done
 
 
-def _jobs(wanted: list[PlannedHour], most: int) -> Iterator[list[PlannedHour]]:
-    hours = sorted({item.hour for item in wanted})
+def run_job(publication: Publication, job: Job) -> Recomputed:
+    """Recompute the hours of ``job``, and publish those that pass their audit. ``publication`` was begun before the job
+    took its snapshot. Raises as ``recompute`` does; nothing that readers see has changed then.
+    """
+    job.spark()  # whose start is no part of what the job takes
+    from batch_layer.audit.auditing import audit
+
+    began, audited = job.clock(), []
+    for source in job.sources:
+        with read_events(job, source) as events:
+            audited.append(audit(stage(aggregate(events))))
+    return publish(publication, job, audited, began)
+
+
+def _split(planned: list[PlannedHour], most: int) -> Iterator[list[PlannedHour]]:
+    """Jobs of ``most`` hours, each with all metrics of its hours."""
+    hours = sorted({item.hour for item in planned})
     for first in range(0, len(hours), most):
         chosen = set(hours[first : first + most])
-        yield [item for item in wanted if item.hour in chosen]
+        yield [item for item in planned if item.hour in chosen]

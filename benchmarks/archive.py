@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batch_layer.drift import HourDrift
-from batch_layer.publish import Publication
+from batch_layer.aggregate import MetricTiles
+from batch_layer.drift.by_cause import HourDrift
+from batch_layer.publication import MetricPublication, Publication
+from batch_layer.stage import stage_metric
 from benchmarks.project_files import write_files
 from hourline import Project, load_project
 from hourline_core.compute.aggregation import AggregationPlan
@@ -73,15 +75,17 @@ class Archive:
         truth, all_hours = self.truth, [FIRST + number * HOUR for number in range(hours)]
         for first in range(0, hours, 672):
             chosen = all_hours[first : first + 672]
-            publication = Publication(self.project, [self.aggregation])
+            publication = Publication(self.project)
             rows = truth.filter(pc.is_in(truth["hour"], pa.array(chosen, TIMESTAMP)))
-            staged = publication.stage(self.aggregation, rows, chosen, self.cutoff)
-            staged.drift.extend(
+            staged = stage_metric(self.project, MetricTiles(self.aggregation, chosen, self.cutoff, rows))
+            drift = [
                 HourDrift(at, measure, 1.0, 1.0, 1.0) for at in chosen for measure in self.aggregation.metric.measures
-            )
+            ]
             of = {"audited": chosen[-1], "source": "sales", "metric": "turnover", "severity": "fail", "success": True}
             found = [{**of, "hour": at, "expectation": f"expectation {which}"} for at in chosen for which in range(4)]
-            publication.publish([staged], pa.Table.from_pylist(found, QUALITY_SCHEMA), chosen[-1])
+            publication.publish(
+                [MetricPublication(staged, drift=drift)], pa.Table.from_pylist(found, QUALITY_SCHEMA), chosen[-1]
+            )
 
     @property
     def cutoff(self) -> int:

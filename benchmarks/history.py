@@ -18,9 +18,11 @@ from typing import Any
 import pyarrow as pa
 from datasketches import update_theta_sketch
 
-from batch_layer.drift import HourDrift
+from batch_layer.aggregate import MetricTiles
+from batch_layer.drift.by_cause import HourDrift
 from batch_layer.maintain import Maintenance
-from batch_layer.publish import Publication, Staged
+from batch_layer.publication import MetricPublication, Publication
+from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
@@ -213,13 +215,13 @@ class History:
         """Every hour that has changed, with an audit's findings and the drift."""
         chosen = {number: self.truth[number] for number in sorted(self._open_hours)}
         hours = [hour(number) for number in chosen]
-        publication = Publication(self.project, TILINGS)
-        staged: list[Staged] = []
+        publication = Publication(self.project)
+        metrics: list[MetricPublication] = []
         found = []
         for aggregation in TILINGS:
             drift = [HourDrift(at, measure, 1.0, 1.0, 1.0) for at in hours for measure in aggregation.metric.measures]
-            rows = publication.stage(aggregation, table(aggregation, chosen), hours, self.sequence - 1)
-            staged.append(Staged(aggregation, rows.rows, hours, rows.cutoff, rows.version, rows.columns, drift))
+            tiles = MetricTiles(aggregation, hours, self.sequence - 1, table(aggregation, chosen))
+            metrics.append(MetricPublication(stage_metric(self.project, tiles), drift=drift))
             of = {
                 "audited": hours[-1],
                 "source": "sales",
@@ -228,7 +230,7 @@ class History:
                 "success": True,
             }
             found += [{**of, "hour": at, "expectation": f"expectation {which}"} for at in hours for which in range(4)]
-        publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), hours[-1])
+        publication.publish(metrics, pa.Table.from_pylist(found, QUALITY_SCHEMA), hours[-1])
         self._open_hours.clear()
 
     def all_rows(self, metric: str) -> pa.Table:

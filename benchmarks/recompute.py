@@ -32,18 +32,20 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from batch_layer import job
-from batch_layer.audit.auditing import Audit
+from batch_layer import publish
+from batch_layer import recompute as recompute_layer
+from batch_layer.audit import auditing
 from batch_layer.plan import plan_range
-from batch_layer.publish import Publication
+from batch_layer.publication import Publication
+from batch_layer.reports import writing
 from benchmarks.archive import FIRST, TILES, Archive
-from benchmarks.audit import timed
+from benchmarks.audit import run_one_job, timed
 from benchmarks.figures import Figure
 from benchmarks.processes import Cost, cpu_seconds
 from benchmarks.running import run
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.layout import Layout
-from hourline_core.model.hours import HOUR, HourRange, sql_timestamp, wall_clock
+from hourline_core.model.hours import HOUR, HourRange, sql_timestamp
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.tables import open_table
 
@@ -56,12 +58,12 @@ Spent = defaultdict[str, float]
 """By part of a job, seconds."""
 
 PARTS: list[tuple[str, object, str]] = [
-    ("aggregation", job, "tiles_of"),
-    ("staging", Publication, "stage"),
-    ("audit", Audit, "of"),
-    ("drift", job, "seen_changes"),
-    ("reports", job, "write_pages"),
-    ("reports", job, "renew_overview"),
+    ("aggregation", recompute_layer, "aggregate"),
+    ("staging", recompute_layer, "stage"),
+    ("audit", auditing, "audit"),
+    ("drift", publish, "measure_drift"),
+    ("reports", writing, "write_pages"),
+    ("reports", publish, "renew_overview"),
     ("publication", Publication, "publish"),
 ]
 
@@ -131,7 +133,7 @@ def recompute(spark: SparkSession, archive: Archive, first: int, hours: int, spe
         for part, owner, name in PARTS:
             parts.enter_context(timed(spent, part, owner, name))
         cost = parts.enter_context(measured())
-        done = job.run_job(spark, archive.project, plan_range(archive.project, chosen), wall_clock)
+        done = run_one_job(spark, archive.project, plan_range(archive.project, chosen))
     assert not done.blocked, done.blocked
     layout, aggregation = Layout.of(archive.project), archive.aggregation
     covered = Coverage.at(open_table(layout.coverage, {})).of(aggregation.metric.name, aggregation.declaration)

@@ -69,18 +69,16 @@ MUTANTS = [
     ),
     Mutant(
         "coverage is committed after final",
-        "batch_layer/publish.py",
+        "batch_layer/publication.py",
         (
             (
-                "        tables.overwrite(\n"
-                '            table, rows, _among("hour", staged.passed), {"cutoff": staged.cutoff, "hours": len(staged.passed)}\n'
-                "        )\n",
-                "        self.later = [*getattr(self, 'later', []), (table, rows, staged.passed)]\n",
+                '        tables.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})\n',
+                "        self.later = [*getattr(self, 'later', []), (table, rows, hours)]\n",
             ),
             ("aggregation.source.name, table.version()\n", "aggregation.source.name, table.version() + 1\n"),
             (
-                "        self._commit_coverage(fresh, cost or {})\n",
-                "        self._commit_coverage(fresh, cost or {})\n"
+                "        self._commit_coverage(fresh, tables.seen([drift, quality]), cost or {})\n",
+                "        self._commit_coverage(fresh, tables.seen([drift, quality]), cost or {})\n"
                 "        for table, rows, hours in self.later:\n"
                 "            tables.overwrite(table, rows, _among('hour', hours), {})\n",
             ),
@@ -112,7 +110,7 @@ MUTANTS = [
     ),
     Mutant(
         "what was left unpublished in final is restored away",
-        "batch_layer/publish.py",
+        "batch_layer/publication.py",
         (("        if table.version() != published:", "        if False:"),),
         "tests/protocol/test_publications.py",
     ),
@@ -179,22 +177,21 @@ MUTANTS = [
     ),
     Mutant(
         "a publication begins before its cutoff is taken",
-        "batch_layer/publish.py",
+        "batch_layer/publication.py",
         (
             (
-                "        self._keep(self._drift, self._drift_rows(staged, moment))\n",
-                "        options = self._layout.storage_options\n"
-                "        self._coverage = tables.open_table(self._layout.coverage, options)\n"
-                "        self._drift = tables.open_table(self._layout.drift, options)\n"
-                "        self._quality = tables.open_table(self._layout.quality, options)\n"
-                "        self._covered = Coverage.at(self._coverage)\n"
-                "        layout = self._layout\n"
-                "        final = {i.aggregation.metric.name: layout.final(i.aggregation.source, i.aggregation.metric) for i in staged}\n"
-                "        self._final = {name: tables.open_table(uri, options) for name, uri in final.items()}\n"
-                "        self._keep(self._drift, self._drift_rows(staged, moment))\n",
+                "        self._refuse_overtaken()",
+                "        self._coverage = tables.open_table(self._layout.coverage, self._layout.storage_options)\n"
+                "        self._covered = Coverage.at(self._coverage)",
             ),
         ),
         "tests/protocol/test_zombies.py",
+    ),
+    Mutant(
+        "a publication that was overtaken touches nothing",
+        "batch_layer/publication.py",
+        (("        self._refuse_overtaken()", ""),),
+        "tests/protocol/test_publications.py",
     ),
     Mutant(
         "a publication keeps what coverage says of others",
@@ -278,13 +275,13 @@ MUTANTS = [
     ),
     Mutant(
         "an hour that did not pass its audit is not published",
-        "batch_layer/publish.py",
+        "batch_layer/publication.py",
         (("if hour not in self.blocked]", "]"),),
         "tests/protocol/test_publications.py",
     ),
     Mutant(
         "the staged rows of a blocked hour stay",
-        "batch_layer/publish.py",
+        "batch_layer/publication.py",
         (("staged=staged.version,", "staged=1,"),),
         "tests/protocol/test_publications.py",
     ),

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 
-import duckdb
-import pyarrow as pa
 from great_expectations.core import ExpectationSuiteValidationResult
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.audit import facts
@@ -20,9 +17,9 @@ from batch_layer.audit.findings import Finding
 from batch_layer.audit.history import published_values
 from batch_layer.audit.suites import Check, declared_checks
 from batch_layer.audit.validation import Validation, Validator, page
+from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.snapshot import MetricTables
-from hourline_core.model import Source, expectations_hash
+from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
 from hourline_core.runtime import failpoints
 
@@ -32,42 +29,28 @@ FAILED = Check("audit", {})
 _EVENT_KEYS = ["hour", "topic", "partition", "offset"]
 
 
-@dataclass(frozen=True)
-class StagedHours:
-    """What is to be audited: the rows of one metric as they lie in its staged table, the hours they are of, and the
-    table's columns.
-    """
-
-    aggregation: AggregationPlan
-    rows: pa.Table
-    hours: list[datetime]
-    columns: pa.Schema
-    tables: MetricTables | None
-    """What has been published of this declaration; None: nothing of it."""
-
-
 @dataclass
-class Audited:
-    """What the audit found of one source: of its events (under None) and of its metrics' results."""
+class AuditedSource:
+    """What the audit found of one source: in its events (under None), and in the results of its metrics."""
 
-    source: Source
+    staged: StagedSource
     findings: dict[str | None, list[Finding]] = field(default_factory=dict)
     pages: dict[str | None, ExpectationSuiteValidationResult] = field(default_factory=dict)
     """The same for Data Docs."""
     broken: set[str | None] = field(default_factory=set)
     """Where the audit itself failed."""
     events: int = 0
-    """How many count; none, where they could not be counted."""
+    """The number of events that count; 0 where they could not be counted."""
 
     def blocked(self, aggregation: AggregationPlan) -> dict[datetime, str]:
         """The hours of a metric that must not be published, each with the hash of the expectations it did not pass ("":
         the audit failed).
         """
-        metric = aggregation.metric
+        metric, source = aggregation.metric, aggregation.source
         used = (
             ""
             if {None, metric.name} & self.broken
-            else expectations_hash(self.source.expectations, metric.expectations, metric.history)
+            else expectations_hash(source.expectations, metric.expectations, metric.history)
         )
         return {
             parse_hour(finding.hour): used
@@ -77,30 +60,33 @@ class Audited:
         }
 
 
-class Audit:
-    """Audits the staged hours of one source. ``connection`` has the snapshot attached, and the sketch functions."""
+def audit(staged: StagedSource) -> AuditedSource:
+    """Audit the staged tiles of all metrics of one source, and the events that they were computed from."""
+    return _Audit(staged).run()
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-        self._connection, self._source = connection, source
-        self._audited = Audited(source)
-        self._hours: list[datetime] = []
+
+class _Audit:
+    def __init__(self, staged: StagedSource) -> None:
+        self._staged = staged
+        self._source, self._events = staged.events.source, staged.events.archived
+        self._connection, self._snapshot = staged.events.job.database, staged.events.job.snapshot
+        self._hours = sorted({hour for metric in staged.metrics for hour in metric.hours})
+        self._audited = AuditedSource(staged)
 
     @cached_property
     def _validator(self) -> Validator:
         return Validator()
 
-    def of(self, marked: DataFrame, staged: Sequence[StagedHours]) -> Audited:
-        """Audit ``staged``; ``marked`` are the archived events of all their hours (see ``ArchivedEvents.marked``)."""
+    def run(self) -> AuditedSource:
         failpoints.reached("before audit")
-        self._hours = sorted({hour for item in staged for hour in item.hours})
-        found: list[EventFacts] = []
-        self._guarded(None, self._hours, lambda: found.append(self._events(marked, staged)))
-        for item in staged:
-            self._guarded(item.aggregation.metric.name, item.hours, partial(self._results, found, item))
+        counted: list[EventFacts] = []
+        self._guard(None, self._hours, lambda: counted.append(self._audit_events()))
+        for metric in self._staged.metrics:
+            self._guard(metric.aggregation.metric.name, metric.hours, partial(self._audit_results, counted, metric))
         failpoints.reached("after audit")
         return self._audited
 
-    def _guarded(self, of: str | None, hours: list[datetime], audit: Callable[[], None]) -> None:
+    def _guard(self, of: str | None, hours: list[datetime], audit: Callable[[], None]) -> None:
         """Run a part of the audit; whatever it raises is a failure of all its hours, and none of the others."""
         try:
             audit()
@@ -109,12 +95,12 @@ class Audit:
             self._audited.findings[of] = [Finding(hour_text(hour), FAILED, False, words) for hour in hours]
             self._audited.broken.add(of)
 
-    def _events(self, marked: DataFrame, staged: Sequence[StagedHours]) -> EventFacts:
+    def _audit_events(self) -> EventFacts:
         """Count the events, and audit them."""
-        source = self._source
+        source, marked = self._source, self._events
         checks = declared_checks(source.expectations, dict(marked.dtypes))
         columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {"hour"})
-        events = event_facts(marked, source, [item.aggregation for item in staged], columns)
+        events = event_facts(marked, source, [metric.aggregation for metric in self._staged.metrics], columns)
         self._audited.events = sum(events.count(hour, "counted") for hour in events.rows)
         view = f"hourline.source_hours_{source.name}"
         in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
@@ -132,24 +118,25 @@ class Audit:
         self._keep(None, validations)
         return events
 
-    def _results(self, of_source: Sequence[EventFacts], item: StagedHours) -> None:
-        """Audit the results of one metric."""
-        if not of_source:
+    def _audit_results(self, counted: Sequence[EventFacts], item: StagedMetric) -> None:
+        """Audit the results of one metric against what was ``counted`` of the events."""
+        if not counted:
             raise RuntimeError("the events could not be counted")
-        events, aggregation, connection = of_source[0], item.aggregation, self._connection
+        events, aggregation, connection = counted[0], item.aggregation, self._connection
         metric = aggregation.metric
+        tables = next((tables for tables in self._snapshot.metrics if tables.name == aggregation.name), None)
         frame, types = facts.result_frame(connection, aggregation, item.rows)
         of_tiles = facts.totals(connection, metric, item.rows)
         of_events = facts.totals(connection, facts.without_sketches(metric), events.states(aggregation))
         earlier = (
             {}
-            if item.tables is None
-            else published_values(connection, item.tables, metric.history, item.hours[0], item.hours[-1])
+            if tables is None
+            else published_values(connection, tables, metric.history, item.hours[0], item.hours[-1])
         )
         rows = facts.rows_and_groups(connection, aggregation, item.rows)
         hours = [hour_text(hour) for hour in item.hours]
         compared = metric_facts(
-            aggregation, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.columns
+            aggregation, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.rows.schema
         )
         checks = [*row_checks(aggregation, item.hours), *declared_checks(metric.expectations, types)]
         validations = [

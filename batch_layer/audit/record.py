@@ -1,31 +1,31 @@
 """What an audit has found, as rows of the quality table."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 import pyarrow as pa
 
-from batch_layer.audit.auditing import Audited
-from batch_layer.publish import Staged
+from batch_layer.audit.auditing import AuditedSource
 from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.model.hours import parse_hour
 
 
-def quality_rows(audited: Iterable[tuple[Audited, Sequence[Staged]]], moment: datetime) -> pa.Table:
+def quality_rows(audited: Iterable[AuditedSource], moment: datetime) -> pa.Table:
     """One row per finding (QUALITY_SCHEMA, without the number of the publication). ``moment`` (UTC) dates the audit."""
     rows = []
-    for found, staged in audited:
-        declarations = {item.aggregation.metric.name: item.aggregation.declaration for item in staged}
-        for metric, findings in found.findings.items():
+    for source in audited:
+        events = source.staged.events
+        declarations = {item.aggregation.metric.name: item.aggregation.declaration for item in source.staged.metrics}
+        for metric, findings in source.findings.items():
             rows += [
                 {
                     "audited": moment,
-                    "source": found.source.name,
+                    "source": events.source.name,
                     "metric": metric,
                     "declaration": declarations.get(metric or ""),
                     "hour": parse_hour(finding.hour),
-                    "cutoff": staged[0].cutoff,
+                    "cutoff": events.cutoff,
                     "expectation": finding.check.type,
                     "about": ", ".join(finding.check.columns),
                     "parameters": json.dumps(finding.check.parameters, ensure_ascii=False, default=str),

@@ -3,27 +3,28 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from batch_layer.audit.auditing import Audited
+from batch_layer.audit.auditing import AuditedSource
 from batch_layer.reports.data_docs import write_page
 from batch_layer.reports.site import writing
 from hourline_core.ledger.report_pages import page_name, report_site
 from hourline_core.model import Project
 
 
-def write_pages(project: Project, publication: int, found: Sequence[Audited], moment: datetime) -> None:
+def write_pages(project: Project, publication: int, audited: Sequence[AuditedSource], moment: datetime) -> None:
     """Write the Data Docs pages of an audit, dated ``moment`` (UTC). Raises HourlineError when they cannot be written:
     nothing is published then.
     """
     with writing(project, "nothing was published"):
-        for audited in found:
-            for metric, result in audited.pages.items():
-                hours = sorted({finding.hour for finding in audited.findings[metric]})
+        for one in audited:
+            source = one.staged.events.source.name
+            for metric, result in one.pages.items():
+                hours = sorted({finding.hour for finding in one.findings[metric]})
                 told = hours[0] if len(hours) == 1 else f"{len(hours)} hours, {hours[0]} to {hours[-1]}"
-                title = f"{metric}: results" if metric else f"{audited.source.name}: events"
+                title = f"{metric}: results" if metric else f"{source}: events"
                 write_page(
                     report_site(project),
                     publication,
-                    page_name(audited.source.name, metric),
+                    page_name(source, metric),
                     result,
                     title,
                     told,

@@ -13,8 +13,8 @@ from hourline.exit_status import INTERRUPTED
 
 if TYPE_CHECKING:
     from batch_layer.backfill import Backfill
-    from batch_layer.job import Recomputed
     from batch_layer.plan import PlannedHour
+    from batch_layer.publish import Recomputed
 
 
 def run_backfill(planned: "Backfill") -> "list[Recomputed]":

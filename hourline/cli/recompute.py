@@ -19,7 +19,7 @@ from hourline_core.errors import UsageError
 from hourline_core.model.hours import wall_clock
 
 if TYPE_CHECKING:
-    from batch_layer.job import Recomputed
+    from batch_layer.publish import Recomputed
 
 
 def recompute(

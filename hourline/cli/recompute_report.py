@@ -13,8 +13,8 @@ from hourline.exit_status import BLOCKED
 from hourline_core.model.hours import HOUR, HourRange, hour_text
 
 if TYPE_CHECKING:
-    from batch_layer.job import Recomputed
     from batch_layer.plan import PlannedHour
+    from batch_layer.publish import Recomputed
     from hourline_core.model import Project
 
 _MOST_NAMES = 6

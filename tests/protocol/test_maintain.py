@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 import serving_layer
 from batch_layer.backfill import plan_backfill
 from batch_layer.maintain import Maintenance
-from batch_layer.plan import already_published, plan_range
-from batch_layer.publish import Publication
+from batch_layer.plan import plan_range
+from batch_layer.publication import Publication
 from hourline.cli import app
 from hourline_core.errors import ConflictError
 from hourline_core.ledger.coverage import read_coverage
@@ -188,7 +188,7 @@ def work(folder: Path, place: str) -> None:
 
 
 def test_a_recompute_that_slept_meanwhile_changes_nothing(tables: BareTables) -> None:
-    publication = Publication(tables.project, TILINGS)
+    publication = Publication(tables.project)
     list(Maintenance(tables.project).run())
     with patch("tests.support.bare_tables.Publication", return_value=publication), pytest.raises(ConflictError):
         tables.publish(4)
@@ -204,7 +204,7 @@ def test_no_hour_counts_as_recomputed_because_it_was_compacted(tables: BareTable
     assert backfill.file
     backfill._remember(backfill.file)
     list(Maintenance(tables.project).run())
-    assert already_published(tables.project, planned) == []
+    assert tables.left_out(planned) == []
     resumed = plan_backfill(tables.project, hours)
     assert resumed.resumed
     assert resumed.left == backfill.left

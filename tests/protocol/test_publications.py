@@ -7,13 +7,17 @@ from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
+
 import serving_layer
-from batch_layer.publish import Publication
+from batch_layer.publication import Publication
 from batch_layer.results import results_since
+from hourline_core.errors import ConflictError
 from hourline_core.ledger.coverage import read_coverage
 from hourline_core.model.hours import HourRange
+from hourline_core.storage.tables import open_table
 from speed_layer.maintenance import maintain_source
-from tests.support.bare_tables import BASE, BareTables, hour
+from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, hour
 
 
 class CrashError(Exception):
@@ -39,6 +43,35 @@ def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -
         assert len(connection.sql("FROM drift").fetchall()) == 6
     tables.micro_batch(2)
     tables.check()
+
+
+def test_a_publication_that_another_has_overtaken_touches_nothing(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 0, 1])
+    tables.start()
+    tables.micro_batch(4)
+    tables.publish(0)
+    begun = Publication(tables.project)
+    tables.publish(1)
+    before = versions(tables)
+    with (
+        patch("tests.support.bare_tables.Publication", return_value=begun),
+        pytest.raises(ConflictError, match=r"coverage/ since version 1; this one stops and changes nothing"),
+    ):
+        tables.publish(0, 1)
+    assert versions(tables) == before
+    tables.check()
+
+
+def versions(tables: BareTables) -> dict[str, int]:
+    """The newest versions of the tables that a publication commits to, whatever coverage pins."""
+    layout = tables.layout
+    paths = [
+        layout.coverage,
+        layout.drift,
+        layout.quality,
+        *(layout.final(SOURCE, metric) for metric in METRICS.values()),
+    ]
+    return {path: open_table(path, {}).version() for path in paths}
 
 
 def test_a_publication_of_some_hours_and_metrics_keeps_the_others_covered(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 import serving_layer
+from batch_layer.aggregate import MetricTiles
 from batch_layer.maintain import Maintenance
-from batch_layer.publish import Publication
+from batch_layer.publication import MetricPublication, Publication
+from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
@@ -94,10 +96,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     source_tables.finish(row)
     for first in range(0, DAYS, AT_ONCE):
         published = days(first, min(first + AT_ONCE, DAYS - 1))
-        publication = Publication(project, [TILING])
-        publication.publish(
-            [publication.stage(TILING, tiles(published), published, 1)], QUALITY_SCHEMA.empty_table(), BASE
-        )
+        publication = Publication(project)
+        staged = stage_metric(project, MetricTiles(TILING, published, 1, tiles(published)))
+        publication.publish([MetricPublication(staged)], QUALITY_SCHEMA.empty_table(), BASE)
     return project
 
 

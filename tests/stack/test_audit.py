@@ -16,13 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 import serving_layer
-from batch_layer.archived_events import tiles_of
+from batch_layer.aggregate import compute_tiles
 from batch_layer.audit.validation import Validator
-from batch_layer.job import run_job
-from batch_layer.plan import PlannedHour, plan, plan_range
+from batch_layer.plan import PlannedHour, open_job, plan, plan_range
+from batch_layer.publication import Publication
+from batch_layer.publish import Recomputed
+from batch_layer.recompute import run_job
 from hourline.cli import app
 from hourline_core.errors import DeclarationError
 from hourline_core.model.hours import HOUR, HourRange, wall_clock
@@ -97,6 +100,12 @@ def new_hours(project: StackProject) -> list[PlannedHour]:
     return plan_range(project.project, HourRange(FIRST, SECOND + HOUR))
 
 
+def recompute_new_hours(project: StackProject, spark: SparkSession) -> Recomputed:
+    publication = Publication(project.project)
+    with open_job(project.project, new_hours(project), wall_clock, lambda: spark) as job:
+        return run_job(publication, job)
+
+
 def command(project: StackProject, *arguments: str) -> Result:
     environment = {"KAFKA": project.kafka}
     return CliRunner().invoke(
@@ -135,11 +144,11 @@ def wrong_tiles(project: StackProject, change: Callable[[pa.Table, pa.Table], pa
     """The aggregation is at fault: ``change`` is given the tiles of the other hours and those of FIRST."""
 
     def faulty(aggregation: Any, events: Any, hours: list[datetime]) -> pa.Table:
-        tiles = tiles_of(aggregation, events, hours)
+        tiles = compute_tiles(aggregation, events, hours)
         here = pc.equal(tiles["hour"], pa.scalar(FIRST, tiles.schema.field("hour").type))
         return change(tiles.filter(pc.invert(here)), tiles.filter(here))
 
-    with patch("batch_layer.job.tiles_of", faulty):
+    with patch("batch_layer.aggregate.compute_tiles", faulty):
         yield
 
 
@@ -168,7 +177,7 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
     try:
         for fault, (context, hours) in faults.items():
             with context:
-                done = run_job(spark, project.project, new_hours(project), wall_clock)
+                done = recompute_new_hours(project, spark)
             assert set(done.blocked) == {(metric, hour) for metric in both for hour in hours}, fault
             found = [
                 finding
@@ -192,7 +201,7 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
             project.blocked = set(done.blocked)
             assert {metric: answers(project, metric, FIRST) for metric in both} == before, fault
             assert project.check_answers() > 100, fault
-        done = run_job(spark, project.project, new_hours(project), wall_clock)
+        done = recompute_new_hours(project, spark)
     finally:
         spark.stop()
     assert done.blocked == []

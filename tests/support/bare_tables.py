@@ -6,20 +6,24 @@ Deterministic, so that a killed process can do it again: the n-th micro-batch is
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 
 import serving_layer
-from batch_layer.drift import HourDrift
-from batch_layer.publish import Publication
+from batch_layer.aggregate import MetricTiles
+from batch_layer.drift.by_cause import HourDrift
+from batch_layer.plan import PlannedHour, open_job
+from batch_layer.publication import MetricPublication, Publication
+from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model import BatchSettings, EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline_core.model.hours import wall_clock
 from hourline_core.storage.tables import open_table
 from speed_layer.source_tables import open_source_tables
 
@@ -120,7 +124,7 @@ class BareTables:
         that took.
         """
         aggregations = [aggregation for aggregation in TILINGS if aggregation.metric.name in metrics]
-        publication = Publication(self.project, aggregations)
+        publication = Publication(self.project)
         options = self.layout.storage_options
         cutoff = Progress(open_table(self.layout.progress(SOURCE), options)).sequence
         events = open_table(self.layout.events(SOURCE), options).to_pyarrow_table(filters=[("sequence", "<=", cutoff)])
@@ -135,7 +139,7 @@ class BareTables:
             for aggregation in aggregations
         ]
         staged = [
-            replace(publication.stage(aggregation, rows, chosen, cutoff), drift=drift, blocked=marks)
+            MetricPublication(stage_metric(self.project, MetricTiles(aggregation, chosen, cutoff, rows)), marks, drift)
             for aggregation, rows in computed
         ]
         audit = {
@@ -155,6 +159,12 @@ class BareTables:
         ]
         found.append({**audit, "source": "others", "metric": None, "hour": chosen[0], "success": False})
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE, cost)
+
+    def left_out(self, planned: list[PlannedHour]) -> list[PlannedHour]:
+        """The hours of ``planned`` that a job would leave out now."""
+        with open_job(self.project, planned, wall_clock, _no_spark) as job:
+            assert job.hours == [item for item in planned if item not in job.left_out]
+            return job.left_out
 
     def check(self) -> None:
         """The answers are: every event of a finished micro-batch, once."""
@@ -179,6 +189,10 @@ class BareTables:
             started=BASE,
             finished=datetime.now(UTC),
         )
+
+
+def _no_spark() -> NoReturn:
+    raise AssertionError("nothing is computed here")
 
 
 def expected(metric: str, events: list[int]) -> dict[datetime, int]:

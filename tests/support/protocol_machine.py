@@ -6,7 +6,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Set
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
@@ -17,8 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import serving_layer
 from batch_layer.accept import accept
-from batch_layer.publish import Publication, Staged
-from batch_layer.seen_changes import hours_to_cover
+from batch_layer.aggregate import MetricTiles
+from batch_layer.publication import MetricPublication, Publication
+from batch_layer.publish import promotes
+from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
@@ -65,7 +66,7 @@ class Protocol(RuleBasedStateMachine):
         self.declare([metric("totals", 1)])
         self.layout = Layout.of(self.project)
         self.finished: list[tuple[int, int]] = []  # (sequence, hour) of every event of a finished micro-batch
-        self.asleep: list[tuple[Publication, list[Staged]]] = []
+        self.asleep: list[tuple[Publication, list[MetricPublication]]] = []
         self.whole = {"totals"}  # it was there from the first event on
         self.offset = 0
 
@@ -173,7 +174,10 @@ class Protocol(RuleBasedStateMachine):
     def a_person_accepts(self) -> None:
         """A blocked hour is published as it was audited, whatever has come or changed since."""
         for name, hour in sorted(take_snapshot(self.project).blocked)[:1]:
-            with patch("batch_layer.accept.seen_changes", return_value=[]), patch("batch_layer.accept.renew_overview"):
+            with (
+                patch("batch_layer.publish.measure_drift", return_value=[]),
+                patch("batch_layer.publish.renew_overview"),
+            ):
                 accept(self.project, self.project.metrics[name], hour, "somebody", "it is right", lambda: BASE)
             assert (name, hour) not in take_snapshot(self.project).blocked
 
@@ -186,19 +190,20 @@ class Protocol(RuleBasedStateMachine):
         assert [tables.metric for tables in take_snapshot(self.project).served] == list(self.project.metrics.values())
         assert {state for _, state in self._states()} <= {"final"}
 
-    def _staged(self, chosen: set[int], blocked: Set[int] = frozenset()) -> tuple[Publication, list[Staged]]:
+    def _staged(self, chosen: set[int], blocked: Set[int] = frozenset()) -> tuple[Publication, list[MetricPublication]]:
         aggregations = [aggregation(declared) for declared in self.project.metrics.values()]
-        publication = Publication(self.project, aggregations)
+        publication = Publication(self.project)
+        passed = [HOURS[hour] for hour in sorted(chosen - blocked)]
         with open_database(self.project) as (database, snapshot):
-            uncovered = hours_to_cover(database)
+            promoted = {one.name: promotes(database, one, passed) for one in aggregations}
         cutoff = snapshot.progress["clicks"].sequence
         hours = [HOURS[hour] for hour in sorted(chosen)]
         counted = [hour for sequence, hour in self.finished if hour in chosen and sequence <= cutoff]
         return publication, [
-            replace(
-                publication.stage(one, tiles(counted, factor(one.metric)), hours, cutoff),
+            MetricPublication(
+                stage_metric(self.project, MetricTiles(one, hours, cutoff, tiles(counted, factor(one.metric)))),
                 blocked={HOURS[hour]: "" for hour in blocked & chosen},
-                promotes=uncovered.get(one.name, {None}) <= {HOURS[hour] for hour in chosen - blocked},
+                promotes=promoted[one.name],
             )
             for one in aggregations
         ]

@@ -20,8 +20,8 @@ from confluent_kafka import Message, Producer
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import serving_layer
-from batch_layer.job import Recomputed
 from batch_layer.plan import PlannedHour, plan
+from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute
 from hourline import load_project
 from hourline_core.runtime.topics import ensure_topic

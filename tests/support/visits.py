@@ -15,8 +15,11 @@ from typing import Any
 import pyarrow as pa
 from datasketches import update_theta_sketch
 
-from batch_layer.drift import Drift, Replayed
-from batch_layer.publish import Publication
+from batch_layer.aggregate import MetricTiles
+from batch_layer.drift.by_cause import Drift
+from batch_layer.drift.replay import Replayed
+from batch_layer.publication import MetricPublication, Publication
+from batch_layer.stage import stage_metric
 from hourline import load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
@@ -206,18 +209,18 @@ class Visits:
         not is kept.
         """
         cutoff = self.sequence - 1
-        publication = Publication(self.project, [self.aggregation])
+        publication = Publication(self.project)
         chosen = [hour(number) for number in hours]
         counted = first_of_each(self.visits)
-        staged = publication.stage(
-            self.aggregation, tiles(visit for visit in counted if visit.hour in hours), chosen, cutoff
-        )
-        staged = replace(staged, blocked={hour(number): "expectations" for number in blocked})
+        rows = tiles(visit for visit in counted if visit.hour in hours)
+        staged = stage_metric(self.project, MetricTiles(self.aggregation, chosen, cutoff, rows))
+        metric = MetricPublication(staged, {hour(number): "expectations" for number in blocked})
         with open_database(self.project) as (database, snapshot):
             install_sketch_functions(database)
             (served,) = snapshot.served
-            drift = Drift(database, served, cutoff, self._replay) if staged.passed else None
-            staged = replace(staged, drift=drift.of(self.aggregation, staged.rows, staged.passed) if drift else [])
+            if metric.passed:
+                drift = Drift(database, served, cutoff, self._replay)
+                metric = replace(metric, drift=drift.of(self.aggregation, staged.rows, metric.passed))
         moment = self.published(self.publications + 1)
         audit = {
             "audited": moment,
@@ -232,8 +235,8 @@ class Visits:
             {
                 **audit,
                 "hour": one,
-                "success": one not in staged.blocked,
-                "found": "900" if one in staged.blocked else "",
+                "success": one not in metric.blocked,
+                "found": "900" if one in metric.blocked else "",
             }
             for one in chosen
         ]
@@ -242,7 +245,7 @@ class Visits:
                 {**row, "expectation": "accepted", "origin": "person", "severity": "warn", "found": person}
                 for row in found
             ]
-        publication.publish([staged], pa.Table.from_pylist(found, QUALITY_SCHEMA), moment)
+        publication.publish([metric], pa.Table.from_pylist(found, QUALITY_SCHEMA), moment)
         self.publications += 1
         self.cutoffs |= {number: cutoff for number in hours if number not in blocked}
 

@@ -5,7 +5,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,8 +13,10 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from batch_layer.drift import HourDrift
-from batch_layer.publish import Publication
+from batch_layer.aggregate import MetricTiles
+from batch_layer.drift.by_cause import HourDrift
+from batch_layer.publication import MetricPublication, Publication
+from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
@@ -111,15 +112,14 @@ class Sales:
 
         from batch_layer.reports.data_docs import write_page
 
-        publication = Publication(self.project, list(TILINGS.values()))
+        publication = Publication(self.project)
         chosen, marks = [hour(number) for number in numbers], {hour(number): "" for number in blocked}
         staged, found = [], []
         for name, aggregation in TILINGS.items():
             rows = _tiles(name, [sale for sale in self.sold if sale[0] in numbers])
             drift = [HourDrift(moment, "n", 1.0, 1.0, 1.0) for moment in chosen if moment not in marks]
-            staged.append(
-                replace(publication.stage(aggregation, rows, chosen, self.sequence), drift=drift, blocked=marks)
-            )
+            tiles = MetricTiles(aggregation, chosen, self.sequence, rows)
+            staged.append(MetricPublication(stage_metric(self.project, tiles), marks, drift))
             audit = {
                 "audited": BASE,
                 "source": "sales",

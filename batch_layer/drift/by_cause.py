@@ -1,26 +1,13 @@
-"""Drift: what people saw of an hour before it was recomputed, against what they see from then on, split by cause.
+"""The drift of some hours, split by cause: the stages that the values went through, compared in DuckDB."""
 
-A value goes through stages, each computed by itself; what changes from one to the next has the cause in brackets:
-
-    closed      what was served without the events that came after the hour had closed   [late]
-    provisional  what was served last: both layers, merged at the cutoff                      [unexplained]
-    expected     what should have been served: the archived events that had counted        [duplicate]
-    distinct     the archived events, of each id the first                                 [declaration]
-    final        what the recompute gives, by the metric as it is declared now
-
-A change of doubles within 1e-9 of what was added up is called ``rounding``. The two stages in the middle cost a pass
-over the events; they are computed for those hours only whose final value is another than the provisional one.
-``unexplained`` is a fault: a tile that was lost, altered or counted twice. A declaration that is not served yet has no
-drift, until it takes over; then all its hours have, at once.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import duckdb
 import pyarrow as pa
 
+from batch_layer.drift.replay import Replay
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.sql.differences import (
@@ -35,27 +22,11 @@ from hourline_core.sql.differences import (
 from hourline_core.sql.merge import counted_states_sql, stored_types
 
 
-@dataclass(frozen=True)
-class Replayed:
-    """Some hours computed again from the archived events, by the declaration that was served."""
-
-    counted: pa.Table
-    """The tiles of the events that had counted."""
-    first: pa.Table
-    """The tiles of each id's first one."""
-    magnitudes: dict[tuple[datetime, str], float]
-    """By hour and measure, how large the added numbers are: sums of doubles are off by the order of addition, also
-    where they cancel out.
-    """
-
-
-Replay = Callable[[list[datetime]], Replayed]
-
-
 @dataclass
 class HourDrift:
-    """One measure of one recomputed hour; values are over all dimensions, None where it is no number or nothing was
-    served.
+    """The drift of one measure in one recomputed hour.
+
+    Values are over all dimensions; None where the measure is no number, or nothing was served.
     """
 
     hour: datetime
@@ -64,12 +35,12 @@ class HourDrift:
     provisional: float | None
     final: float | None
     causes: list[dict[str, object]] = field(default_factory=list)
-    """Each with its name (cause), by how much (amount), and in how many groups (cells)."""
+    """Each cause with its name (cause), the change (amount), and the number of groups that changed (cells)."""
 
 
 class Drift:
-    """Computes drift; ``connection`` has the snapshot attached and the sketch functions, ``served`` is what answers
-    come from at ``sequence``.
+    """Computes drift. ``connection`` has the snapshot attached, and the sketch functions; answers come from ``served``
+    at ``sequence``.
     """
 
     def __init__(
@@ -95,15 +66,15 @@ class Drift:
 
         before, last, after = (totals(connection, stage) for stage in (at_close, provisional, final))
         keys = [(hour, measure) for hour in hours for measure in aggregation.metric.measures]
-        found = {key: HourDrift(*key, before.get(key), last.get(key), after.get(key)) for key in keys}
+        drift = {key: HourDrift(*key, before.get(key), last.get(key), after.get(key)) for key in keys}
         if late:
-            _note(found, changes(connection, at_close, provisional), "late")
+            _note(drift, changes(connection, at_close, provisional), "late")
         differences = [change for change in changes(connection, provisional, final) if change.hour in known]
         wrong = sorted({change.hour for change in differences if change.beyond_rounding})
-        _note(found, (change for change in differences if change.hour not in wrong), "unexplained")
+        _note(drift, (change for change in differences if change.hour not in wrong), "unexplained")
         if wrong:
-            self._explain(aggregation, provisional, final, wrong, found)
-        return [found[key] for key in sorted(found)]
+            self._explain(aggregation, provisional, final, wrong, drift)
+        return [drift[key] for key in sorted(drift)]
 
     def _explain(
         self,
@@ -111,9 +82,9 @@ class Drift:
         provisional: Stage,
         final: Stage,
         hours: list[datetime],
-        found: dict[tuple[datetime, str], HourDrift],
+        drift: dict[tuple[datetime, str], HourDrift],
     ) -> None:
-        """Note why the final values of ``hours`` are other than the provisional ones."""
+        """Note why the final values of ``hours`` differ from the provisional ones."""
         replayed = self._replay(hours)
         expected = self._tiles_stage("expected", self._served, replayed.counted)
         distinct = self._tiles_stage("distinct", self._served, replayed.first)
@@ -124,7 +95,7 @@ class Drift:
             (distinct, final, changed),
         ):
             _note(
-                found,
+                drift,
                 (
                     change
                     for change in changes(self._connection, before, after, replayed.magnitudes)
@@ -139,7 +110,7 @@ class Drift:
         return make_stage(self._connection, name, declared.metric, stored, f"FROM _{name}")
 
     def _known(self, hours: list[datetime]) -> list[datetime]:
-        """Those of ``hours`` of which anything was served: those of a new metric were missing."""
+        """Those of ``hours`` that were served; the hours of a new metric were missing."""
         rows = self._connection.execute(
             "SELECT hour FROM hourline.metric_hours WHERE served AND metric = ? AND state <> 'missing'",
             [self._served.metric.name],
@@ -147,9 +118,9 @@ class Drift:
         return sorted({hour for (hour,) in rows} & set(hours))
 
 
-def _note(found: dict[tuple[datetime, str], HourDrift], what: Iterable[Change], cause: str) -> None:
-    for change in what:
-        # Whatever changes with the late events is their doing, however little it is.
+def _note(drift: dict[tuple[datetime, str], HourDrift], observed: Iterable[Change], cause: str) -> None:
+    for change in observed:
+        # A change by late events is theirs, however small it is.
         name = cause if change.beyond_rounding or cause == "late" else "rounding"
-        if entry := found.get((change.hour, change.measure)):
+        if entry := drift.get((change.hour, change.measure)):
             entry.causes.append({"cause": name, "amount": change.amount, "cells": change.cells})

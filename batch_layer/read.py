@@ -1,18 +1,56 @@
-"""The archived events of some hours, as a recompute counts them, and the tiles that they give."""
+"""Read the archived events of a job's hours, up to its cutoff."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.aggregates import aggregate_of
-from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
+from batch_layer.plan import Job
+from hourline_core.compute.aggregation import counted, with_derived
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import HOUR, sql_timestamp
 from hourline_core.storage.tables import open_table
+
+_SORTED_AGAIN = 2
+"""Up to this number of metrics, reading the events again and sorting them to find duplicates is quicker than holding
+them in memory with all their columns.
+"""
+
+
+@dataclass(frozen=True)
+class SourceEvents:
+    """The archived events of one source that a job recomputes."""
+
+    job: Job
+    source: Source
+    cutoff: int
+    """The sequence up to which they are read."""
+    archived: DataFrame
+    """All of them; ``_counts`` says which of them count."""
+
+    @property
+    def counted(self) -> DataFrame:
+        """The events that count."""
+        return keep_counted(self.archived)
+
+
+@contextmanager
+def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
+    """The events of a job's hours of ``source``, up to the sequence that the job's snapshot has finished. Within the
+    block they stay in memory where more than one pass over them needs all columns.
+    """
+    cutoff = job.snapshot.progress[source.name].sequence
+    archived = ArchivedEvents(job.spark(), job.project, source, job.hours_of_source(source), cutoff).marked()
+    if source.expectations or (source.id and len(job.metrics_of(source)) > _SORTED_AGAIN):
+        archived = archived.persist()
+    try:
+        yield SourceEvents(job, source, cutoff, archived)
+    finally:
+        archived.unpersist()
 
 
 class ArchivedEvents:
@@ -33,18 +71,16 @@ class ArchivedEvents:
         self._events = with_derived(events.where(within & (F.col("sequence") <= cutoff)), source)
 
     def marked(self) -> DataFrame:
-        """All of them, with ``_counts``: of the events of one id in one hour the first, if the source's condition lets
-        it through.
-
-        Events without an id cannot be told apart: each of them counts.
+        """All events, with ``_counts``: the first event of an id in an hour counts, if it fulfils the source's
+        ``where``. Events without an id cannot be told apart: each of them counts.
         """
         events = self._numbered() if self._source.id else self._events.withColumn("_first", F.lit(True))
         condition = F.expr(self._source.where or "true")
         return events.withColumn("_counts", F.coalesce(F.col("_first") & condition, F.lit(False))).drop("_first")
 
     def counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:
-        """The events that had counted: up to the earlier cutoff of their hour the first of each id, after it those not
-        recognised as duplicates.
+        """The events that had counted before: the first of each id up to the earlier cutoff of its hour, and after it
+        all that were not recognised as duplicates.
         """
         covered = [F.when(F.col("hour") == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
         before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
@@ -62,35 +98,14 @@ class ArchivedEvents:
         return self._events.withColumn("_first", (F.row_number().over(arrivals) == 1) | identity.isNull())
 
 
-def counting(marked: DataFrame) -> DataFrame:
-    """The events that count, of those that ``marked`` gives."""
+def keep_counted(marked: DataFrame) -> DataFrame:
+    """The events that count, of those that ``ArchivedEvents.marked`` gives."""
     return marked.where("_counts").drop("_counts")
 
 
-def tiles_of(aggregation: AggregationPlan, events: DataFrame, hours: list[datetime]) -> pa.Table:
-    """The metric's tiles of ``hours``, sorted as they are to lie in final."""
-    tiles: pa.Table = (
-        aggregation.tiles(events.where(F.col("hour").isin(*_timestamps(hours)))).toArrow().cast(aggregation.schema)
-    )
-    sortable = [
-        name for name in aggregation.metric.dimensions if not pa.types.is_nested(aggregation.schema.field(name).type)
-    ]
-    return tiles.sort_by([(name, "ascending") for name in ["hour", *sortable]])
-
-
-def magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:
-    """By hour and measure, the size of what is added up, for measures that add up more than counts."""
-    metric = aggregation.metric
-    sizes = {
-        name: F.expr(size).alias(name)
-        for name, measure in metric.measures.items()
-        if (size := aggregate_of(measure).magnitude)
-    }
-    if not sizes:
-        return {}
-    counting = events.where(metric.where) if metric.where else events
-    rows = counting.groupBy("hour").agg(*sizes.values()).toArrow().to_pylist()
-    return {(row["hour"], name): row[name] for row in rows for name in sizes if row[name] is not None}
+def keep_hours(events: DataFrame, hours: list[datetime]) -> DataFrame:
+    """The events of ``hours`` (UTC)."""
+    return events.where(F.col("hour").isin(*_timestamps(hours)))
 
 
 def _timestamps(moments: list[datetime]) -> list[Column]:

@@ -1,0 +1,56 @@
+"""Aggregate the events of a job into the tiles of each metric."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from batch_layer.read import SourceEvents, keep_hours
+from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+
+
+@dataclass(frozen=True)
+class MetricTiles:
+    """The recomputed tiles of one metric."""
+
+    aggregation: AggregationPlan
+    hours: list[datetime]
+    """All hours that were recomputed (UTC), also those without rows."""
+    cutoff: int
+    """The sequence up to which events were counted."""
+    rows: pa.Table
+    """``aggregation.schema``, sorted as they are to lie in final."""
+
+    def rows_of(self, hours: list[datetime]) -> pa.Table:
+        """The rows of ``hours`` (UTC)."""
+        return self.rows.filter(pc.is_in(self.rows["hour"], pa.array(hours, self.rows.schema.field("hour").type)))
+
+
+@dataclass(frozen=True)
+class SourceTiles:
+    """The tiles of all metrics of one source that a job recomputes."""
+
+    events: SourceEvents
+    metrics: list[MetricTiles]
+
+
+def aggregate(events: SourceEvents) -> SourceTiles:
+    """Compute the tiles of each metric of the job over ``events``. Raises UnresolvedError."""
+    spark, job = events.job.spark(), events.job
+    metrics = []
+    for metric in job.metrics_of(events.source):
+        aggregation, hours = plan_aggregation(spark, events.source, metric), job.hours_of_metric(metric)
+        rows = compute_tiles(aggregation, events.counted, hours)
+        metrics.append(MetricTiles(aggregation, hours, events.cutoff, rows))
+    return SourceTiles(events, metrics)
+
+
+def compute_tiles(aggregation: AggregationPlan, events: DataFrame, hours: list[datetime]) -> pa.Table:
+    """The metric's tiles of ``hours``, sorted as they are to lie in final."""
+    tiles: pa.Table = aggregation.tiles(keep_hours(events, hours)).toArrow().cast(aggregation.schema)
+    sortable = [
+        name for name in aggregation.metric.dimensions if not pa.types.is_nested(aggregation.schema.field(name).type)
+    ]
+    return tiles.sort_by([(name, "ascending") for name in ["hour", *sortable]])

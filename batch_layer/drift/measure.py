@@ -1,0 +1,44 @@
+"""The drift of one metric in a publication: by how much readers will see numbers change."""
+
+from functools import partial
+
+import pyarrow as pa
+
+from batch_layer.drift.by_cause import Drift, HourDrift
+from batch_layer.drift.replay import replay
+from batch_layer.plan import Job
+from batch_layer.stage import StagedMetric
+from hourline_core.sql.literals import identifier
+from hourline_core.sql.merge import counted_states_sql, stored_types
+
+
+def measure_drift(job: Job, passed: StagedMetric, promotes: bool) -> list[HourDrift]:
+    """The drift of the hours in ``passed``, whose audits passed.
+
+    A declaration that is not served yet has none, unless the publication ``promotes`` it: then all its hours drift from
+    what the older declaration served. Starts Spark only to explain a difference.
+    """
+    aggregation, snapshot = passed.aggregation, job.snapshot
+    served = next(tables for tables in snapshot.served if tables.metric.name == aggregation.metric.name)
+    drift = Drift(job.database, served, passed.cutoff, partial(replay, job, served, passed.cutoff))
+    if served.declaration != aggregation.declaration and not promotes:
+        return []
+    earlier = [] if served.declaration == aggregation.declaration else _measure_covered(job, passed, drift)
+    return earlier + (drift.of(aggregation, passed.rows, passed.hours) if passed.hours else [])
+
+
+def _measure_covered(job: Job, passed: StagedMetric, drift: Drift) -> list[HourDrift]:
+    """The drift of the hours that earlier publications have covered of a declaration that is promoted now."""
+    aggregation, database = passed.aggregation, job.database
+    newer = next(tables for tables in job.snapshot.metrics if tables.name == aggregation.name)
+    columns = ", ".join(identifier(name) for name in aggregation.schema.names)
+    states = counted_states_sql(newer, stored_types(database, newer), passed.cutoff)
+    cutoffs = job.snapshot.coverage.of(aggregation.metric.name, aggregation.declaration).cutoffs()
+    covered = sorted(cutoffs.keys() - set(passed.hours))
+    measured: list[HourDrift] = []
+    for first in range(0, len(covered), job.project.settings.batch.hours_per_job):
+        chunk = covered[first : first + job.project.settings.batch.hours_per_job]
+        database.register("_chunk", pa.table({"hour": pa.array(chunk, aggregation.schema.field("hour").type)}))
+        fresh = database.execute(f"SELECT {columns} FROM ({states}) SEMI JOIN _chunk USING (hour)").to_arrow_table()
+        measured += drift.of(aggregation, fresh, chunk)
+    return measured

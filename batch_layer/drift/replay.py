@@ -1,0 +1,62 @@
+"""Hours computed again from the archived events, by the declaration that was served: what should have been served."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from batch_layer.aggregate import compute_tiles
+from batch_layer.plan import Job
+from batch_layer.read import ArchivedEvents, keep_counted
+from hourline_core.aggregates import aggregate_of
+from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.ledger.snapshot import MetricTables
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Some hours computed again."""
+
+    counted: pa.Table
+    """The tiles of the events that had counted."""
+    first: pa.Table
+    """The tiles of the first event of each id."""
+    magnitudes: dict[tuple[datetime, str], float]
+    """By hour and measure, the size of the added numbers. Sums of doubles are off by the order of addition, also where
+    they cancel out.
+    """
+
+
+Replay = Callable[[list[datetime]], Replayed]
+
+
+def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -> Replayed:
+    """Compute ``hours`` (UTC) of ``served`` again, up to the sequence ``cutoff``. Starts Spark unless it runs."""
+    spark = job.spark()
+    aggregation = plan_aggregation(spark, served.source, served.metric)
+    events = ArchivedEvents(spark, job.project, served.source, hours, cutoff)
+    cutoffs = job.snapshot.coverage.of(served.metric.name, served.declaration).cutoffs(hours)
+    first = keep_counted(events.marked())
+    return Replayed(
+        compute_tiles(aggregation, events.counted_before(cutoffs), hours),
+        compute_tiles(aggregation, first, hours),
+        _add_magnitudes(aggregation, first),
+    )
+
+
+def _add_magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:
+    """By hour and measure, the size of what is added up, for measures that add up more than counts."""
+    metric = aggregation.metric
+    sizes = {
+        name: F.expr(size).alias(name)
+        for name, measure in metric.measures.items()
+        if (size := aggregate_of(measure).magnitude)
+    }
+    if not sizes:
+        return {}
+    counting = events.where(metric.where) if metric.where else events
+    rows = counting.groupBy("hour").agg(*sizes.values()).toArrow().to_pylist()
+    return {(row["hour"], name): row[name] for row in rows for name in sizes if row[name] is not None}

@@ -1,0 +1,194 @@
+"""The commits of a publication: final is overwritten hour by hour, then coverage is committed once for all metrics.
+
+An hour that did not pass its audit is marked in coverage, and nothing else of it changes: readers keep what they had.
+Its rows stay in the version of the staged table that the mark names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from batch_layer.drift.by_cause import HourDrift
+from batch_layer.stage import StagedMetric
+from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.errors import ConflictError
+from hourline_core.ledger.coverage import Coverage
+from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA, BlockedHour, CoverageRow, CoveredHour, Promotion
+from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
+from hourline_core.model import Project
+from hourline_core.model.hours import sql_timestamp
+from hourline_core.storage import tables
+
+_FILES = 50
+"""Each publication adds a file to drift and one to quality; this number of files is merged into one."""
+
+
+@dataclass(frozen=True)
+class MetricPublication:
+    """What one publication says of one metric."""
+
+    staged: StagedMetric
+    blocked: Mapping[datetime, str] = field(default_factory=dict)
+    """The hours that did not pass their audit, each with the hash of the expectations it was audited with ("": the
+    audit itself failed).
+    """
+    drift: list[HourDrift] = field(default_factory=list)
+    """By how much the hours that passed change, and why."""
+    promotes: bool = False
+    """Whether this publication covers the last missing hours of a changed declaration, which is served from then on."""
+
+    @property
+    def aggregation(self) -> AggregationPlan:
+        """The metric, resolved against its source."""
+        return self.staged.aggregation
+
+    @property
+    def passed(self) -> list[datetime]:
+        """The hours to publish."""
+        return [hour for hour in self.staged.hours if hour not in self.blocked]
+
+
+class Publication:
+    """One publication, begun before its cutoff is taken: it commits on the coverage that it found then, or not at all.
+
+    So a process that slept through another's publication, in whichever step, changes nothing and gets a ConflictError;
+    and cutoffs never decrease. Creates coverage if there is none. Raises TableError.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._layout = Layout.of(project)
+        self._coverage = self._open(
+            self._layout.coverage, "coverage", COVERAGE_SCHEMA, "which version of final counts, and up to which cutoff"
+        )
+        self._covered = Coverage.at(self._coverage)
+        self.number = self._coverage.version() + 1
+        """The version of coverage that this publication will be."""
+
+    def publish(
+        self,
+        metrics: list[MetricPublication],
+        findings: pa.Table,
+        moment: datetime,
+        cost: Mapping[str, float] | None = None,
+    ) -> None:
+        """Overwrite the hours that passed in final, then commit coverage: before that commit no reader sees any of it,
+        after it all.
+
+        ``findings`` are the audit's (QUALITY_SCHEMA, without the number of the publication). ``moment`` (UTC) dates the
+        publication. ``cost`` (events × metrics, seconds) is kept with the commit, for the estimate of a backfill.
+        Raises ConflictError; readers keep what they had.
+        """
+        final = {item.aggregation.metric.name: self._open_final(item.aggregation) for item in metrics}
+        drift = self._open(
+            self._layout.drift, "drift", DRIFT_SCHEMA, "by how much each recomputed hour changed, and why"
+        )
+        quality = self._open(
+            self._layout.quality, "quality", QUALITY_SCHEMA, "what the audit of each recomputed hour found"
+        )
+        self._refuse_overtaken()  # last: what these tables hold now was there when the publication began, or is not published
+        self._keep(drift, self._drift_rows(metrics, moment))
+        self._keep(quality, self.numbered(findings))
+        fresh: list[CoverageRow] = []
+        for item in metrics:
+            fresh += self._overwrite_final(item, final[item.aggregation.metric.name], moment)
+            fresh += self._blocked_rows(item)
+        self._commit_coverage(fresh, tables.seen([drift, quality]), cost or {})
+
+    def numbered(self, findings: pa.Table) -> pa.Table:
+        """``findings`` with the number of this publication (QUALITY_SCHEMA)."""
+        return findings.set_column(0, "publication", pa.array([self.number] * findings.num_rows, pa.int64()))
+
+    def _open(self, uri: str, kind: str, schema: pa.Schema, description: str) -> DeltaTable:
+        return tables.open_or_create(uri, self._layout.storage_options, kind, schema, tables.PUBLISHED, description)
+
+    def _open_final(self, aggregation: AggregationPlan) -> DeltaTable:
+        uri, name = self._layout.final(aggregation.source, aggregation.metric), aggregation.metric.name
+        return self._open(uri, "final", aggregation.schema, f"final tiles of {name}")
+
+    def _refuse_overtaken(self) -> None:
+        """Raise ConflictError if coverage has a commit since the publication began."""
+        uri, version = self._layout.coverage, self._coverage.version()
+        if tables.open_table(uri, self._layout.storage_options).version() != version:
+            raise ConflictError(
+                f"another process has written to the table at {self._coverage.table_uri} since version {version}; "
+                "this one stops and changes nothing"
+            )
+
+    def _keep(self, table: DeltaTable, rows: pa.Table) -> None:
+        """Append rows under the version of coverage that will publish them; what an earlier run left under it was never
+        published.
+        """
+        tables.drop_unpublished(table, self._coverage)
+        if rows.num_rows:
+            tables.append(table, rows, {"publication": self.number})
+        if len(table.file_uris()) > _FILES:
+            tables.compact(table, by="publication")
+            tables.vacuum(table, tables.KEPT_HOURS)
+
+    def _drift_rows(self, metrics: list[MetricPublication], moment: datetime) -> pa.Table:
+        rows = [
+            {
+                "publication": self.number,
+                "published": moment,
+                "source": item.aggregation.source.name,
+                "metric": item.aggregation.metric.name,
+                "declaration": item.aggregation.declaration,
+                "cutoff": item.staged.cutoff,
+                **asdict(entry),
+            }
+            for item in metrics
+            for entry in item.drift
+        ]
+        return pa.Table.from_pylist(rows, DRIFT_SCHEMA)
+
+    def _blocked_rows(self, metric: MetricPublication) -> list[BlockedHour]:
+        """The rows of coverage for the hours that did not pass: the mark, and what was published of them before."""
+        aggregation, staged = metric.aggregation, metric.staged
+        covered = self._covered.of(aggregation.metric.name, aggregation.declaration).covered(metric.blocked.keys())
+        return [
+            BlockedHour(
+                aggregation.metric.name,
+                aggregation.declaration,
+                aggregation.source.name,
+                hour,
+                blocked_cutoff=staged.cutoff,
+                staged=staged.version,
+                expectations=expectations,
+                covered=covered.get(hour),
+            )
+            for hour, expectations in metric.blocked.items()
+        ]
+
+    def _overwrite_final(self, metric: MetricPublication, table: DeltaTable, moment: datetime) -> list[CoverageRow]:
+        """Overwrite one metric's hours that passed, on top of the version that counts; returns its new rows of
+        coverage.
+        """
+        if not metric.passed:
+            return []
+        aggregation, cutoff = metric.aggregation, metric.staged.cutoff
+        of = (aggregation.metric.name, aggregation.declaration)
+        published = self._covered.of(*of).pinned() or 0  # version 0 is the empty table, as it was created
+        if table.version() != published:
+            # An earlier run got no further than this table. Built upon, its rows would be published with a cutoff that
+            # is not theirs.
+            tables.restore(table, published, {"restored": published})
+        rows, hours = metric.staged.rows_of(metric.passed), metric.passed
+        tables.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})
+        source, version = aggregation.source.name, table.version()
+        fresh: list[CoverageRow] = [CoveredHour(*of, source, hour, cutoff, version, moment) for hour in hours]
+        if metric.promotes:
+            fresh.append(Promotion(*of, source, cutoff, version, moment))
+        return fresh
+
+    def _commit_coverage(self, fresh: list[CoverageRow], seen: Mapping[str, int], cost: Mapping[str, float]) -> None:
+        rows, replaced = self._covered.replacement(fresh)
+        hours = {row.hour for row in fresh if isinstance(row, CoveredHour | BlockedHour)}
+        tables.overwrite(self._coverage, rows, replaced, {"hours": len(hours), **cost}, seen)
+
+
+def _among(column: str, hours: list[datetime]) -> str:
+    listed = ", ".join(f"'{sql_timestamp(hour)}'" for hour in hours)
+    return f"{column} IN ({listed})"

@@ -1,0 +1,49 @@
+"""Stage recomputed tiles: what is audited and published is read back from the table ``staged/<metric>``."""
+
+from dataclasses import dataclass
+
+from batch_layer.aggregate import MetricTiles, SourceTiles
+from batch_layer.read import SourceEvents
+from hourline_core.ledger.layout import Layout
+from hourline_core.model import Project
+from hourline_core.storage import tables
+
+
+@dataclass(frozen=True)
+class StagedMetric(MetricTiles):
+    """The recomputed tiles of one metric as they lie in its staged table, not yet published."""
+
+    version: int
+    """The version of the staged table."""
+
+
+@dataclass(frozen=True)
+class StagedSource:
+    """The staged tiles of all metrics of one source, and the events that they were computed from."""
+
+    events: SourceEvents
+    metrics: list[StagedMetric]
+
+
+def stage(tiles: SourceTiles) -> StagedSource:
+    """Stage the tiles of each metric. Raises ConflictError."""
+    return StagedSource(tiles.events, [stage_metric(tiles.events.job.project, metric) for metric in tiles.metrics])
+
+
+def stage_metric(project: Project, tiles: MetricTiles) -> StagedMetric:
+    """Replace the rows of the metric's staged table by ``tiles``, and read them back. No reader of results sees them.
+
+    Rows of hours that an earlier audit has blocked stay in the version of the table that coverage names. Raises
+    ConflictError.
+    """
+    layout, aggregation = Layout.of(project), tiles.aggregation
+    table = tables.open_or_create(
+        layout.staged(aggregation.source, aggregation.metric),
+        layout.storage_options,
+        "staged",
+        aggregation.schema,
+        tables.PUBLISHED,
+        f"staged tiles of {aggregation.metric.name}",
+    )
+    tables.overwrite(table, tiles.rows, None, {"cutoff": tiles.cutoff})
+    return StagedMetric(aggregation, tiles.hours, tiles.cutoff, table.to_pyarrow_table(), table.version())
