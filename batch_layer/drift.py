@@ -24,12 +24,12 @@ import pyarrow as pa
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.sql.differences import (
-    Change,
+    Difference,
     Stage,
-    changes,
+    compare_stages,
     make_stage,
-    of_late_events,
-    totals,
+    only_late_events,
+    read_totals,
     without_late_events,
 )
 from hourline_core.sql.merge import counted_states_sql, stored_types
@@ -87,18 +87,20 @@ class Drift:
         connection.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN _hours USING (hour)")
         provisional = make_stage(connection, "provisional", served.metric, self._stored, "FROM _counted")
         at_close = provisional
-        if late := connection.execute(f"SELECT 1 FROM ({of_late_events('FROM _counted', served)}) LIMIT 1").fetchone():
+        if late := connection.execute(
+            f"SELECT 1 FROM ({only_late_events('FROM _counted', served)}) LIMIT 1"
+        ).fetchone():
             at_close = make_stage(
                 connection, "at_close", served.metric, self._stored, without_late_events("FROM _counted", served)
             )
         final = self._tiles_stage("final", aggregation, fresh)
 
-        before, last, after = (totals(connection, stage) for stage in (at_close, provisional, final))
+        before, last, after = (read_totals(connection, stage) for stage in (at_close, provisional, final))
         keys = [(hour, measure) for hour in hours for measure in aggregation.metric.measures]
         found = {key: HourDrift(*key, before.get(key), last.get(key), after.get(key)) for key in keys}
         if late:
-            _note(found, changes(connection, at_close, provisional), "late")
-        differences = [change for change in changes(connection, provisional, final) if change.hour in known]
+            _note(found, compare_stages(connection, at_close, provisional), "late")
+        differences = [change for change in compare_stages(connection, provisional, final) if change.hour in known]
         wrong = sorted({change.hour for change in differences if change.beyond_rounding})
         _note(found, (change for change in differences if change.hour not in wrong), "unexplained")
         if wrong:
@@ -127,7 +129,7 @@ class Drift:
                 found,
                 (
                     change
-                    for change in changes(self._connection, before, after, replayed.magnitudes)
+                    for change in compare_stages(self._connection, before, after, replayed.magnitudes)
                     if change.hour in hours
                 ),
                 cause,
@@ -147,7 +149,7 @@ class Drift:
         return sorted({hour for (hour,) in rows} & set(hours))
 
 
-def _note(found: dict[tuple[datetime, str], HourDrift], what: Iterable[Change], cause: str) -> None:
+def _note(found: dict[tuple[datetime, str], HourDrift], what: Iterable[Difference], cause: str) -> None:
     for change in what:
         # Whatever changes with the late events is their doing, however little it is.
         name = cause if change.beyond_rounding or cause == "late" else "rounding"

@@ -23,8 +23,8 @@ from hourline_core.sql.database import connect as open_duckdb
 from hourline_core.sql.literals import literal
 from hourline_core.sql.query_tree import named_tables
 from hourline_core.sql.sketches import install_sketch_functions
-from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak, states_of
-from serving_layer.shared_snapshot import newest
+from serving_layer.query_scope import HourState, find_hour_states, refuse_forgotten, refuse_weak
+from serving_layer.shared_snapshot import open_newest
 from serving_layer.sql_errors import explain_error
 from serving_layer.views import views_sql
 
@@ -95,7 +95,7 @@ class Connection:
         """
         with self.explaining(query):
             self._check(query)
-            return states_of(self._duckdb, query, [tables.metric.name for tables in self.snapshot.served])
+            return find_hour_states(self._duckdb, query, [tables.metric.name for tables in self.snapshot.served])
 
     @property
     def token(self) -> str:
@@ -206,7 +206,7 @@ class Connection:
         self.damage: list[str] = []
         """What a degraded connection does without, or has read as it was before: a sentence for each table."""
         if self._as_of is None and not self._degraded:
-            opened = newest(self.project, self._clock, self._attached)
+            opened = open_newest(self.project, self._clock, self._attached)
             self.snapshot, self.taken, self._duckdb = opened.snapshot, opened.taken, opened.database
             return
         self.taken = self._clock()

@@ -42,7 +42,7 @@ _lock = threading.Lock()
 _last: _Last | None = None
 
 
-def newest(
+def open_newest(
     project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]
 ) -> Opened:
     """The newest snapshot, with a connection of the caller's own; ``attached`` makes a database where it is not at
