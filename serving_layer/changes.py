@@ -24,7 +24,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Update:
     """What has changed since an earlier snapshot."""
 
     token: str
@@ -71,11 +71,11 @@ class ChangeFeed:
             (self.newest - back for back, step in enumerate(reversed(self._steps)) if step.token == token), None
         )
 
-    def since(self, number: int | None) -> Difference:
+    def since(self, number: int | None) -> Update:
         """What has changed since the step with that number; incomplete where it is None, or no longer kept."""
         newest = self._steps[-1].token
         if number is None or self.newest - number >= len(self._steps):
-            return Difference(newest, [], complete=False)
+            return Update(newest, [], complete=False)
         missed = [step.hours for step in list(self._steps)[len(self._steps) - (self.newest - number) :]]
         latest = {(one.metric, one.hour): one for hours in missed for one in hours or []}
-        return Difference(newest, list(latest.values()), complete=None not in missed)
+        return Update(newest, list(latest.values()), complete=None not in missed)

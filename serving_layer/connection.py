@@ -23,7 +23,7 @@ from hourline_core.sql.database import connect as open_duckdb
 from hourline_core.sql.literals import literal
 from hourline_core.sql.query_tree import named_tables
 from hourline_core.sql.sketches import install_sketch_functions
-from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak, states_of
+from serving_layer.query_scope import HourState, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.shared_snapshot import NEWEST
 from serving_layer.sql_errors import explain_error
 from serving_layer.views import views_sql
@@ -95,7 +95,7 @@ class Connection:
         """
         with self.explaining(query):
             self._check(query)
-            return states_of(self._duckdb, query, [tables.metric.name for tables in self.snapshot.served])
+            return find_hour_states(self._duckdb, query, [tables.metric.name for tables in self.snapshot.served])
 
     @property
     def token(self) -> str:

@@ -72,7 +72,8 @@ def export(connection: Connection, target: Path, form: Format, events: bool, mov
     """
     if not connection.snapshot.progress:
         raise TableError(
-            f"{connection.project.name} has no results to export yet; `hourline up` (or `hourline speed`) starts to make some"
+            f"{connection.project.name} has no results to export yet; `hourline up` (or `hourline speed`) starts to "
+            "make some"
         )
     contents = {
         name: _snapshot_sql(connection) if name == SNAPSHOT else _rows_sql(name)

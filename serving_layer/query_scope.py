@@ -36,7 +36,7 @@ class HourState(NamedTuple):
     state: str
 
 
-def states_of(database: duckdb.DuckDBPyConnection, query: str, metrics: Collection[str]) -> list[HourState]:
+def find_hour_states(database: duckdb.DuckDBPyConnection, query: str, metrics: Collection[str]) -> list[HourState]:
     """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. ``query`` is one SELECT;
     raises DuckDB's errors on it.
     """
@@ -53,7 +53,7 @@ def states_of(database: duckdb.DuckDBPyConnection, query: str, metrics: Collecti
     return sorted(found)
 
 
-def in_words(states: Collection[HourState]) -> str:
+def summarize_states(states: Collection[HourState]) -> str:
     """``74 final, 1 revised``: how many hours are in each state; one of several metrics is in the weakest of theirs."""
     weakest: dict[datetime, str] = {}
     for _, hour, state in states:
@@ -85,7 +85,8 @@ def refuse_forgotten(states: Collection[HourState], forgotten: Collection[str]) 
             gone.setdefault(metric, []).append(hour_text(hour))
     if gone:
         raise UsageError(
-            f"the answer rested on provisional rows that are no longer kept (they are for {KEPT_HOURS} hours): {_told(gone)}; "
+            f"the answer rested on provisional rows that are no longer kept (they are for {KEPT_HOURS} hours): "
+            f"{_told(gone)}; "
             "hours that were final then can be asked for alone, and the view `hours` says which these are"
         )
 

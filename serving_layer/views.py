@@ -13,14 +13,16 @@ from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
 
 _DRIFT = """
-    SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells, at_close, provisional, final, cutoff, published
+    SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells,
+           at_close, provisional, final, cutoff, published
     FROM hourline.drift LEFT JOIN UNNEST(causes) AS known(c) ON true"""
 
 _WHY_ABSENT = "DuckDB alone cannot merge sketches; `hourline export` and `hourline query` give it"
 
 _NO_LATE_EVENTS = """
-    SELECT NULL::VARCHAR AS source, NULL::TIMESTAMPTZ AS hour, NULL::TIMESTAMPTZ AS event_time, NULL::BIGINT AS late_seconds,
-           NULL::TIMESTAMPTZ AS arrived, NULL::BIGINT AS sequence, NULL::VARCHAR AS topic, NULL::INTEGER AS partition, NULL::BIGINT AS "offset"
+    SELECT NULL::VARCHAR AS source, NULL::TIMESTAMPTZ AS hour, NULL::TIMESTAMPTZ AS event_time,
+           NULL::BIGINT AS late_seconds, NULL::TIMESTAMPTZ AS arrived, NULL::BIGINT AS sequence,
+           NULL::VARCHAR AS topic, NULL::INTEGER AS partition, NULL::BIGINT AS "offset"
     WHERE false"""
 
 
@@ -134,13 +136,15 @@ def _hours_sql(project: Project, snapshot: Snapshot) -> str:
     metrics.
     """
     parts = [
-        "SELECT 'metric' AS kind, metric AS name, hour, state, events, late, closed FROM hourline.metric_hours WHERE served"
+        "SELECT 'metric' AS kind, metric AS name, hour, state, events, late, closed FROM hourline.metric_hours WHERE "
+        "served"
     ]
     for source in project.sources.values():
         if source.name in snapshot.progress:
             # A source without metrics has no state of its own: nothing is computed of it.
             parts.append(
-                f"SELECT 'source', {literal(source.name)}, h.hour, s.state, h.events, h.late, h.closed FROM hourline.source_hours_{source.name} h "
+                f"SELECT 'source', {literal(source.name)}, h.hour, s.state, h.events, h.late, h.closed FROM "
+                f"hourline.source_hours_{source.name} h "
                 f"LEFT JOIN (SELECT hour, {weakest_sql()} AS state FROM hourline.metric_hours "
                 f"WHERE served AND source = {literal(source.name)} GROUP BY hour) s USING (hour)"
             )

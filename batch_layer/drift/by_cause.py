@@ -11,12 +11,12 @@ from batch_layer.drift.replay import Replay
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.sql.differences import (
-    Change,
+    Difference,
     Stage,
-    changes,
+    compare_stages,
     make_stage,
-    of_late_events,
-    totals,
+    only_late_events,
+    read_totals,
     without_late_events,
 )
 from hourline_core.sql.merge import counted_states_sql, stored_types
@@ -58,18 +58,20 @@ class Drift:
         connection.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN _hours USING (hour)")
         provisional = make_stage(connection, "provisional", served.metric, self._stored, "FROM _counted")
         at_close = provisional
-        if late := connection.execute(f"SELECT 1 FROM ({of_late_events('FROM _counted', served)}) LIMIT 1").fetchone():
+        if late := connection.execute(
+            f"SELECT 1 FROM ({only_late_events('FROM _counted', served)}) LIMIT 1"
+        ).fetchone():
             at_close = make_stage(
                 connection, "at_close", served.metric, self._stored, without_late_events("FROM _counted", served)
             )
         final = self._tiles_stage("final", aggregation, fresh)
 
-        before, last, after = (totals(connection, stage) for stage in (at_close, provisional, final))
+        before, last, after = (read_totals(connection, stage) for stage in (at_close, provisional, final))
         keys = [(hour, measure) for hour in hours for measure in aggregation.metric.measures]
         drift = {key: HourDrift(*key, before.get(key), last.get(key), after.get(key)) for key in keys}
         if late:
-            _note(drift, changes(connection, at_close, provisional), "late")
-        differences = [change for change in changes(connection, provisional, final) if change.hour in known]
+            _note(drift, compare_stages(connection, at_close, provisional), "late")
+        differences = [change for change in compare_stages(connection, provisional, final) if change.hour in known]
         wrong = sorted({change.hour for change in differences if change.beyond_rounding})
         _note(drift, (change for change in differences if change.hour not in wrong), "unexplained")
         if wrong:
@@ -98,7 +100,7 @@ class Drift:
                 drift,
                 (
                     change
-                    for change in changes(self._connection, before, after, replayed.magnitudes)
+                    for change in compare_stages(self._connection, before, after, replayed.magnitudes)
                     if change.hour in hours
                 ),
                 cause,
@@ -118,7 +120,7 @@ class Drift:
         return sorted({hour for (hour,) in rows} & set(hours))
 
 
-def _note(drift: dict[tuple[datetime, str], HourDrift], observed: Iterable[Change], cause: str) -> None:
+def _note(drift: dict[tuple[datetime, str], HourDrift], observed: Iterable[Difference], cause: str) -> None:
     for change in observed:
         # A change by late events is theirs, however small it is.
         name = cause if change.beyond_rounding or cause == "late" else "rounding"

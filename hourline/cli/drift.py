@@ -24,12 +24,12 @@ def drift(
     """Show by how much recomputed hours changed, split by cause."""
     declared = load(project, workspace)
     from serving_layer import connect
-    from serving_layer.reports.drift import drift_report
+    from serving_layer.reports.drift import report_drift
 
     if metric is not None:
         known("metric", metric, list(declared.metrics))
     with connect(declared) as connection:
-        report = drift_report(connection, parse_hour(hour) if hour else None, metric)
+        report = report_drift(connection, parse_hour(hour) if hour else None, metric)
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
         return

@@ -45,10 +45,10 @@ def explain(
     known("metric", metric, list(declared.metrics))
     chosen, values = parse_hour(hour), _values(dimensions or [])
     from serving_layer import connect
-    from serving_layer.reports.lineage import explanation
+    from serving_layer.reports.lineage import explain_number
 
     with connect(declared) as connection:
-        explained = explanation(connection, metric, chosen, values)
+        explained = explain_number(connection, metric, chosen, values)
     if format is ReportFormat.JSON:
         say_json(explained.model_dump())
     else:

@@ -25,12 +25,12 @@ def late(
     """
     declared = load(project, workspace)
     from serving_layer import connect
-    from serving_layer.reports.late import late_events, late_hours
+    from serving_layer.reports.late import list_late_events, list_late_hours
 
     chosen = parse_hour(hour) if hour else None
     with connect(declared) as connection:
-        hours = late_hours(connection, chosen)
-        events = late_events(connection, chosen) if chosen else []
+        hours = list_late_hours(connection, chosen)
+        events = list_late_events(connection, chosen) if chosen else []
     if format is ReportFormat.JSON:
         say_json(
             [

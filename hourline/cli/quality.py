@@ -44,10 +44,10 @@ def quality(
     if metric is not None:
         known("metric", metric, list(declared.metrics))
     from serving_layer import connect
-    from serving_layer.reports.quality import quality_report
+    from serving_layer.reports.quality import report_quality
 
     with connect(declared) as connection:
-        report = quality_report(connection, parse_hour(hour) if hour else None, metric, failed=failed, unsolved=blocked)
+        report = report_quality(connection, parse_hour(hour) if hour else None, metric, failed=failed, blocked=blocked)
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
     else:

@@ -46,7 +46,7 @@ def query(
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.output import fetch, write
-    from serving_layer.query_scope import in_words
+    from serving_layer.query_scope import summarize_states
 
     with connect(declared, strict=strict, as_of=as_of, degraded=degraded) as connection:
         for damage in connection.damage:
@@ -55,7 +55,7 @@ def query(
             result = fetch(connection, sql)
             say_table(result.columns, result.rows, right=result.numbers)
             if sys.stderr.isatty():  # for people; a program must not stumble over it
-                states = in_words(connection.states(sql))
+                states = summarize_states(connection.states(sql))
                 note(f"as of {connection.token}{' · ' if states else ''}{states}")
         else:
             write(connection, sql, format.value, output)

@@ -17,9 +17,9 @@ def status(
 ) -> None:
     """Show the progress, lag and rejected records of each source, and the state of its last hours."""
     declared = load(project, workspace)
-    from serving_layer.reports.status import project_status
+    from serving_layer.reports.status import report_project_status
 
-    report = project_status(declared, last)
+    report = report_project_status(declared, last)
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
         return

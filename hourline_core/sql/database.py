@@ -33,8 +33,9 @@ _KEPT_BYTES = 8 << 20
 """Provisional rows are kept in memory, if their files are smaller in all."""
 
 _NO_HOURS = """
-    SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served, NULL::TIMESTAMPTZ AS hour,
-           NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late, NULL::BIGINT AS cutoff, NULL::BOOLEAN AS closed,
+    SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served,
+           NULL::TIMESTAMPTZ AS hour, NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late,
+           NULL::BIGINT AS cutoff, NULL::BOOLEAN AS closed,
            NULL::BIGINT AS blocked_cutoff, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh
     WHERE false"""
 
@@ -177,7 +178,8 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
         name = f"staged_{tables.name}_{version}"
         statements += _attached(name, layout, layout.staged(tables.source, tables.metric), version)
         parts.append(
-            f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({staged_sql(tables, version)}) m USING (hour)"
+            f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({staged_sql(tables, version)}) m "
+            "USING (hour)"
         )
     if parts:
         statements.append(f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}")
@@ -194,7 +196,8 @@ def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = 
         # what its declaration says.
         by_name = not name.startswith(("provisional", "final"))
         return [
-            f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"
+            f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = {by_name}, "
+            "hive_partitioning = false)"
         ]
     return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS FROM _{name}"]
 

@@ -32,7 +32,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Change:
+class Difference:
     """How one measure of one hour changed from one stage to the next; only what changed is told."""
 
     hour: datetime
@@ -58,17 +58,21 @@ def make_stage(
     return stage
 
 
-def of_late_events(counted: str, tables: MetricTables) -> str:
+def only_late_events(counted: str, tables: MetricTables) -> str:
     """Of the rows of the query ``counted`` (see ``counted_states_sql``) those that late events have brought."""
-    return f"FROM ({counted}) t SEMI JOIN hourline.late_{tables.source.name} l ON l.hour = t.hour AND l.sequence = t.sequence"
+    return f"FROM ({counted}) t SEMI JOIN {_late(tables)}"
 
 
 def without_late_events(counted: str, tables: MetricTables) -> str:
     """The rows of the query ``counted`` but for those that late events have brought."""
-    return f"FROM ({counted}) t ANTI JOIN hourline.late_{tables.source.name} l ON l.hour = t.hour AND l.sequence = t.sequence"
+    return f"FROM ({counted}) t ANTI JOIN {_late(tables)}"
 
 
-def totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[datetime, str], float | None]:
+def _late(tables: MetricTables) -> str:
+    return f"hourline.late_{tables.source.name} l ON l.hour = t.hour AND l.sequence = t.sequence"
+
+
+def read_totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[datetime, str], float | None]:
     """By hour and measure, the value over all dimensions; None where it is no number."""
     kinds = _kinds(connection, stage)
     columns = ", ".join(_as_number(name, kinds) for name in stage.metric.measures)
@@ -78,12 +82,12 @@ def totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[da
     }
 
 
-def changes(
+def compare_stages(
     connection: duckdb.DuckDBPyConnection,
     before: Stage,
     after: Stage,
     magnitudes: Mapping[tuple[datetime, str], float] | None = None,
-) -> Iterator[Change]:
+) -> Iterator[Difference]:
     """What changed of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, where they
     are known.
     """
@@ -93,7 +97,7 @@ def changes(
     connection.register("_magnitudes", pa.Table.from_pylist(known, columns))
     for measure in [name for name in after.metric.measures if name in before.metric.measures]:
         for hour, *values in connection.execute(_changes_sql(before, after, measure, kinds)).fetchall():
-            yield Change(hour, measure, *values)
+            yield Difference(hour, measure, *values)
 
 
 def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str]) -> str:
@@ -117,11 +121,13 @@ def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, 
         WITH m AS (SELECT hour, size FROM _magnitudes WHERE measure = {literal(measure)}), cells AS (
             SELECT coalesce(a.hour, b.hour) AS hour, count(*) FILTER ({differs}) AS cells,
                    coalesce(bool_or({differs} AND NOT {close}), false) AS beyond
-            FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell} LEFT JOIN m ON m.hour = coalesce(a.hour, b.hour) GROUP BY ALL
+            FROM {tables[0]} b FULL JOIN {tables[1]} a ON {same_cell}
+            LEFT JOIN m ON m.hour = coalesce(a.hour, b.hour) GROUP BY ALL
         ), b AS (SELECT hour, {value} AS v FROM {before.totals}), a AS (SELECT hour, {value} AS v FROM {after.totals})
         -- A group that weighs more than before has the same mean, and the mean of all another one.
         SELECT hour, {amount}, cells, beyond OR {total}
-        FROM cells LEFT JOIN b USING (hour) LEFT JOIN a USING (hour) LEFT JOIN m USING (hour) WHERE cells > 0 OR {total} ORDER BY hour"""
+        FROM cells LEFT JOIN b USING (hour) LEFT JOIN a USING (hour) LEFT JOIN m USING (hour)
+        WHERE cells > 0 OR {total} ORDER BY hour"""
 
 
 def _close(a: str, b: str) -> str:

@@ -50,7 +50,8 @@ def counted_states_sql(
     parts = [f"SELECT {columns}, h.state, t.sequence FROM hourline.provisional_{tables.name} t {known} AND {above}"]
     if tables.final is not None and "final" in layers:
         parts.append(
-            f"SELECT {columns}, h.state, NULL FROM {final or f'hourline.final_{tables.name}'} t {known} AND h.cutoff IS NOT NULL"
+            f"SELECT {columns}, h.state, NULL FROM {final or f'hourline.final_{tables.name}'} t {known} AND h.cutoff "
+            "IS NOT NULL"
         )
     return " UNION ALL ".join(parts)
 
@@ -92,7 +93,10 @@ def merged_states_sql(
         return grouped.format(counted_states_sql(tables, stored, sequence, layers))
     # Nearly all hours are final: of these, there is nothing to merge.
     columns = ", ".join(f"t.{identifier(name)}" for name in [*names, *merges])
-    final = f"SELECT {columns}, h.state FROM hourline.final_{tables.name} t JOIN hourline.hours_{tables.name} h USING (hour) WHERE h.state = 'final'"
+    final = (
+        f"SELECT {columns}, h.state FROM hourline.final_{tables.name} t "
+        f"JOIN hourline.hours_{tables.name} h USING (hour) WHERE h.state = 'final'"
+    )
     others = counted_states_sql(tables, stored, sequence, layers if revised else set(layers) - {"final"}, revised)
     return f"{grouped.format(others)} UNION ALL {final}"
 

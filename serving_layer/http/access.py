@@ -103,7 +103,8 @@ class Guard:
             what = "has a token that is not accepted" if headers.get("authorization") else "has no token"
             answer = problem(
                 401,
-                f"the request {what}; send one as `Authorization: Bearer TOKEN`, or as the password of Basic authentication",
+                f"the request {what}; send one as `Authorization: Bearer TOKEN`, or as the password of Basic "
+                "authentication",
             )
             answer.raw_headers.extend(_CHALLENGE)
             await answer(scope, receive, send)
@@ -202,10 +203,12 @@ def _in_file(file: Path) -> dict[str, Right]:
 def _long_enough(token: str, place: str) -> str:
     if not token.isascii():
         raise SetupError(
-            f"{place}: the token has letters that a header cannot carry; allowed are those of ASCII, as `openssl rand -hex 32` makes them"
+            f"{place}: the token has letters that a header cannot carry; allowed are those of ASCII, as `openssl rand "
+            "-hex 32` makes them"
         )
     if len(token) < SHORTEST:
         raise SetupError(
-            f"{place}: the token has {len(token)} characters, allowed are {SHORTEST} or more; `openssl rand -hex 32` makes a good one"
+            f"{place}: the token has {len(token)} characters, allowed are {SHORTEST} or more; `openssl rand -hex 32` "
+            "makes a good one"
         )
     return token

@@ -80,7 +80,10 @@ class Answering:
                 while not future.done():
                     await asyncio.wait({future}, timeout=_LOOK_SECONDS)
                     if asyncio.get_running_loop().time() - begun > seconds:
-                        why = f"the query was stopped after {seconds:g} s (serve.timeout); ask for fewer hours, or for less of them"
+                        why = (
+                            f"the query was stopped after {seconds:g} s (serve.timeout); "
+                            "ask for fewer hours, or for less of them"
+                        )
                     elif self._closing or await request.is_disconnected():
                         why = "the query was stopped: the server ends, or nobody waits for its answer"
                     if why:
@@ -134,7 +137,8 @@ class Answering:
         """Raises TooLargeError."""
         if len(body.content) > self.settings.bytes:
             raise TooLargeError(
-                f"the answer has {len(body.content):,} bytes, allowed are {self.settings.bytes:,} (serve.bytes); ask for fewer hours or rows"
+                f"the answer has {len(body.content):,} bytes, allowed are {self.settings.bytes:,} (serve.bytes); ask "
+                "for fewer hours or rows"
             )
         return Response(body.content, headers={**_tagged(tag), **body.headers}, media_type=body.media_type)
 

@@ -76,7 +76,8 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
             media_type="application/json",
         )
 
-    app.openapi()  # requests look parameters up in it: several at once, coming first, would each have begun to make it, and got half of it
+    # Made before the first requests, which look parameters up in it: several at once would each get half of it.
+    app.openapi()
 
     app.add_middleware(Limited)
     app.add_middleware(HeadAsGet)

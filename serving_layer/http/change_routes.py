@@ -20,10 +20,10 @@ async def changes(
     numbers have changed. A `token` event (token, complete) follows for each new snapshot. If `complete` is false, more
     may have changed: read everything again.
     """
-    async for difference in answering.listeners.listen(last_event_id):
-        token = difference.token
-        for metric, hour, state in difference.hours:
+    async for update in answering.listeners.listen(last_event_id):
+        token = update.token
+        for metric, hour, state in update.hours:
             data = {"metric": metric, "hour": f"{hour:%Y-%m-%dT%H:%M:%SZ}", "state": state, "token": token}
             yield ServerSentEvent(event="hour", data=data)
         # The id comes last: a client that is cut off between two hours is told all of them again.
-        yield ServerSentEvent(event="token", data={"token": token, "complete": difference.complete}, id=token)
+        yield ServerSentEvent(event="token", data={"token": token, "complete": update.complete}, id=token)

@@ -46,7 +46,8 @@ def fetch(database: duckdb.DuckDBPyConnection, query: str, values: Iterable[obje
         size += batch.nbytes
         if size > most_bytes:
             raise TooLargeError(
-                f"the answer has more than {most_bytes:,} bytes, which are allowed (serve.bytes); ask for fewer hours or rows"
+                f"the answer has more than {most_bytes:,} bytes, which are allowed (serve.bytes); ask for fewer hours "
+                "or rows"
             )
     return pa.Table.from_batches(batches, reader.schema)
 

@@ -21,11 +21,11 @@ from serving_layer.http.formats import MEDIA_TYPES, fetch, json_bytes, rows_json
 from serving_layer.http.metric_query import check_where, parse_hours, parse_where, tables_of
 from serving_layer.http.problems import NotFoundError
 from serving_layer.http.report_pages import with_addresses
-from serving_layer.reports.drift import DriftReport, drift_report
-from serving_layer.reports.late import LateHour, late_hours
-from serving_layer.reports.lineage import Explanation, explanation
-from serving_layer.reports.quality import QualityReport, quality_report
-from serving_layer.reports.status import ProjectStatus, status_at
+from serving_layer.reports.drift import DriftReport, report_drift
+from serving_layer.reports.late import LateHour, list_late_hours
+from serving_layer.reports.lineage import Explanation, explain_number
+from serving_layer.reports.quality import QualityReport, report_quality
+from serving_layer.reports.status import ProjectStatus, report_status
 
 routes = APIRouter(prefix="/api/v1", tags=["hours"])
 
@@ -150,7 +150,7 @@ class QualityParameters(DriftParameters):
     failed: bool = Field(
         False, description="Show all audits that blocked an hour, including hours that were mended or accepted since."
     )
-    open: bool = Field(False, description="Show only what is blocked now.")
+    blocked: bool = Field(False, description="Show only what is blocked now.")
 
 
 class WhereParameters(Described):
@@ -195,7 +195,7 @@ async def status(
 
     def work(connection: Connection) -> dict[str, Any]:
         process = lease_holder(connection.project.workspace, "batch")
-        report = with_addresses(connection.project, status_at(connection, parameters.last, offsets).model_dump())
+        report = with_addresses(connection.project, report_status(connection, parameters.last, offsets).model_dump())
         return {**report, "token": connection.token, "recomputing": [] if process is None else [{"process": process}]}
 
     return await answering.report(request, work)
@@ -206,14 +206,14 @@ async def quality(
     request: Request, answering: TheAnswering, parameters: Annotated[QualityParameters, Query()]
 ) -> Response:
     """What the audits of the last four weeks found. A `report` is the address of a page."""
-    if parameters.failed and parameters.open:
-        raise UsageError("give failed or open, not both: open is what is blocked now, failed what ever was")
+    if parameters.failed and parameters.blocked:
+        raise UsageError("give failed or blocked, not both: blocked is what is blocked now, failed what ever was")
     moment = parameters.moment
 
     def work(connection: Connection) -> Any:
         _check(connection, parameters.metric)
-        report = quality_report(
-            connection, moment, parameters.metric, failed=parameters.failed, unsolved=parameters.open
+        report = report_quality(
+            connection, moment, parameters.metric, failed=parameters.failed, blocked=parameters.blocked
         )
         return with_addresses(connection.project, report.model_dump())
 
@@ -226,7 +226,7 @@ async def late(request: Request, answering: TheAnswering, parameters: Annotated[
     moment = parameters.moment
 
     def work(connection: Connection) -> Body:
-        return _json(LateAnswer(token=connection.token, hours=late_hours(connection, moment)))
+        return _json(LateAnswer(token=connection.token, hours=list_late_hours(connection, moment)))
 
     return await answering.answer(request, work)
 
@@ -238,7 +238,7 @@ async def drift(request: Request, answering: TheAnswering, parameters: Annotated
 
     def work(connection: Connection) -> Body:
         _check(connection, parameters.metric)
-        return _json(drift_report(connection, moment, parameters.metric))
+        return _json(report_drift(connection, moment, parameters.metric))
 
     return await answering.answer(request, work)
 
@@ -260,7 +260,7 @@ async def explain(
     def work(connection: Connection) -> Any:
         check_where(connection, tables_of(connection, metric), where)
         try:
-            found = explanation(connection, metric, moment, {name: values[0] for name, values in where.items()})
+            found = explain_number(connection, metric, moment, {name: values[0] for name, values in where.items()})
         except UsageError as error:  # all that is left to be wrong: there is no such hour, or row
             raise NotFoundError(str(error)) from None
         return with_addresses(connection.project, found.model_dump())

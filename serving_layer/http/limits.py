@@ -120,7 +120,10 @@ class Limited:
         # Streams stay open, and are not to shut out the client's questions.
         key = f"{client.name}, streams" if scope["path"] == STREAM_PATH else client.name
         if self._open[key] >= OPEN_PER_CLIENT or self._open.total() >= OPEN_IN_ALL:
-            sentence = f"{self._open[key]} requests of yours are open, {self._open.total()} in all; allowed are {OPEN_PER_CLIENT} and {OPEN_IN_ALL}"
+            sentence = (
+                f"{self._open[key]} requests of yours are open, {self._open.total()} in all; "
+                f"allowed are {OPEN_PER_CLIENT} and {OPEN_IN_ALL}"
+            )
             await problem(429, f"{sentence}: try again when some are answered", {"Retry-After": str(RETRY_SECONDS)})(
                 scope, receive, send
             )

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from serving_layer.changes import ChangeFeed, Difference, Step
+from serving_layer.changes import ChangeFeed, Step, Update
 
 
 class Listeners:
@@ -24,7 +24,7 @@ class Listeners:
         self._closed = True
         self._wake()
 
-    async def listen(self, token: str | None) -> AsyncIterator[Difference]:
+    async def listen(self, token: str | None) -> AsyncIterator[Update]:
         """At once what has changed since ``token`` (None, or one that is long ago: incomplete), and then each step as
         it comes.
         """
@@ -35,8 +35,8 @@ class Listeners:
             if number == self._feed.newest:
                 await self._next.wait()
                 continue
-            difference, number = self._feed.since(number), self._feed.newest
-            yield difference
+            update, number = self._feed.since(number), self._feed.newest
+            yield update
 
     def _wake(self) -> None:
         self._next.set()

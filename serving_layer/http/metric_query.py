@@ -62,7 +62,8 @@ def parse_hours(start: str | None, end: str | None) -> HourRange:
     hours = HourRange(parse_hour(start) if start else _FIRST, parse_hour(end) if end else _LAST)
     if hours.end == hours.start:
         raise UsageError(
-            f"the range {hours} holds no hour; `to` is exclusive: for that one hour, it is {hour_text(hours.end + HOUR)}"
+            f"the range {hours} holds no hour; `to` is exclusive: for that one hour, it is "
+            f"{hour_text(hours.end + HOUR)}"
         )
     if hours.end < hours.start:
         raise UsageError(f"the range {hours} is reversed; `from` is the earlier hour")
@@ -140,7 +141,10 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     time = _TIMES[question.grain]
     rows = f"SELECT * REPLACE ({time} AS hour) FROM {metric.name}_states WHERE {' AND '.join(conditions)}"
     asked = metric.model_copy(update={"measures": {name: metric.measures[name] for name in measures}})
-    states = f"SELECT {time} AS hour, {weakest_sql()} AS state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? GROUP BY 1"
+    states = (
+        f"SELECT {time} AS hour, {weakest_sql()} AS state FROM hourline.hours_{tables.name} "
+        "WHERE hour >= ? AND hour < ? GROUP BY 1"
+    )
     values += [question.hours.start, question.hours.end]
     keys = [*([] if question.grain == "total" else ["hour"]), *dimensions]
     columns = [*(f"v.{identifier(name)}" for name in (*keys, *measures)), "s.state"]

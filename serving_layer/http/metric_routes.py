@@ -44,7 +44,7 @@ from serving_layer.http.metric_query import (
 from serving_layer.http.problems import NotFoundError
 from serving_layer.http.report_pages import report_address
 from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak
-from serving_layer.reports.cell import cell_of, finished_values, refuse_without_rows
+from serving_layer.reports.cell import find_cell, finish_values, refuse_without_rows
 
 routes = APIRouter(prefix="/api/v1", tags=["metrics"])
 
@@ -257,7 +257,7 @@ async def cell(
         tables = tables_of(connection, metric)
         check_where(connection, tables, where)
         try:
-            found = cell_of(connection, metric, moment, chosen)
+            found = find_cell(connection, metric, moment, chosen)
             (state,) = states_in(connection, tables, HourRange(moment, moment + HOUR))
             _refuse(connection, [state], parameters.strict)
             # Once, since all of what follows asks for it.
@@ -275,7 +275,7 @@ async def cell(
             hour=moment,
             state=state.state,
             dimensions=chosen,
-            measures=finished_values(connection, found, found.of("_hour")),
+            measures=finish_values(connection, found, found.of("_hour")),
             token=connection.token,
             report=_report(connection, tables, moment),
         )

@@ -15,7 +15,8 @@ _PAGE = Path(__file__).with_name("page")
 # Plotly writes the style of its charts into the document: without 'unsafe-inline' they have none. Scripts come from
 # files alone.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src "
+    "'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {

@@ -111,7 +111,8 @@ async def _of_http(request: Request, error: Exception) -> Response:
     if error.status_code == 404 and sentence == "Not Found":
         sentence = f"there is nothing at {request.url.path}; /api/v1/openapi.json lists what there is"
     elif error.status_code == 405:
-        sentence = f"{request.method} is not answered at {request.url.path}; allowed is {(error.headers or {}).get('Allow', 'another method')}"
+        allowed = (error.headers or {}).get("Allow", "another method")
+        sentence = f"{request.method} is not answered at {request.url.path}; allowed is {allowed}"
     return problem(error.status_code, sentence, error.headers)
 
 

@@ -12,7 +12,10 @@ from hourline_core.ledger.report_pages import report_site
 from hourline_core.model import Project
 
 _PREFIX = "/reports"
-_POLICY = "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+_POLICY = (
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
 """They hold rows of other people's data, and need no script."""
 
 

@@ -121,7 +121,8 @@ def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:
         lacking.append("TLS (serve.certificate and serve.key)")
     if lacking:
         raise SetupError(
-            f"host {settings.host} can be reached from other machines; for that the server needs {' and '.join(lacking)}"
+            f"host {settings.host} can be reached from other machines; for that the server needs "
+            f"{' and '.join(lacking)}"
         )
 
 

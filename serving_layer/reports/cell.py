@@ -54,7 +54,7 @@ class Cell:
         )
 
 
-def cell_of(connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None]) -> Cell:
+def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None]) -> Cell:
     """The cell of ``hour`` (UTC) with these values of dimensions, as text; None is null.
 
     Raises UsageError when the metric or a dimension is not there, a value is not of its dimension's type, or the hour
@@ -83,19 +83,20 @@ def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
     for name, text in cell.values.items():
         single = Cell(cell.tables, cell.hour, {name: text}, cell.stored)
         if not connection.database.execute(f"{single.of(rows)} LIMIT 1").fetchone():
-            raise UsageError(f"no row {place} has {shown(name, text)}{_near(connection, rows, name, text)}")
+            raise UsageError(f"no row {place} has {describe_value(name, text)}{_near(connection, rows, name, text)}")
     raise UsageError(
-        f"no row {place} has {' and '.join(shown(*value) for value in cell.values.items())} together, though each of them is there"
+        f"no row {place} has {' and '.join(describe_value(*value) for value in cell.values.items())} together, though "
+        "each of them is there"
     )
 
 
-def finished_values(connection: Connection, cell: Cell, rows: str) -> dict[str, Any]:
+def finish_values(connection: Connection, cell: Cell, rows: str) -> dict[str, Any]:
     """The measures of ``cell``, out of the state rows of the query ``rows``; all null where there are none."""
     found = connection.database.sql(values_sql(cell.metric, cell.stored, rows, [])).to_arrow_table().to_pylist()
     return {name: found[0][name] if found else None for name in cell.metric.measures}
 
 
-def shown(dimension: str, text: str | None) -> str:
+def describe_value(dimension: str, text: str | None) -> str:
     """One value of a dimension, for people."""
     return f"{dimension} null" if text is None else f"{dimension} '{text}'"
 
@@ -115,7 +116,8 @@ def _refuse_without_events(connection: Connection, tables: MetricTables, hour: d
     moment = literal(hour)
     before, there, after = _one(
         connection,
-        f"SELECT max(hour) FILTER (hour < {moment}), count(*) FILTER (hour = {moment}), min(hour) FILTER (hour > {moment}) FROM {hours}",
+        f"SELECT max(hour) FILTER (hour < {moment}), count(*) FILTER (hour = {moment}), min(hour) FILTER (hour > "
+        f"{moment}) FROM {hours}",
     )
     if there:
         return

@@ -61,7 +61,7 @@ class CellEvents(Described):
     """Where the events are."""
 
 
-def cell_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellEvents:
+def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellEvents:
     """The events of ``cell``; ``cutoff`` is the sequence up to which its hour was recomputed."""
     source, metric = cell.tables.source, cell.metric
     fields = {name.casefold(): name for name in source.fields}
@@ -82,20 +82,25 @@ def cell_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     of_hour = f"SELECT *, {repeated} AS repeated FROM events_{source.name} WHERE {cell.condition({})}"
     connection.database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _events AS
-        SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late, started,
+        SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late,
+               started,
                CASE WHEN sequence <= {-1 if cutoff is None else cutoff} THEN 'final' ELSE 'provisional' END AS layer
         FROM (SELECT * FROM ({of_hour}) WHERE {cell.condition(columns)})
         -- Old progress is compacted: the row that holds a sequence is the next one.
         ASOF JOIN ({started_sql(source)}) ON sequence <= until
         LEFT JOIN (SELECT hour, sequence, true AS late FROM hourline.late_{source.name}) USING (hour, sequence)""")
     totals = connection.sql(
-        "SELECT count(*) FILTER (NOT duplicate), count(*) FILTER (duplicate), count(*) FILTER (repeated), count(*) FILTER (late AND NOT duplicate), "
-        "count(DISTINCT sequence) FILTER (NOT duplicate), min(started) FILTER (NOT duplicate), max(started) FILTER (NOT duplicate) FROM _events"
+        "SELECT count(*) FILTER (NOT duplicate), count(*) FILTER (duplicate), count(*) FILTER (repeated), count(*) "
+        "FILTER (late AND NOT duplicate), "
+        "count(DISTINCT sequence) FILTER (NOT duplicate), min(started) FILTER (NOT duplicate), max(started) FILTER "
+        "(NOT duplicate) FROM _events"
     )
     ((events, duplicates, repetitions, late, sequences, first, last),) = totals.fetchall()
     stretches = connection.sql(
-        'SELECT layer, topic, topic_id, partition, min("offset") AS first_offset, max("offset") AS last_offset, min(sequence) AS first_sequence, '
-        "max(sequence) AS last_sequence, count(*) AS events FROM _events WHERE NOT duplicate GROUP BY ALL ORDER BY layer, topic, topic_id, partition"
+        'SELECT layer, topic, topic_id, partition, min("offset") AS first_offset, max("offset") AS last_offset, '
+        "min(sequence) AS first_sequence, "
+        "max(sequence) AS last_sequence, count(*) AS events FROM _events WHERE NOT duplicate GROUP BY ALL ORDER BY "
+        "layer, topic, topic_id, partition"
     )
     return CellEvents(
         of=list(columns),

@@ -45,7 +45,7 @@ class DriftReport(Described):
     """The changes, by hour, metric, publication and measure."""
 
 
-def drift_report(connection: Connection, hour: datetime | None = None, metric: str | None = None) -> DriftReport:
+def report_drift(connection: Connection, hour: datetime | None = None, metric: str | None = None) -> DriftReport:
     """The drift of all recomputed hours, or of one, and of all metrics, or of one; by hour, metric, publication and
     measure.
     """
@@ -56,7 +56,8 @@ def drift_report(connection: Connection, hour: datetime | None = None, metric: s
         conditions.append(f"metric = {literal(metric)}")
     chosen = f"FROM drift WHERE {' AND '.join(conditions)}"
     counts = connection.sql(
-        f"SELECT count(DISTINCT (hour, metric, published)), count(DISTINCT (hour, metric, published)) FILTER (cause <> 'rounding') {chosen}"
+        "SELECT count(DISTINCT (hour, metric, published)), count(DISTINCT (hour, metric, published)) FILTER (cause "
+        f"<> 'rounding') {chosen}"
     )
     ((recomputed, changed),) = counts.fetchall()
     rows = connection.sql(

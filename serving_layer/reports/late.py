@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from hourline_core.model import Metric
-from hourline_core.sql.differences import changes, make_stage, of_late_events, without_late_events
+from hourline_core.sql.differences import compare_stages, make_stage, only_late_events, without_late_events
 from hourline_core.sql.literals import literal
 from hourline_core.sql.merge import counted_states_sql, stored_types
 from serving_layer.connection import Connection
@@ -46,7 +46,7 @@ class LateHour(Described):
     """What they changed, by metric and measure."""
 
 
-def late_hours(connection: Connection, hour: datetime | None = None) -> list[LateHour]:
+def list_late_hours(connection: Connection, hour: datetime | None = None) -> list[LateHour]:
     """Every hour with late events, or ``hour`` alone, by source and hour."""
     condition = "true" if hour is None else f"l.hour = {literal(hour)}"
     rows = connection.sql(
@@ -80,7 +80,7 @@ def _ordered(metric: Metric, moves: dict[str, Move]) -> dict[str, Move]:
     return {measure: moves[measure] for measure in metric.measures if measure in moves}
 
 
-def late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:
+def list_late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:
     """The late events of one hour, one by one: source, event_time, late_seconds, arrived, sequence, topic, partition,
     offset.
     """
@@ -114,10 +114,12 @@ def _moving_now(connection: Connection, hours: list[datetime]) -> Moved:
         stored = stored_types(database, tables)
         counted = counted_states_sql(tables, stored, connection.snapshot.progress[tables.source.name].sequence)
         counted = f"FROM ({counted}) WHERE hour IN ({among})"
-        late = of_late_events(counted, tables)
+        late = only_late_events(counted, tables)
         database.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN ({late}) USING (hour)")
         before = make_stage(database, "at_close", tables.metric, stored, without_late_events("FROM _counted", tables))
         after = make_stage(database, "now", tables.metric, stored, "FROM _counted")
-        for change in changes(database, before, after):
-            moving[tables.metric.name, change.hour][change.measure] = Move(amount=change.amount, cells=change.cells)
+        for difference in compare_stages(database, before, after):
+            moving[tables.metric.name, difference.hour][difference.measure] = Move(
+                amount=difference.amount, cells=difference.cells
+            )
     return moving

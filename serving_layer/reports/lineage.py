@@ -11,10 +11,10 @@ from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import counted_states_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
-from serving_layer.reports.cell import Cell, cell_of, finished_values, refuse_without_rows
-from serving_layer.reports.cell_events import CellEvents, cell_events
-from serving_layer.reports.published_values import PublishedValue, published_values
-from serving_layer.reports.quality import AuditedHour, all_audits
+from serving_layer.reports.cell import Cell, find_cell, finish_values, refuse_without_rows
+from serving_layer.reports.cell_events import CellEvents, find_events
+from serving_layer.reports.published_values import PublishedValue, list_published_values
+from serving_layer.reports.quality import AuditedHour, list_audits
 from serving_layer.reports.status import ChangingMetric, find_change
 
 
@@ -114,7 +114,7 @@ class Explanation(Described):
     """Every value that was published, oldest first."""
 
 
-def explanation(
+def explain_number(
     connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None] | None = None
 ) -> Explanation:
     """Where the numbers of ``metric`` come from in ``hour`` (UTC), in the groups with these ``dimensions`` (as text;
@@ -123,7 +123,7 @@ def explanation(
     Dimensions that are not given are rolled up, by merging states. Raises UsageError when there is no such metric,
     dimension, value or hour.
     """
-    cell = cell_of(connection, metric, hour, dimensions or {})
+    cell = find_cell(connection, metric, hour, dimensions or {})
     tables = cell.tables
     (known,) = connection.sql(
         "SELECT state, closed, cutoff FROM hourline.metric_hours "
@@ -131,7 +131,7 @@ def explanation(
     ).fetchall()
     state, closed, cutoff = known
     groups, answer = _answer(connection, cell)
-    audits = all_audits(connection, cell.hour, metric)
+    audits = list_audits(connection, cell.hour, metric)
     for audit in audits:
         audit.findings = [finding for finding in audit.findings if not finding.success or finding.origin == "person"]
     newest = [audit for audit in audits if audit.outcome != "superseded"]
@@ -145,10 +145,10 @@ def explanation(
         closed=closed,
         answer=answer,
         declared=_declared(connection, cell),
-        events=cell_events(connection, cell, cutoff),
+        events=find_events(connection, cell, cutoff),
         versions=_versions(connection, cell, cutoff),
         audit=newest[0] if newest else None,
-        published=published_values(connection, cell, audits),
+        published=list_published_values(connection, cell, audits),
     )
 
 
@@ -160,7 +160,7 @@ def _answer(connection: Connection, cell: Cell) -> tuple[int, list[Answer]]:
     refuse_without_rows(connection, cell, "_counted")
     rows = cell.of("_counted")
     merged, final, provisional, at_close = (
-        finished_values(connection, cell, part)
+        finish_values(connection, cell, part)
         for part in (
             rows,
             f"{rows} AND sequence IS NULL",
@@ -202,8 +202,10 @@ def _versions(connection: Connection, cell: Cell, cutoff: int | None) -> Version
     tables, snapshot = cell.tables, connection.snapshot
     progress = snapshot.progress[tables.source.name]
     (above,) = connection.sql(
-        f"SELECT count(DISTINCT sequence), min(sequence), max(sequence) FROM hourline.provisional_{tables.name} WHERE {cell.condition({})} "
-        f"AND sequence > {-1 if cutoff is None else cutoff} AND sequence >= {tables.complete_from} AND sequence <= {progress.sequence}"
+        f"SELECT count(DISTINCT sequence), min(sequence), max(sequence) FROM hourline.provisional_{tables.name} WHERE "
+        f"{cell.condition({})} "
+        f"AND sequence > {-1 if cutoff is None else cutoff} AND sequence >= {tables.complete_from} AND sequence <= "
+        f"{progress.sequence}"
     ).fetchall()
     covered = snapshot.coverage.of(cell.metric.name, tables.declaration).covered([cell.hour]).get(cell.hour)
     return Versions(

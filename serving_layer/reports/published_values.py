@@ -18,7 +18,7 @@ from hourline_core.sql.literals import literal
 from hourline_core.storage.tables import open_table
 from serving_layer.connection import Connection
 from serving_layer.described import Described
-from serving_layer.reports.cell import Cell, finished_values
+from serving_layer.reports.cell import Cell, finish_values
 from serving_layer.reports.quality import AuditedHour
 
 
@@ -56,7 +56,7 @@ class PublishedValue(Described):
     """What the audit, or a person, said."""
 
 
-def published_values(connection: Connection, cell: Cell, audits: list[AuditedHour]) -> list[PublishedValue]:
+def list_published_values(connection: Connection, cell: Cell, audits: list[AuditedHour]) -> list[PublishedValue]:
     """The values of ``cell``, oldest first; ``audits`` are all that are known of its hour.
 
     What was served before a publication is kept over all dimensions together only, so of a cell of some dimension its
@@ -78,7 +78,8 @@ def published_values(connection: Connection, cell: Cell, audits: list[AuditedHou
 
 def _drift(connection: Connection, cell: Cell) -> list[dict[str, Any]]:
     rows = connection.sql(
-        "SELECT publication, published, declaration, measure, cutoff, at_close, provisional, final, causes FROM hourline.drift "
+        "SELECT publication, published, declaration, measure, cutoff, at_close, provisional, final, causes FROM "
+        "hourline.drift "
         f"WHERE metric = {literal(cell.metric.name)} AND hour = {literal(cell.hour)} ORDER BY publication"
     )
     found: list[dict[str, Any]] = rows.to_arrow_table().to_pylist()
@@ -152,7 +153,7 @@ def _published(
     except (TableError, DeltaError, OSError, pa.ArrowException):
         return None, None
     connection.database.register("_published", rows)
-    return covered.cutoffs([cell.hour]).get(cell.hour), finished_values(connection, cell, cell.of("_published"))
+    return covered.cutoffs([cell.hour]).get(cell.hour), finish_values(connection, cell, cell.of("_published"))
 
 
 def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> PublishedValue:
@@ -165,7 +166,7 @@ def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> Publishe
         publication=audit.publication,
         published=audit.audited,
         cutoff=audit.cutoff,
-        values=finished_values(connection, cell, cell.of(f"hourline.staged_{cell.tables.name}")) if kept else None,
+        values=finish_values(connection, cell, cell.of(f"hourline.staged_{cell.tables.name}")) if kept else None,
         note="; ".join(f"{f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}" for f in failed),
     )
 

@@ -90,28 +90,28 @@ class QualityReport(Described):
     """The overview page. Null: there is none."""
 
 
-def quality_report(
+def report_quality(
     connection: Connection,
     hour: datetime | None = None,
     metric: str | None = None,
     *,
     failed: bool = False,
-    unsolved: bool = False,
+    blocked: bool = False,
 ) -> QualityReport:
     """The newest audit of each hour, or of ``hour``, and of all metrics, or of ``metric``.
 
     ``hours`` are those that did not simply pass; with ``failed`` all audits that blocked an hour, also earlier ones;
-    with ``unsolved`` those that are blocked now alone; with ``hour`` all of it.
+    with ``blocked`` those that are blocked now alone; with ``hour`` all of it.
     """
     newest = connection.sql("SELECT max(hour) FROM quality").fetchall()[0][0]
     since = None if newest is None or hour is not None else newest - timedelta(days=SHOWN_DAYS)
-    audits = all_audits(connection, hour, metric, since)
+    audits = list_audits(connection, hour, metric, since)
     latest = [audit for audit in audits if audit.outcome != "superseded"]
     counts = {
         outcome: sum(audit.outcome == outcome for audit in latest)
         for outcome in ("blocked", "warned", "accepted", "passed")
     }
-    if unsolved:
+    if blocked:
         shown = [audit for audit in latest if audit.outcome == "blocked"]
     elif failed:
         shown = [
@@ -132,7 +132,7 @@ def quality_report(
     )
 
 
-def all_audits(
+def list_audits(
     connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None = None
 ) -> list[AuditedHour]:
     """All audits that are kept, also earlier ones: of ``hour``, or from ``since`` on; of all metrics, or of ``metric``."""
@@ -150,10 +150,12 @@ def all_audits(
         audits AS (SELECT DISTINCT publication, source, metric, hour, audited, cutoff FROM found WHERE {of_metric})
         SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cutoff,
                a.publication = max(a.publication) OVER (PARTITION BY a.metric, a.hour) AS newest,
-               expectation, about, parameters, origin, severity, success, found, observed, lower, upper, unexpected, rows
-        FROM audits a JOIN found f
-        ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source AND coalesce(f.metric, a.metric) = a.metric
-        ORDER BY a.hour, a.metric, a.publication, success, severity, f.metric NULLS FIRST, expectation, about""").to_arrow_table()
+               expectation, about, parameters, origin, severity, success, found, observed, lower, upper, unexpected,
+               rows
+        FROM audits a JOIN found f ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source
+             AND coalesce(f.metric, a.metric) = a.metric
+        ORDER BY a.hour, a.metric, a.publication, success, severity, f.metric NULLS FIRST, expectation, about
+        """).to_arrow_table()
     audits: dict[tuple[str, datetime, int], AuditedHour] = {}
     for row in rows.to_pylist():
         key = (row["metric"], row["hour"], row["publication"])

@@ -93,15 +93,15 @@ class ProjectStatus(Described):
     """The last hours of each source."""
 
 
-def project_status(project: Project, last: int) -> ProjectStatus:
+def report_project_status(project: Project, last: int) -> ProjectStatus:
     """The status of ``project`` with the ``last`` hours of each source; waits for Kafka up to KafkaOffsets' limit."""
     offsets = KafkaOffsets(project)
     offsets.look_up()  # while the tables are read
     with Connection(project) as connection:
-        return status_at(connection, last, offsets.within_limit())
+        return report_status(connection, last, offsets.within_limit())
 
 
-def status_at(connection: Connection, last: int, offsets: Offsets) -> ProjectStatus:
+def report_status(connection: Connection, last: int, offsets: Offsets) -> ProjectStatus:
     """The status of the project with the ``last`` hours of each source, by the connection's snapshot; ``offsets`` is
     what Kafka holds.
     """

@@ -18,9 +18,9 @@ from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import BatchSettings, Settings
 from hourline_core.model.hours import HOUR
 from hourline_core.storage.tables import open_table
-from serving_layer.reports.late import late_hours
-from serving_layer.reports.lineage import explanation
-from serving_layer.reports.status import status_at
+from serving_layer.reports.late import list_late_hours
+from serving_layer.reports.lineage import explain_number
+from serving_layer.reports.status import report_status
 from speed_layer.maintenance import maintain_source
 from speed_layer.reset import MetricReset
 from tests.support import bare_tables
@@ -60,11 +60,11 @@ def told(tables: BareTables) -> dict[str, Any]:
     """All that is said about the tables, but for when events arrived, which is told by the hour afterwards."""
     with serving_layer.connect(tables.project) as connection:
         found: dict[str, Any] = {
-            "late": late_hours(connection, None),
-            "status": status_at(connection, 100, {name: {} for name in tables.project.sources}).model_dump(),
+            "late": list_late_hours(connection, None),
+            "status": report_status(connection, 100, {name: {} for name in tables.project.sources}).model_dump(),
         }
         for number in sorted(set(tables.hours[: tables.offset])):
-            of = explanation(connection, "totals", hour(number)).model_dump()
+            of = explain_number(connection, "totals", hour(number)).model_dump()
             assert of["events"]["first_arrived"] <= of["events"]["last_arrived"]
             found[f"explain {number}"] = {
                 **of,

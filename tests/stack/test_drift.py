@@ -15,8 +15,8 @@ import serving_layer
 from batch_layer.plan import plan, plan_range
 from hourline.cli import app
 from hourline_core.model.hours import HourRange
-from serving_layer.reports.drift import DriftReport, drift_report
-from serving_layer.reports.late import LateHour, late_hours
+from serving_layer.reports.drift import DriftReport, report_drift
+from serving_layer.reports.late import LateHour, list_late_hours
 from tests.support import oracle, parcels
 from tests.support.oracle import Event
 from tests.support.project_files import write_project
@@ -195,12 +195,12 @@ def scans_changed(found: DriftReport) -> Amounts:
 
 def report(project: StackProject) -> DriftReport:
     with serving_layer.connect(project.project) as connection:
-        return drift_report(connection)
+        return report_drift(connection)
 
 
 def read_late(project: StackProject) -> list[LateHour]:
     with serving_layer.connect(project.project) as connection:
-        return late_hours(connection)
+        return list_late_hours(connection)
 
 
 def command(name: str, project: StackProject, *options: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import serving_layer
 from hourline_core.runtime.lease import lease
-from serving_layer.reports.status import project_status
+from serving_layer.reports.status import report_project_status
 from speed_layer.import_files import find_history, import_files
 from speed_layer.session import speed_session
 from tests.support import parcels
@@ -102,5 +102,5 @@ def late(project: StackProject) -> int:
 
 
 def lag(project: StackProject) -> tuple[int | None, int]:
-    (status,) = project_status(project.project, last=1).sources
+    (status,) = report_project_status(project.project, last=1).sources
     return status.lag, status.skipped

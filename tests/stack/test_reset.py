@@ -25,7 +25,7 @@ from hourline_core.ledger import snapshot
 from hourline_core.ledger.coverage import open_coverage, read_coverage
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime.topics import ensure_topic, offsets_at
-from serving_layer.reports.status import SourceStatus, project_status
+from serving_layer.reports.status import SourceStatus, report_project_status
 from speed_layer.maintenance import prune
 from speed_layer.reset import MetricReset, SourceReset, Target
 from tests.support import oracle, parcels
@@ -304,7 +304,7 @@ def reset(project: StackProject, target: Target) -> int:
 
 
 def status(project: StackProject) -> SourceStatus:
-    (source,) = project_status(project.project, 1).sources
+    (source,) = report_project_status(project.project, 1).sources
     return source
 
 

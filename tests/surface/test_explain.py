@@ -15,7 +15,7 @@ from hourline import load_project
 from hourline.cli import app
 from hourline_core.errors import UsageError
 from hourline_core.storage import tables
-from serving_layer.reports.lineage import Explanation, explanation
+from serving_layer.reports.lineage import Explanation, explain_number
 from tests.support.visits import BASE, Visit, Visits, chosen, hour, values
 
 CELLS: list[dict[str, str | None]] = [
@@ -33,7 +33,7 @@ def site(tmp_path: Path) -> Visits:
 
 def explain(site: Visits, number: int, cell: Mapping[str, str | None] | None = None) -> Explanation:
     with serving_layer.connect(site.project) as connection:
-        return explanation(connection, "loads", hour(number), cell)
+        return explain_number(connection, "loads", hour(number), cell)
 
 
 def command(site: Visits, *arguments: str) -> str:
@@ -70,9 +70,9 @@ def _check(site: Visits, connection: serving_layer.Connection, number: int, cell
     final, provisional = (chosen(visits, cell) for visits in (site.final(number), site.provisional(number)))
     if not final and not provisional:
         with pytest.raises(UsageError, match="no row of 'loads'"):
-            explanation(connection, "loads", hour(number), cell)
+            explain_number(connection, "loads", hour(number), cell)
         return
-    found = explanation(connection, "loads", hour(number), cell)
+    found = explain_number(connection, "loads", hour(number), cell)
     assert {answer.measure: answer.value for answer in found.answer} == values(final + provisional)
     assert {answer.measure: answer.final for answer in found.answer} == values(final)
     assert {answer.measure: answer.provisional for answer in found.answer} == values(provisional)

@@ -10,7 +10,7 @@ import pytest
 
 from hourline_core.model import Project
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets
-from serving_layer.reports.status import project_status
+from serving_layer.reports.status import report_project_status
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import Visit, serving, visit_tables
 
@@ -37,7 +37,7 @@ def silent(tables: BareTables) -> Iterator[Project]:
 def test_the_status_says_that_a_silent_kafka_did_not_answer_within_its_limit(silent: Project) -> None:
     with serving(silent) as client:
         (over_http,) = client.get("/api/v1/status").json()["sources"]
-    (here,) = project_status(silent, last=1).sources
+    (here,) = report_project_status(silent, last=1).sources
     for lag, reason, accepted in (
         (over_http["lag"], over_http["lag_unknown"], over_http["accepted"]),
         (here.lag, here.lag_unknown, here.accepted),
@@ -54,7 +54,7 @@ def test_the_status_says_that_the_projects_own_kafka_is_not_running(tables: Bare
 
 def test_a_look_up_that_never_ends_holds_up_no_status(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KafkaOffsets, "look_up", lambda self: Future[Offsets]())
-    (source,) = project_status(tables.project, last=1).sources
+    (source,) = report_project_status(tables.project, last=1).sources
     assert source.lag is None and source.lag_unknown
     with serving(tables.project) as client:
         (served,) = client.get("/api/v1/status").json()["sources"]

@@ -53,7 +53,8 @@ def refuse_unsupported() -> None:
     """Raises SetupError where this process could not be confined."""
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         raise SetupError(
-            f"free SQL needs Linux on x86-64 or ARM64, whose kernel confines the process that runs it; this is {platform.system()} on "
+            "free SQL needs Linux on x86-64 or ARM64, whose kernel confines the process that runs it; this is "
+            f"{platform.system()} on "
             f"{platform.machine()}. Set serve.sql to false, or serve it from a container"
         )
 

@@ -81,7 +81,8 @@ class Sandbox:
             worker = self._idle.get_nowait()
         except Empty:
             raise TooManyError(
-                f"{len(self._workers)} free queries run already, which is the maximum; try again when one of them has ended"
+                f"{len(self._workers)} free queries run already, which is the maximum; try again when one of them has "
+                "ended"
             ) from None
         try:
             return self._run(worker, sql, database, views, gone or Event())

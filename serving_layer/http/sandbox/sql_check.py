@@ -124,7 +124,8 @@ class _Walk:
         if plain not in named:
             if plain not in self._views:
                 raise RefusedError(
-                    f"there is no view {_shown(name)}{did_you_mean(name[:_SHOWN], self._views.values())}; nothing else can be read"
+                    f"there is no view {_shown(name)}{did_you_mean(name[:_SHOWN], self._views.values())}; nothing "
+                    "else can be read"
                 )
             self.reads.views.add(self._views[plain])
         self.whole_rows |= {plain, folded(node.get("alias", name))}

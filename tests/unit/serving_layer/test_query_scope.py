@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from hourline_core.errors import UnreliableResultError
-from serving_layer.query_scope import HourState, in_words, refuse_weak, states_of
+from serving_layer.query_scope import HourState, find_hour_states, refuse_weak, summarize_states
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 HOURS = 48
@@ -80,7 +80,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
 def test_what_lies_in_other_hours_does_not_matter(
     database: duckdb.DuckDBPyConnection, query: str, of_totals: int, of_odd: int
 ) -> None:
-    told = states_of(database, query, ["totals", "odd"])
+    told = find_hour_states(database, query, ["totals", "odd"])
     assert [sum(state.metric == metric for state in told) for metric in ("totals", "odd")] == [of_totals, of_odd]
     answer = sorted(map(str, database.sql(query).fetchall()))
     for metric in ("totals", "odd"):
@@ -92,11 +92,11 @@ def test_what_lies_in_other_hours_does_not_matter(
 def test_the_views_of_a_metric_are_the_metric(database: duckdb.DuckDBPyConnection) -> None:
     hour = "'2024-03-01 11:00:00Z'"
     for view in ("odd", "odd_states", "odd_final", "Odd_Provisional"):
-        assert states_of(database, f"FROM {view} WHERE hour = {hour}", ["totals", "odd"]) == [
+        assert find_hour_states(database, f"FROM {view} WHERE hour = {hour}", ["totals", "odd"]) == [
             ("odd", BASE + timedelta(hours=11), "provisional")
         ]
     for view in ("hours", "odd_staged", "drift"):
-        assert states_of(database, f"FROM {view}", ["totals", "odd"]) == []
+        assert find_hour_states(database, f"FROM {view}", ["totals", "odd"]) == []
 
 
 def test_an_hour_is_counted_in_the_weakest_state_of_its_metrics() -> None:
@@ -105,8 +105,8 @@ def test_an_hour_is_counted_in_the_weakest_state_of_its_metrics() -> None:
         HourState("b", BASE, "revised"),
         HourState("b", BASE + timedelta(hours=1), "final"),
     ]
-    assert in_words(states) == "1 final, 1 revised"
-    assert in_words([]) == ""
+    assert summarize_states(states) == "1 final, 1 revised"
+    assert summarize_states([]) == ""
 
 
 def test_a_strict_answer_names_the_hours_that_it_cannot_rest_on() -> None:
