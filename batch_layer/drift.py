@@ -22,7 +22,7 @@ import duckdb
 import pyarrow as pa
 
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.sql.differences import (
     Change,
     Stage,

@@ -12,7 +12,8 @@ from batch_layer.archived_events import ArchivedEvents, counting, magnitudes, ti
 from batch_layer.drift import Drift, HourDrift, Replay, Replayed
 from batch_layer.publish import Staged
 from hourline_core.compute.aggregation import plan_aggregation
-from hourline_core.ledger.snapshot import MetricTables, Snapshot
+from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import counted_states_sql, stored_types

@@ -21,7 +21,7 @@ from batch_layer.audit.history import published_values
 from batch_layer.audit.suites import Check, declared_checks
 from batch_layer.audit.validation import Validation, Validator, page
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Source, expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
 from hourline_core.runtime import failpoints
