@@ -196,9 +196,9 @@ class Connection:
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
 
-        if self.snapshot.lost:
+        if self.snapshot.unreadable:
             named = named_tables(self._duckdb, query)
-            for view, damage in self.snapshot.lost.items():
+            for view, damage in self.snapshot.unreadable.items():
                 if named is None or view in named:
                     raise TableError(f"'{view}' cannot be answered: {damage}")
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import duckdb
 
 from hourline_core.aggregates import aggregate_of
-from hourline_core.ledger.snapshot import MetricTables, Snapshot
+from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project
 from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.hour_states import weakest_sql
@@ -54,17 +55,17 @@ def views_sql(
                 statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
     for name, known in snapshot.progress.items():
         for view in (f"events_{name}", f"rejected_{name}"):
-            if view not in snapshot.lost:
+            if view not in snapshot.unreadable:
                 statements.append(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
     statements.append(f"CREATE VIEW hours AS {_hours_sql(project, snapshot)}")
-    if "late_events" not in snapshot.lost:
+    if "late_events" not in snapshot.unreadable:
         statements.append(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
     statements.append(f"CREATE VIEW drift AS {_DRIFT}")
     statements.append("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
     statements.append(f"CREATE VIEW publications AS {_publications_sql(snapshot)}")
     for tables in snapshot.recomputed:
         metric, stored = computable[tables.name]
-        if metric.measures and f"{metric.name}_staged" not in snapshot.lost:
+        if metric.measures and f"{metric.name}_staged" not in snapshot.unreadable:
             statements.append(f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}")
     return statements
 

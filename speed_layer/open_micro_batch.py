@@ -5,7 +5,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from hourline_core.compute.aggregation import AggregationPlan, empty_events, nullable, plan_aggregation
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.snapshot import MetricTables, take_snapshot
+from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.hours import Clock
 from speed_layer.deduplication import Deduplicator, archived_id_hashes

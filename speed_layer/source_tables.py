@@ -16,10 +16,10 @@ from deltalake import DeltaTable
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import DECLARATION, EVENT_SCHEMA, REJECTED_SCHEMA, Layout
+from hourline_core.ledger.open_progress import refuse_without_progress
 from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, WrittenMetric
 from hourline_core.ledger.read_offsets import Reading
-from hourline_core.ledger.snapshot import refuse_without_progress
 from hourline_core.model import Source, to_stored
 from hourline_core.storage import tables
 from speed_layer.reprocessing import drop_reprocessed

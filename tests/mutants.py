@@ -129,10 +129,10 @@ MUTANTS = [
         "coverage is read last",
         "hourline_core/ledger/snapshot.py",
         (
-            ("    covering = open_coverage(project, opened, publication)\n", ""),
+            ("        covering = open_coverage(project, opened, publication)\n", ""),
             (
-                "    progresses = {\n        source.name: Progress",
-                "    covering = open_coverage(project, opened, publication)\n    progresses = {\n        source.name: Progress",
+                "        progresses = {\n",
+                "        covering = open_coverage(project, opened, publication)\n        progresses = {\n",
             ),
         ),
         "tests/protocol/test_snapshot.py",
@@ -142,11 +142,11 @@ MUTANTS = [
         "hourline_core/ledger/snapshot.py",
         (
             (
-                "    coverage = Coverage.at(covering)\n",
-                "    coverage = Coverage.at(covering)\n"
-                "    for known in progresses.values():\n"
-                "        update(known.table)\n"
-                "    progress = {n: SourceProgress(p.table.version(), p.sequence) for n, p in progresses.items()}\n",
+                "        coverage = Coverage.at(covering)\n",
+                "        coverage = Coverage.at(covering)\n"
+                "        for known in progresses.values():\n"
+                "            update(known.table)\n"
+                "        progress = {n: SourceProgress(p.table.version(), p.sequence) for n, p in progresses.items()}\n",
             ),
         ),
         "tests/protocol/test_snapshot.py",

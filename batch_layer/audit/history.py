@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import History
 from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.merge import values_sql

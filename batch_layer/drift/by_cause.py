@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from batch_layer.drift.replay import Replay
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.sql.differences import (
     Difference,
     Stage,

@@ -13,7 +13,7 @@ from batch_layer.plan import Job
 from batch_layer.read import ArchivedEvents, keep_counted
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 
 
 @dataclass(frozen=True)

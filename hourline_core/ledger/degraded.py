@@ -10,8 +10,9 @@ from contextlib import suppress
 from itertools import chain
 
 from hourline_core.errors import TableError
+from hourline_core.ledger.damage import Degraded, views_of
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.snapshot import Snapshot, snapshot_as_far_as_whole, take_snapshot, views_of
+from hourline_core.ledger.snapshot import Snapshot, look_up, take_snapshot
 from hourline_core.model import Project
 from hourline_core.storage.data_files import damage_of
 from hourline_core.storage.tables import exists, open_table, readable_versions
@@ -33,21 +34,35 @@ def degraded_snapshot(project: Project) -> tuple[Snapshot, set[str]]:
             return snapshot, damage
     best: Snapshot | None = None
     for publication in _publications(project):
-        lost: dict[str, str] = {}
+        on_damage = Degraded()
         with suppress(TableError):
-            found = snapshot_as_far_as_whole(project, publication, lost)
-            if files := _damaged_files(project, found):
-                lost |= files
-                found = snapshot_as_far_as_whole(project, publication, lost)
-            if best is None or _lacking(project, found) < _lacking(project, best):
-                best = found
+            snapshot = _as_far_as_readable(project, publication, on_damage)
+            if files := _damaged_files(project, snapshot):
+                on_damage.unreadable |= files
+                snapshot = _as_far_as_readable(project, publication, on_damage)
+            if best is None or _lacking(project, snapshot) < _lacking(project, best):
+                best = snapshot
         if publication is None:
-            damage |= set(lost.values())
+            damage |= set(on_damage.unreadable.values())
         if best is not None and not _lacking(project, best):
             break
     if best is None:
         raise TableError("; ".join(sorted(damage)))
     return best, damage
+
+
+def _as_far_as_readable(project: Project, publication: int | None, on_damage: Degraded) -> Snapshot:
+    """A snapshot without damaged tables, which ``on_damage`` notes; at an earlier ``publication``, if given.
+
+    Raises TableError when it cannot be had, as when coverage has cutoffs beyond progress, or provisional no longer has
+    what is above its cutoffs.
+    """
+    snapshot, overtaken = look_up(project, on_damage, publication)
+    if overtaken:
+        raise TableError("a metric was reset while its tables were looked up")
+    if beyond := snapshot.cutoffs_beyond:
+        raise TableError(f"coverage has cutoffs beyond the progress of {', '.join(beyond)}")
+    return snapshot
 
 
 def _publications(project: Project) -> list[int | None]:
@@ -63,13 +78,13 @@ def _publications(project: Project) -> list[int | None]:
 def _damaged_files(project: Project, snapshot: Snapshot) -> dict[str, str]:
     """By view, which data file is missing or has the wrong size of those that it is read from."""
     layout = Layout.of(project)
-    found: dict[str, str] = {}
+    damaged: dict[str, str] = {}
     for name, versions in snapshot.versions.items():
         for version in versions:
             table = open_table(f"{layout.root}/{name}", layout.storage_options, version)
             if damage := damage_of(table, decoding=False):
-                found |= dict.fromkeys(_views_on(project, name), damage)
-    return found
+                damaged |= dict.fromkeys(_views_on(project, name), damage)
+    return damaged
 
 
 def _views_on(project: Project, name: str) -> list[str]:
@@ -77,14 +92,14 @@ def _views_on(project: Project, name: str) -> list[str]:
     kind, *rest = name.split("/")
     if kind in ("final", "provisional"):
         return views_of(project.metrics[rest[0]])
-    beside = {
+    others = {
         "staged": f"{(rest or [''])[0]}_staged",
         "events": f"events_{(rest or [''])[0]}",
         "rejected": f"rejected_{(rest or [''])[0]}",
     }
-    views = [beside.get(kind, name)]
+    views = [others.get(kind, name)]
     return [*views, "late_events"] if kind == "events" else [*views, "publications"] if kind == "drift" else views
 
 
 def _lacking(project: Project, snapshot: Snapshot) -> int:
-    return sum(name in snapshot.lost for name in project.metrics)
+    return sum(name in snapshot.unreadable for name in project.metrics)

@@ -35,6 +35,7 @@ class Progress:
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
+        self._last: tuple[int, ProgressRow | None] | None = None
 
     @property
     def sequence(self) -> int:
@@ -53,8 +54,11 @@ class Progress:
         return self.table.transaction_version(_COMPACTED) or 0
 
     def last_row(self) -> ProgressRow | None:
-        """The row of the last finished sequence; None before the first."""
-        return self.row(self.sequence) if self.sequence else None
+        """The row of the last finished sequence, read once for each version; None before the first."""
+        version = self.table.version()
+        if self._last is None or self._last[0] != version:
+            self._last = (version, self.row(self.sequence) if self.sequence else None)
+        return self._last[1]
 
     def row(self, sequence: int) -> ProgressRow | None:
         """The row of a finished sequence; None: there is none, or it was compacted into a later one."""

@@ -15,17 +15,13 @@ from deltalake import DeltaTable
 
 from hourline_core.errors import TableError, UsageError, did_you_mean
 from hourline_core.ledger.coverage import Coverage, open_coverage, read_coverage
+from hourline_core.ledger.damage import Strict
 from hourline_core.ledger.layout import DECLARATION, Layout
+from hourline_core.ledger.metric_tables import MetricTables, as_covered
+from hourline_core.ledger.other_tables import other_table_versions
 from hourline_core.ledger.progress import Progress, last_sequence
 from hourline_core.ledger.progress_rows import WrittenMetric
-from hourline_core.ledger.snapshot import (
-    MetricTables,
-    Snapshot,
-    SourceProgress,
-    as_covered,
-    files_of,
-    other_table_versions,
-)
+from hourline_core.ledger.snapshot import Snapshot, SourceProgress, files_of
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Project, Source, declaration_hash, from_stored
 from hourline_core.model.hours import parse_moment
@@ -73,9 +69,9 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
                 raise _gone(project, token.publication)
             read.append(final)
     with OpenTables(project.settings.storage_options) as newest:
-        beside = other_table_versions(project, opened, open_coverage(project, newest), newest)
+        others = other_table_versions(project, opened, open_coverage(project, newest), newest, Strict())
     files = files_of([*opened.values(), *read])
-    return Snapshot(progress, metrics, coverage.about(metrics), beside, files=files)
+    return Snapshot(progress, metrics, coverage.about(metrics), others, files=files)
 
 
 def forgotten(snapshot: Snapshot) -> set[str]:
@@ -195,7 +191,7 @@ def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> De
 
 
 def _kept(uri: str, project: Project, version: int) -> DeltaTable | None:
-    """The table at an old version; None: that is not kept. Raises TableError when it is lost, though it is kept."""
+    """The table at an old version; None: that is not kept. Raises TableError when it is damaged, though it is kept."""
     options = project.settings.storage_options
     with suppress(TableError):
         if is_whole(table := open_table(uri, options, version)):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.sql.literals import literal
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 from hourline_core.errors import TableError
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
-from hourline_core.ledger.snapshot import MetricTables, Snapshot, take_snapshot
+from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.sql.coverage import staged_sql
@@ -137,14 +138,14 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
                 f"CREATE VIEW hourline.late_{source.name} AS {late_sql(source, known.sequence)}",
             ]
             for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
-                if (version := snapshot.beside.get(f"{kind}/{source.name}")) is not None:
+                if (version := snapshot.other_tables.get(f"{kind}/{source.name}")) is not None:
                     statements += _attached(f"{kind}_{source.name}", layout, uri, version)
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         rows = _no_rows(schema)
-        if kept in snapshot.beside and snapshot.publication is not None:
+        if kept in snapshot.other_tables and snapshot.publication is not None:
             # Its rows are only ever added to; those of a publication that did not come about have a number that none
             # has reached.
-            statements.append(_attach_sql(kept, uri, snapshot.beside[kept]))
+            statements.append(_attach_sql(kept, uri, snapshot.other_tables[kept]))
             rows += f" UNION ALL BY NAME SELECT * FROM _{kept} WHERE publication <= {snapshot.publication}"
         statements.append(f"CREATE VIEW hourline.{kept} AS {rows}")
     parts = [_NO_HOURS]

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from hourline_core.aggregates import aggregate_of
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import values_sql

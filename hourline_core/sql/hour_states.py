@@ -10,7 +10,7 @@ An hour is here when its source has accepted an event in it. It is closed when t
 end.
 """
 
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.sql.coverage import marks_sql
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import last_arrivals_sql

@@ -9,7 +9,7 @@ from typing import Literal
 import duckdb
 
 from hourline_core.aggregates import StateColumn, aggregate_of
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Measure, Metric
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.types import column_types

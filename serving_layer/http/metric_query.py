@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hourline_core.errors import UsageError, did_you_mean
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier

@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from hourline_core.errors import UsageError
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.report_pages import anchor, page_name, page_path, report_site
-from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.ledger.time_travel import forgotten
 from hourline_core.model.hours import HOUR, HourRange, parse_hour
 from hourline_core.sql.literals import identifier

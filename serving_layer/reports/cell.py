@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hourline_core.errors import UsageError, did_you_mean
-from hourline_core.ledger.snapshot import MetricTables
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
 from hourline_core.model.hours import hour_text
 from hourline_core.sql.literals import identifier, literal

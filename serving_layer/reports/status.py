@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.read_offsets import Reading, offsets_in, reading_of
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
-from hourline_core.ledger.snapshot import MetricTables
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.sql.coverage import of_declaration

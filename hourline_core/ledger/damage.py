@@ -1,0 +1,53 @@
+"""What a look-up does about a damaged table: refuse to go on, or do without the views that need it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import MappingProxyType
+from typing import Protocol
+
+from hourline_core.errors import TableError
+from hourline_core.model import Metric
+
+
+class OnDamage(Protocol):
+    """Decides what becomes of a TableError."""
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """By view, why it cannot be read."""
+        ...
+
+    def looking_up(self, *views: str) -> AbstractContextManager[None]:
+        """A block that looks up what ``views`` are read from."""
+        ...
+
+
+class Strict:
+    """The first damaged table ends the look-up: blocks raise TableError."""
+
+    unreadable: Mapping[str, str] = MappingProxyType({})
+
+    def looking_up(self, *views: str) -> AbstractContextManager[None]:
+        """A block that raises what is raised in it."""
+        return nullcontext()
+
+
+class Degraded:
+    """Damage is noted for the views that it takes, and the look-up goes on with the rest."""
+
+    def __init__(self) -> None:
+        self.unreadable: dict[str, str] = {}
+
+    @contextmanager
+    def looking_up(self, *views: str) -> Iterator[None]:
+        """A block that ends at a TableError; ``views`` are unreadable from then on."""
+        try:
+            yield
+        except TableError as error:
+            for view in views:
+                self.unreadable.setdefault(view, str(error))
+
+
+def views_of(metric: Metric) -> list[str]:
+    """The views of a metric."""
+    return [metric.name, *(f"{metric.name}_{end}" for end in ("states", "final", "provisional", "staged"))]

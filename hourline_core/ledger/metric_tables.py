@@ -1,0 +1,92 @@
+"""The declarations of a metric that have tables, and which version of each table counts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+
+from hourline_core.ledger.coverage import Coverage
+from hourline_core.ledger.damage import OnDamage, views_of
+from hourline_core.ledger.layout import DECLARATION, Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.model import DeclaredMetric, Metric, Project, declaration_hash, from_stored
+from hourline_core.storage.open_tables import OpenTables
+from hourline_core.storage.tables import require_seen
+
+
+@dataclass(frozen=True)
+class MetricTables(DeclaredMetric):
+    """The tables of one declaration of a metric; a changed metric has two of them until the new one is promoted."""
+
+    provisional: int
+    """The version of its provisional table."""
+    complete_from: int
+    """The sequence from which on its provisional rows are whole; what lies below counts by a recompute alone."""
+    final: int | None = None
+    """The version of its final table that coverage pins; None: nothing was published."""
+    served: bool = True
+    """Whether answers come from this declaration."""
+
+
+def declarations_with_tables(
+    project: Project, metric: Metric, progress: Progress, opened: OpenTables
+) -> list[tuple[MetricTables, DeltaTable]]:
+    """The declarations of a metric that have tables, the older before the newer; with the provisional table of each.
+
+    ``progress`` is that of its source: its last row says which declarations the speed layer writes. Raises TableError.
+    """
+    layout, source = Layout.of(project), project.sources[metric.source]
+    last, current = progress.last_row(), declaration_hash(source, metric)
+    written = {
+        known.declaration: known.complete_from
+        for known in (last.metrics if last else ())
+        if known.metric == metric.name
+    }
+    declarations: list[tuple[MetricTables, DeltaTable]] = []
+    for declaration in [*written, *({current} - written.keys())]:
+        uri = layout.provisional_of(metric.name, declaration)
+        table = opened.open(uri) if declaration in written else opened.find(uri)
+        if table is None:
+            continue  # declared, but the speed layer has not started since
+        require_seen(table, progress.table)
+        declared = (source, metric)
+        if declaration != current:
+            declared = from_stored(table.metadata().configuration[DECLARATION], source)
+        complete_from = written.get(declaration, progress.sequence + 1)
+        declarations.append((MetricTables(*declared, table.version(), complete_from), table))
+    return declarations
+
+
+def as_covered(metrics: Iterable[list[MetricTables]], coverage: Coverage) -> list[MetricTables]:
+    """The declarations of each metric, the older before the newer: at the version of final that coverage pins, and
+    which of them is served.
+    """
+    covered: list[MetricTables] = []
+    for declarations in metrics:
+        own = [coverage.of(tables.metric.name, tables.declaration) for tables in declarations]
+        promoted = [of.is_promoted(tables.complete_from) for of, tables in zip(own, declarations, strict=True)]
+        # The newest one that is promoted; while none is, the oldest.
+        served = max((place for place, whole in enumerate(promoted) if whole), default=0)
+        covered += [
+            replace(tables, final=of.pinned(), served=place == served)
+            for place, (of, tables) in enumerate(zip(own, declarations, strict=True))
+        ]
+    return covered
+
+
+def open_published(
+    project: Project, metrics: Iterable[MetricTables], coverage: Coverage, opened: OpenTables, on_damage: OnDamage
+) -> list[DeltaTable]:
+    """The tables final at the versions that ``coverage`` pins. Raises TableError when one of them, or of staged, is not
+    there, or damaged; or as ``on_damage`` decides.
+    """
+    layout = Layout.of(project)
+    published: list[DeltaTable] = []
+    for tables in metrics:
+        with on_damage.looking_up(*views_of(tables.metric)):
+            if tables.final is not None:
+                published.append(opened.open(layout.final(tables.source, tables.metric), tables.final))
+        with on_damage.looking_up(f"{tables.metric.name}_staged"):
+            for version in coverage.of(tables.metric.name, tables.declaration).staged_versions():
+                opened.open(layout.staged(tables.source, tables.metric), version)
+    return published

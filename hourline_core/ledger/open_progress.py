@@ -1,0 +1,33 @@
+"""Opening the progress of a source, which is read before all other tables."""
+
+from hourline_core.errors import TableError
+from hourline_core.ledger.damage import OnDamage
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.model import Project, Source
+from hourline_core.storage.open_tables import OpenTables
+from hourline_core.storage.tables import exists, readable_versions
+
+
+def open_progress(project: Project, source: Source, opened: OpenTables, on_damage: OnDamage) -> Progress | None:
+    """Progress at its newest version; None: no speed layer has started with this source.
+
+    Where it is damaged, raises TableError; or, if ``on_damage`` goes on, it is the newest version that can be read.
+    """
+    layout = Layout.of(project)
+    uri = layout.progress(source)
+    with on_damage.looking_up(f"progress/{source.name}"):
+        if (table := opened.find(uri)) is None:
+            refuse_without_progress(layout, source)
+            return None
+        return Progress(table)
+    return Progress(next(readable_versions(uri, layout.storage_options)))
+
+
+def refuse_without_progress(layout: Layout, source: Source) -> None:
+    """Raise TableError if there are events of a source that has no progress, which is made before them: it is gone."""
+    if exists(layout.events(source), layout.storage_options):
+        raise TableError(
+            f"the table at {layout.progress(source)} is gone, while there is one at {layout.events(source)}; "
+            "bring it back from a backup, since it says which of the events count"
+        )

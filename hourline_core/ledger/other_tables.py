@@ -1,0 +1,42 @@
+"""The tables that are read beside the results: events, rejected, drift and quality."""
+
+from collections.abc import Mapping
+
+from deltalake import DeltaTable
+
+from hourline_core.ledger.damage import OnDamage
+from hourline_core.ledger.layout import Layout
+from hourline_core.model import Project
+from hourline_core.storage.data_files import name_of
+from hourline_core.storage.open_tables import OpenTables
+from hourline_core.storage.tables import refuse_older, require_seen
+
+
+def other_table_versions(
+    project: Project,
+    progress: Mapping[str, DeltaTable],
+    coverage: DeltaTable | None,
+    opened: OpenTables,
+    on_damage: OnDamage,
+) -> dict[str, int]:
+    """By name, their newest versions. Raises TableError when one is damaged, or lacks a commit that ``progress`` (by
+    source) or ``coverage`` went by; or as ``on_damage`` decides.
+    """
+    layout = Layout.of(project)
+    wanted: list[tuple[str, DeltaTable, tuple[str, ...]]] = []
+    for name, table in progress.items():
+        source = project.sources[name]
+        wanted.append((layout.events(source), table, (f"events_{name}", "late_events")))
+        wanted.append((layout.rejected(source), table, (f"rejected_{name}",)))
+    if coverage is not None:
+        wanted += [(layout.drift, coverage, ("drift", "publications")), (layout.quality, coverage, ("quality",))]
+    versions: dict[str, int] = {}
+    for uri, by, views in wanted:
+        with on_damage.looking_up(*views):
+            other = opened.find(uri) if by is coverage else opened.open(uri)
+            if other is None:
+                refuse_older(uri, None, by, uri.rpartition("/")[2])
+                continue  # all of its publications are older than the table
+            require_seen(other, by)
+            versions[name_of(other)] = other.version()
+    return versions
