@@ -18,10 +18,11 @@ PAGE, PLOT = "FIGURES.md", "figures.svg"
 _HEAD = """\
 # Figures
 
-Made by `make bench` (minutes) and `make bench-full` (within an hour); do not edit. A value is the ratio of the medians of what was measured and of
-what stands beside it, both in one run on one machine; where nothing stands beside it, it is the median itself. The spread is that of the rounds.
-Answers were checked before a time counted. What each benchmark measures, and why it is fair, is told at its heading; what misses its goal, and why,
-in [README.md](README.md). Where low and high are the same, there was one round.
+Made by `make bench` (minutes) and `make bench-full` (within an hour); do not edit. A value is the ratio of the medians
+of what was measured and of what stands beside it, both in one run on one machine; where nothing stands beside it, it is
+the median itself. The spread is that of the rounds. Answers were checked before a time counted. What each benchmark
+measures, and why it is fair, is told at its heading; what misses its goal, and why, in [README.md](README.md). Where
+low and high are the same, there was one round.
 
 Of {goals} goals, {reached} are reached: {by_name}.
 

@@ -1,6 +1,6 @@
 """What ``hourline init`` does: a small project that runs."""
 
-from importlib.resources import files
+from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
@@ -13,12 +13,13 @@ def initialise(folder: Path) -> list[Path]:
     Raises UsageError, and writes nothing, when one of its files is there already; UsageError too when the folder cannot
     be written.
     """
-    template = files("hourline") / "init_template"
+    template = resources.files("hourline") / "init_template"
     content = {folder / relative: source.read_bytes() for relative, source in _files_below(template, Path())}
     there = sorted(str(path) for path in content if path.exists())
     if there:
         raise UsageError(
-            f"{', '.join(there)} is already there and is not overwritten: choose another folder, as in `hourline init FOLDER`"
+            f"{', '.join(there)} is already there and is not overwritten: "
+            "choose another folder, as in `hourline init FOLDER`"
         )
     try:
         for path, text in content.items():
@@ -30,10 +31,11 @@ def initialise(folder: Path) -> list[Path]:
 
 
 def _files_below(folder: Traversable, relative: Path) -> list[tuple[Path, Traversable]]:
-    found = []
+    """Each file with its path below the template."""
+    files = []
     for entry in folder.iterdir():
         if entry.is_dir():
-            found += _files_below(entry, relative / entry.name)
+            files += _files_below(entry, relative / entry.name)
         else:
-            found.append((relative / entry.name, entry))
-    return found
+            files.append((relative / entry.name, entry))
+    return files

@@ -1,1 +1,1 @@
-"""The processes of this machine: Java and its jars, Spark, Kafka, PostgreSQL, Airflow; supervision, locks and leases."""
+"""The processes of this machine: Java and its jars, Spark, Kafka, PostgreSQL, Airflow; supervision, locks, leases."""

@@ -78,8 +78,9 @@ def start(project: Project, service: Service) -> str:
             if time.monotonic() > deadline:
                 process.terminate()
                 raise StartTimeoutError(
-                    f"{service.what} was not ready within {service.start_seconds:.0f} s, and was stopped; it said: {_last_line(log, beginning)} "
-                    f"(its log is {log}). `hourline {' '.join(service.command)}`, in the foreground, waits for as long as it takes"
+                    f"{service.what} was not ready within {service.start_seconds:.0f} s, and was stopped; "
+                    f"it said: {_last_line(log, beginning)} (its log is {log}). "
+                    f"`hourline {' '.join(service.command)}`, in the foreground, waits for as long as it takes"
                 )
         else:
             return str(json.loads(ready.read_text())["address"])
@@ -130,7 +131,8 @@ def _stop(project: Project, name: LeaseName) -> bool:
     while _alive(pid):
         if time.monotonic() > deadline:
             raise ConflictError(
-                f"process {pid} has not stopped within {STOP_SECONDS} s; `kill -9 {pid}` is safe: nothing is lost or counted twice"
+                f"process {pid} has not stopped within {STOP_SECONDS} s; "
+                f"`kill -9 {pid}` is safe: nothing is lost or counted twice"
             )
         time.sleep(0.05)
     return True

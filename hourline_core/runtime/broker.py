@@ -65,7 +65,10 @@ class Broker:
             os.pathsep.join(map(str, jars)),
         ]
         with ExitStack() as stack:
-            doing = f"already runs a broker on {self._workspace}; wait if it is a replay, stop it with 'hourline down', or use another --workspace"
+            doing = (
+                f"already runs a broker on {self._workspace}; wait if it is a replay, stop it with 'hourline down', "
+                "or use another --workspace"
+            )
             self._lock = stack.enter_context(locked(_lock_file(self._workspace), doing))
             if self._port is not None:
                 require_free(self._port, "kafka.port in hourline.yaml")

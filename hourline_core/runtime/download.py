@@ -1,4 +1,4 @@
-"""One file from one URL, with a few retries; proxies and certificates are taken from the environment, as urllib does."""
+"""One file from one URL, with a few retries. Proxies and certificates come from the environment, as urllib reads it."""
 
 import hashlib
 import http.client
@@ -43,7 +43,8 @@ def download(url: str, target: Path, stop: Event) -> str:
         if stop.wait(pause):
             break
     raise SetupError(
-        f"{url} cannot be fetched: {reason}; check the network and the proxy, or set HOURLINE_MAVEN to a Maven repository within reach"
+        f"{url} cannot be fetched: {reason}; "
+        "check the network and the proxy, or set HOURLINE_MAVEN to a Maven repository within reach"
     )
 
 

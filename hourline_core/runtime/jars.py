@@ -77,7 +77,8 @@ def fetch_jars(which: str, lock: Path = LOCK) -> list[Path]:
             _fetch(missing, folder, f"{which} jars")
         except OSError as error:
             raise SetupError(
-                f"the jars cannot be stored in {folder}: {error.strerror or error}; make it writable, or set HOURLINE_CACHE to another folder"
+                f"the jars cannot be stored in {folder}: {error.strerror or error}; "
+                "make it writable, or set HOURLINE_CACHE to another folder"
             ) from error
     return [folder / jar.file_name for jar in jars]
 
@@ -150,8 +151,9 @@ def _fetch_one(jar: Jar, repository: str, folder: Path, stop: Event) -> int:
         sha256 = download(url, part, stop)
         if sha256 != jar.sha256:
             raise SetupError(
-                f"{jar.file_name} has a wrong checksum: jars.lock expects SHA-256 {jar.sha256}, {url} gave {sha256}; nothing was kept, "
-                "so run again, or set HOURLINE_MAVEN to a repository that can be trusted"
+                f"{jar.file_name} has a wrong checksum: jars.lock expects SHA-256 {jar.sha256}, "
+                f"{url} gave {sha256}; nothing was kept, so run again, "
+                "or set HOURLINE_MAVEN to a repository that can be trusted"
             )
         size = part.stat().st_size
         part.replace(folder / jar.file_name)

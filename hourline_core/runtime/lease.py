@@ -15,10 +15,15 @@ from hourline_core.runtime.file_lock import holder, locked
 LeaseName = Literal["speed", "standby", "batch", "airflow"]
 
 _DOING: dict[LeaseName, str] = {
-    "speed": "runs the speed layer of {workspace}, imports files or maintains tables there; stop it with `hourline down`, or use another --workspace",
+    "speed": (
+        "runs the speed layer of {workspace}, imports files or maintains tables there; "
+        "stop it with `hourline down`, or use another --workspace"
+    ),
     "standby": "stands by already for the speed layer of {workspace}; one is enough",
     "airflow": "runs the Airflow of {workspace}; stop it with `hourline airflow down`, or use another --workspace",
-    "batch": "recomputes hours of {workspace}, or maintains tables there; wait until it is done, or stop it with Ctrl-C",
+    "batch": (
+        "recomputes hours of {workspace}, or maintains tables there; wait until it is done, or stop it with Ctrl-C"
+    ),
 }
 
 

@@ -114,7 +114,10 @@ def _dags(api: AirflowApi, project: Project) -> tuple[list[DagStatus], list[str]
 
 
 def import_errors(api: AirflowApi) -> list[str]:
-    """What is wrong with the DAG files. Each error once, with the files that have it: a project that does not check is an error of all of them."""
+    """What is wrong with the DAG files: each error once, with the names of the files that have it.
+
+    A project that does not check is an error of all of them.
+    """
     files: dict[str, list[str]] = {}
     for error in api.import_errors():
         files.setdefault(error["stack_trace"].strip(), []).append(Path(error["filename"]).name)

