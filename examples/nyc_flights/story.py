@@ -46,7 +46,7 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     screen.title(
         "One hour of one metric is blocked by its audit: JFK's reports of it are missing, and no hour is without JFK"
     )
-    stage.run("quality", "--open")
+    stage.run("quality", "--blocked")
 
     screen.title("Late departures: flights that leave hours after schedule make hours revised")
     stage.stream(next_day, 6000)
