@@ -1,3 +1,3 @@
-"""Replaying a file into a source's topic: read (``reading``), paced (``pacing``), sent (``sending``); ``replay_file``
-is all of it.
+"""Replays a file into a source's topic. ``replay_file`` combines reading, pacing (``pacing``) and sending
+(``sending``).
 """

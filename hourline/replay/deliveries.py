@@ -1,11 +1,11 @@
-"""The account of a replay: what Kafka said of each record."""
+"""Counts Kafka's answers to the records of a replay."""
 
 from confluent_kafka import KafkaError, Message
 
 from hourline_core.errors import DeliveryError
 
 _EXAMPLES = 3
-# These concern one record; after any other error the next records would fare no better.
+# These errors concern one record. After any other error, the next records would fail, too.
 _OF_ONE_RECORD = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_MSG,
@@ -15,17 +15,17 @@ _OF_ONE_RECORD = {
 
 
 class Deliveries:
-    """Counts the records that Kafka confirmed, and remembers why the first of the others failed."""
+    """Counts the records that Kafka confirmed, and keeps the errors of the first others."""
 
     def __init__(self) -> None:
         self.sent = 0
         self.failed = 0
         self.hopeless = False
-        """Whether an error means that further records would fail too."""
+        """Whether an error means that all further records would fail, too."""
         self._examples: list[str] = []
 
     def report(self, line: int, error: KafkaError | None, message: Message | None = None) -> None:
-        """The producer's delivery callback for the record of ``line``."""
+        """Count the answer to the record of ``line``. This is the producer's delivery callback."""
         if error is None:
             self.sent += 1
         else:
@@ -39,11 +39,11 @@ class Deliveries:
             self._examples.append(f"line {line}: {reason}")
 
     def error(self, bootstrap: str, topic: str) -> DeliveryError:
-        """What to raise when records failed."""
+        """The error to raise when records failed."""
         more = self.failed - len(self._examples)
         which = "; ".join(self._examples) + (f"; and {more:,} more" if more else "")
         given_up = (
-            f"; what follows them was not tried: see whether Kafka at {bootstrap} is up and lets you write"
+            f"; later records were not sent: check that Kafka at {bootstrap} is up and allows you to write"
             if self.hopeless
             else ""
         )

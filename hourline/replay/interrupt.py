@@ -1,4 +1,4 @@
-"""Ctrl-C as a request to finish, instead of an exception in the middle of a count."""
+"""Turns Ctrl-C into a request to finish, in place of an exception."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -8,18 +8,19 @@ from types import FrameType
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Within the block, the first Ctrl-C makes the function returned say True; a second one raises KeyboardInterrupt.
-    For the main thread.
-    """
-    asked = False
+    """Yield a function that returns True after the first Ctrl-C. A second Ctrl-C raises KeyboardInterrupt.
 
-    def ask(signal_number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
+    For the main thread only.
+    """
+    interrupted = False
+
+    def note(signal_number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: asked
+        yield lambda: interrupted
     finally:
         signal.signal(signal.SIGINT, before)

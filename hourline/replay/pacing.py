@@ -1,4 +1,4 @@
-"""When each record of a replay is due, and waiting for that moment."""
+"""Computes when each record of a replay is due, and waits for that time."""
 
 from collections.abc import Callable
 from itertools import count
@@ -7,17 +7,19 @@ from hourline_core.errors import UsageError
 from hourline_core.formats.files.record import Record, moment_of
 
 Pace = Callable[[Record], float]
-"""The seconds after the start of the replay at which a record is due; asked once for each record, in their order."""
+"""Returns the seconds from the start of the replay to a record. Called once for each record, in order."""
 
-# Long enough to cost nothing, short enough that Ctrl-C is answered at once.
+# Long enough to cost little CPU time, and short enough to react to Ctrl-C at once.
 _LONGEST_WAIT = 0.1
-# Below this, waiting costs more than it keeps apart.
+# Shorter waits are less precise than no wait.
 _SHORTEST_WAIT = 0.001
 
 
 def choose_pace(rate: float | None, speed: float | None, order_by: str | None) -> Pace | None:
-    """The pace asked for; None is as fast as it goes. Raises UsageError for both at once, a pace not above zero, or
-    ``speed`` without ``order_by``.
+    """The requested pace, or None for as fast as possible.
+
+    Raises UsageError for both ``rate`` and ``speed``, a value that is not above zero, and ``speed`` without
+    ``order_by``.
     """
     if rate is not None and speed is not None:
         raise UsageError(f"got both --rate {rate:g} and --speed {speed:g}; give one of them")
@@ -29,21 +31,21 @@ def choose_pace(rate: float | None, speed: float | None, order_by: str | None) -
     if speed is None:
         return None
     if order_by is None:
-        raise UsageError("--speed needs to know each record's time; name its column, as in --order-by sent_at")
+        raise UsageError("--speed needs the time of each record; name its column, as in --order-by sent_at")
     return at_speed(speed, order_by)
 
 
 def at_rate(events_per_second: float) -> Pace:
-    """Evenly, ``events_per_second``."""
+    """A constant pace of ``events_per_second``."""
     number = count()
     return lambda record: next(number) / events_per_second
 
 
 def at_speed(times_faster: float, column: str) -> Pace:
-    """As far apart as their times in ``column``, which is the order column, divided by ``times_faster``.
+    """The pace of the times in ``column``, the order column, divided by ``times_faster``.
 
-    The first record is due at once, and one without a time together with the one before it. Asking raises UsageError
-    when the first value is no time.
+    The first record is due at once. A record without a time is due together with the one before it. The pace raises
+    UsageError when the first record has no time.
     """
     first: int | None = None
     due = 0.0
@@ -69,9 +71,7 @@ def at_speed(times_faster: float, column: str) -> Pace:
 def wait_until(
     moment: float, clock: Callable[[], float], wait: Callable[[float], object], stopped: Callable[[], bool]
 ) -> None:
-    """Return when ``clock`` has reached ``moment``, or ``stopped``. ``wait`` is to pass at most the seconds it is
-    given.
-    """
+    """Return when ``clock`` has reached ``moment``, or ``stopped``. ``wait`` must take at most the given seconds."""
     while not stopped():
         remaining = moment - clock()
         if remaining < _SHORTEST_WAIT:

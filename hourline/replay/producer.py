@@ -14,14 +14,13 @@ _DELIVERED_WITHIN_SECONDS = 30
 
 
 def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compression: Compression) -> Producer:
-    """An idempotent producer that waits for all in-sync replicas and gives a record up after 30 s; its broker answers,
-    and has the topic.
+    """An idempotent producer that waits for all in-sync replicas, and gives a record up after 30 s.
 
-    ``client_options`` are librdkafka's own. Raises BrokerError otherwise, within 10 s.
+    ``client_options`` are those of librdkafka. Raises BrokerError within 10 s when Kafka does not answer or has no such
+    topic.
     """
-    said: list[
-        KafkaError
-    ] = []  # why it cannot connect (a wrong password, say) is told here only; a call then just times out
+    # The client reports only here why it cannot connect, such as a wrong password. The call itself just times out.
+    reported: list[KafkaError] = []
     settings: dict[str, object] = {
         **client_options,
         "bootstrap.servers": bootstrap,
@@ -30,9 +29,9 @@ def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compr
         "compression.type": compression,
         "linger.ms": 20,
         "message.timeout.ms": _DELIVERED_WITHIN_SECONDS * 1000,
-        # Its own log would run through the progress bar; what matters in it comes as errors too.
+        # Its own log would disturb the progress bar. Important messages also arrive as errors.
         "log_level": 0,
-        "error_cb": said.append,
+        "error_cb": reported.append,
     }
     try:
         producer = Producer(settings)
@@ -41,12 +40,12 @@ def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compr
             f"Kafka's client refuses its options: {error.args[0].str()}; change kafka.options in hourline.yaml"
         ) from error
     try:
-        # Asked for all topics, since asking for one may create it.
+        # Lists all topics, since a request for one topic may create it.
         topics = producer.list_topics(timeout=_REACHED_WITHIN_SECONDS).topics
     except KafkaException as error:
-        producer.poll(0)  # fills `said`
-        telling = [one for one in said if one.code() != KafkaError._ALL_BROKERS_DOWN]
-        reason = (telling[-1] if telling else error.args[0]).str()
+        producer.poll(0)  # fills `reported`
+        causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]
+        reason = (causes[-1] if causes else error.args[0]).str()
         raise BrokerError(
             f"Kafka at {bootstrap} cannot be reached to replay to topic '{topic}': {reason}; "
             "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"

@@ -1,4 +1,4 @@
-"""How a replay looks on the terminal."""
+"""The progress bar of a replay."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +16,9 @@ from hourline_core.formats.files.record import moment_text
 def progress_bar(
     topic: str, total: int, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[Progress], None]]:
-    """Within the block, a bar on stderr that is moved by calling what is returned; after it one line. Without a
-    terminal, that line alone.
+    """Show a bar on stderr within the block, and a summary line after it. Without a terminal, only the line is shown.
+
+    Yields the function that moves the bar.
     """
     console = Console(stderr=True)
     start, sent, moment = clock(), 0, None
@@ -42,6 +43,6 @@ def progress_bar(
             bar.update(task, completed=sent, facts=facts())
 
         yield move
-    # Not after an exception, which itself says what was sent.
+    # Not after an exception, whose message has the number of sent records.
     line = f"sent {sent:,} of {total:,} records to topic '{topic}' in {clock() - start:.1f} s: {facts()}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)

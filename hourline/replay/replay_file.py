@@ -1,4 +1,4 @@
-"""What ``hourline replay`` does."""
+"""The work of ``hourline replay``."""
 
 from collections.abc import Mapping
 
@@ -26,12 +26,11 @@ def replay_file(
     compression: Compression = "lz4",
     null_text: str | None = None,
 ) -> Delivered:
-    """Send the records of the file ``name`` to ``topic``, with a progress bar on stderr; to be called in the main
-    thread, for Ctrl-C.
+    """Send the records of the file ``name`` to ``topic``, with a progress bar on stderr.
 
-    ``rate`` is in events a second; ``speed`` is how many times faster than the times in the ``order_by`` column;
-    without either it goes as fast as it can. For the file, see ``open_recording``; for the delivery and its errors,
-    ``replay``.
+    ``rate`` is in events per second. ``speed`` is a factor on the times in the ``order_by`` column. Without both, the
+    replay is as fast as possible. Call this in the main thread, for Ctrl-C. For the file and its errors, see
+    ``open_recording``; for the delivery, ``replay``.
     """
     pace = choose_pace(rate, speed, order_by)
     with (

@@ -1,4 +1,4 @@
-"""Sending records to a topic: each of them once, or saying which ones not."""
+"""Sends records to a topic, each once, and reports the records that failed."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -19,17 +19,17 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a replay is."""
+    """The progress of a replay."""
 
     sent: int
     """Records that Kafka has confirmed."""
     moment: int | None
-    """The time, in the order column, of the record handed over last: microseconds since 1970 in UTC."""
+    """The time of the last record, from the order column: microseconds since 1970 in UTC."""
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """How a replay ended in which nothing failed."""
+    """The result of a replay in which no record failed."""
 
     sent: int
     """Records that Kafka has confirmed."""
@@ -49,17 +49,16 @@ def replay(
     on_progress: Callable[[Progress], object] = lambda progress: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Delivered:
-    """Send ``records`` to ``topic``, within a partition in their order, at their ``pace`` or as fast as it goes, and
-    wait until Kafka has confirmed them.
+    """Send ``records`` to ``topic`` at their ``pace``, or as fast as possible, and wait until Kafka has confirmed them.
 
-    Record timestamps are left alone: with event times in them, Kafka's retention would delete what is old. ``stopped``
-    is asked before each record; once it says so, what is under way is still delivered. ``clock`` gives seconds; only
-    differences count.
+    Each partition keeps their order. Record timestamps are not set: with event times in them, Kafka's retention would
+    delete old records. ``stopped`` is called before each record. When it returns True, sending ends, and the records
+    sent so far are still delivered. ``clock`` returns seconds; only differences matter.
 
-    Raises BrokerError when Kafka cannot be reached or has no such topic, and DeliveryError when a record was not
-    confirmed: one that Kafka refuses for itself (too large, say) does not end the replay, one that could not be
-    delivered within 30 s does. Raises what ``records`` and ``pace`` raise, with the number sent until then, when it is
-    a UsageError.
+    Raises BrokerError when Kafka cannot be reached or has no such topic. Raises DeliveryError when a record was not
+    confirmed. A record that Kafka refuses, for example because it is too large, does not end the replay; one that could
+    not be delivered within 30 s does. Raises the errors of ``records`` and ``pace``; a UsageError gets the number of
+    records sent.
     """
     sending = _Sending(connect(bootstrap, topic, client_options, compression), topic, on_progress)
     try:
@@ -84,7 +83,7 @@ class _Sending:
     def send(
         self, records: Iterable[Record], pace: Pace | None, stopped: Callable[[], bool], clock: Callable[[], float]
     ) -> bool:
-        """Hand the records over; returns whether it was stopped before the last one."""
+        """Send the records, and return whether it was stopped before the last one."""
         start = clock()
 
         def over() -> bool:
@@ -103,7 +102,7 @@ class _Sending:
         return False
 
     def finish(self) -> None:
-        """Wait until each record handed over is confirmed or failed, which the producer's time limit bounds."""
+        """Wait until each sent record is confirmed or failed, at most for the producer's time limit."""
         if self.deliveries.hopeless:
             self._producer.purge()
         while self._producer.flush(_POLL_SECONDS):
@@ -118,7 +117,7 @@ class _Sending:
         while not self.deliveries.hopeless:
             try:
                 self._producer.produce(self._topic, record.payload, record.key, record.partition, confirm)
-            except BufferError:  # the producer holds as much as it may; it goes on as records are confirmed
+            except BufferError:  # the producer's queue is full until more records are confirmed
                 self._serve(_POLL_SECONDS)
             except KafkaException as error:
                 self.deliveries.report(record.line, error.args[0])

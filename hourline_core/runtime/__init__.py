@@ -1,1 +1,1 @@
-"""The processes of this machine: Java and its jars, Spark, Kafka, PostgreSQL, Airflow; supervision, locks, leases."""
+"""The processes of this machine: Java, Spark, Kafka, PostgreSQL and Airflow, with supervision, locks and leases."""

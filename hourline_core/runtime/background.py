@@ -1,7 +1,7 @@
-"""What runs in the background: Kafka and the speed layer, started by `up`, and Airflow, started by `airflow up`.
+"""Background services: Kafka and the speed layer, started by `up`, and Airflow, started by `airflow up`.
 
-Each is the command that would run in the foreground, as a process of its own that holds a lease for its life; it is
-found again by that, and stopped by `down` and `airflow down`.
+Each service runs its foreground command in a separate process. The process holds a lease while it lives. `down` and
+`airflow down` find the process by its lease, and stop it.
 """
 
 import json
@@ -27,7 +27,7 @@ class Service:
     """A command that runs until it is stopped."""
 
     name: LeaseName
-    """Of its lease, and of its log."""
+    """The name of its lease and of its log."""
     command: tuple[str, ...]
     """The arguments of ``hourline``."""
     what: str
@@ -39,13 +39,13 @@ AIRFLOW = Service("airflow", ("airflow", "run"), "Airflow", 300)
 
 
 def start(project: Project, service: Service) -> str:
-    """Start a service as a process of its own and wait until it is ready; returns the address that it announces.
+    """Start a service in a separate process, wait until it is ready, and return the address that it announces.
 
-    Raises ConflictError when it runs already, StartTimeoutError when it is not ready in time,
-    HourlineError with the last line of its log when it does not come up.
+    Raises ConflictError when it already runs, StartTimeoutError when it is not ready in time, and HourlineError with
+    the last line of its log when it does not start.
     """
     with lease(project.workspace, service.name):
-        pass  # somebody else holding it is told before a process is started in vain
+        pass  # raises ConflictError before a process is started
     log = project.workspace / "logs" / f"{service.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     ready = _ready_file(project, service)
@@ -79,8 +79,8 @@ def start(project: Project, service: Service) -> str:
                 process.terminate()
                 raise StartTimeoutError(
                     f"{service.what} was not ready within {service.start_seconds:.0f} s, and was stopped; "
-                    f"it said: {_last_line(log, beginning)} (its log is {log}). "
-                    f"`hourline {' '.join(service.command)}`, in the foreground, waits for as long as it takes"
+                    f"its last message: {_last_line(log, beginning)} (its log is {log}); "
+                    f"`hourline {' '.join(service.command)}` runs it in the foreground, without a time limit"
                 )
         else:
             return str(json.loads(ready.read_text())["address"])
@@ -91,19 +91,19 @@ def start(project: Project, service: Service) -> str:
 
 
 def announce(ready: Path, address: str) -> None:
-    """Called by the background process once it is ready: leave its address where `start` waits for it."""
+    """Write the address to the file that `start` waits for. The background process calls this when it is ready."""
     partial = ready.with_suffix(".partial")
     partial.write_text(json.dumps({"address": address, "pid": os.getpid()}))
     partial.rename(ready)
 
 
 def address_of(project: Project, service: Service) -> str | None:
-    """The address of a service that was started in the background, and is ready; None: it is not."""
+    """The address of a service that was started in the background, or None if it is not ready."""
     try:
         announced = json.loads(_ready_file(project, service).read_text())
     except FileNotFoundError:
         return None
-    # The file stays behind when the process has ended.
+    # The file may be left over from a process that has ended.
     holder = lease_holder(project.workspace, service.name)
     return str(announced["address"]) if holder and announced.get("pid") == holder else None
 
@@ -113,13 +113,12 @@ def _ready_file(project: Project, service: Service) -> Path:
 
 
 def stop(project: Project, service: Service) -> bool:
-    """Stop a service, wherever it was started, and what stands by for it, and wait until they are gone; False if none
-    was running.
+    """Stop a service and its standby, wait until both have ended, and return whether any ran.
 
-    Raises ConflictError when one does not end.
+    It does not matter how they were started. Raises ConflictError when one does not end.
     """
-    stood_by = service is SPEED and _stop(project, "standby")  # first, or it would take over
-    return _stop(project, service.name) or stood_by
+    stopped_standby = service is SPEED and _stop(project, "standby")  # first, or it would take over
+    return _stop(project, service.name) or stopped_standby
 
 
 def _stop(project: Project, name: LeaseName) -> bool:
@@ -128,7 +127,7 @@ def _stop(project: Project, name: LeaseName) -> bool:
         return False
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
-    while _alive(pid):
+    while _is_alive(pid):
         if time.monotonic() > deadline:
             raise ConflictError(
                 f"process {pid} has not stopped within {STOP_SECONDS} s; "
@@ -138,9 +137,9 @@ def _stop(project: Project, name: LeaseName) -> bool:
     return True
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)  # if it is our own child, it would stay a zombie otherwise
+        os.waitpid(pid, os.WNOHANG)  # a child of this process would otherwise stay a zombie
     return is_alive(pid)
 
 
@@ -148,5 +147,5 @@ def _last_line(log: Path, beginning: int) -> str:
     lines = [
         line.strip() for line in log.read_bytes()[beginning:].decode(errors="replace").splitlines() if line.strip()
     ]
-    said = [line for line in lines if line.startswith("hourline: ")]
-    return (said or lines or ["it said nothing"])[-1].removeprefix("hourline: ")
+    messages = [line for line in lines if line.startswith("hourline: ")]
+    return (messages or lines or ["there was no output"])[-1].removeprefix("hourline: ")

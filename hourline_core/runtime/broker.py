@@ -1,11 +1,11 @@
-"""A Kafka of one node, from its own jars, as a child of this process; its data stays in the workspace.
+"""A Kafka of one node, from its own jars, as a child of this process. Its data stays in the workspace.
 
-In the workspace are:
+Files in the workspace:
 
 <workspace>/kafka/                  server.properties and the data
-<workspace>/logs/broker.log         what Kafka says: warnings and errors
-<workspace>/run/broker.lock         held as long as the broker, or the process that started it, lives
-<workspace>/run/broker.json         where the running broker is to be found
+<workspace>/logs/broker.log         Kafka's warnings and errors
+<workspace>/run/broker.lock         held while the broker, or the process that started it, lives
+<workspace>/run/broker.json         the address of the running broker
 """
 
 import base64
@@ -35,11 +35,14 @@ _LOG_CONFIGURATION = Path(__file__).with_name("broker_log4j2.properties")
 
 
 class Broker:
-    """A context manager: the broker answers at ``bootstrap`` from entering to leaving, or until this process is gone.
+    """A context manager. The broker answers at ``bootstrap`` within the block, and ends with this process at the
+    latest.
 
-    ``port`` is the port to listen on; without it a free one is chosen. ``java_options`` are for Kafka's Java. Who has
-    other things to start enters without ``waiting``, and calls ``wait`` later. Entering raises SetupError (no Java, no
-    jars, no port; Kafka does not start) and ConflictError (a broker runs on this workspace).
+    ``port`` is the port to listen on; without it, a free port is chosen. ``java_options`` are for Kafka's Java. Without
+    ``waiting``, the block is entered while the broker still starts; call ``wait`` before you use it.
+
+    Raises SetupError (no Java, no jars, no port; Kafka does not start) and ConflictError (a broker already runs on this
+    workspace).
     """
 
     bootstrap: str
@@ -66,8 +69,8 @@ class Broker:
         ]
         with ExitStack() as stack:
             doing = (
-                f"already runs a broker on {self._workspace}; wait if it is a replay, stop it with 'hourline down', "
-                "or use another --workspace"
+                f"already runs a broker on {self._workspace}; "
+                "wait if it is a replay, stop it with 'hourline down', or use another --workspace"
             )
             self._lock = stack.enter_context(locked(_lock_file(self._workspace), doing))
             if self._port is not None:
@@ -80,7 +83,7 @@ class Broker:
                 self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options)
             )
             self.bootstrap = f"{LOOPBACK}:{port}"
-            _facts_file(self._workspace).unlink(missing_ok=True)  # of one that was killed
+            _facts_file(self._workspace).unlink(missing_ok=True)  # left over from a killed broker
             stack.callback(_facts_file(self._workspace).unlink, missing_ok=True)
             if self._waiting:
                 self.wait()
@@ -102,14 +105,14 @@ class Broker:
         self._announce()
 
     def alive(self) -> bool:
-        """Whether the broker still runs; its log says why when it does not."""
+        """Whether the broker still runs. If not, its log has the reason."""
         return self._process.alive()
 
     def _configure(self, port: int, controller_port: int) -> None:
         folder = self._workspace / "kafka"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "server.properties").write_text(broker_properties(port, controller_port), encoding="ascii")
-        # Kafka writes this file last, so a format that was cut short is done again.
+        # Kafka writes this file last, so an interrupted format is repeated.
         if not (folder / "data" / "meta.properties").exists():
             log_start = self._log_size()
             cluster_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
@@ -119,10 +122,10 @@ class Broker:
                     raise self._did_not_start(log_start)
 
     def _run(self, main_class: str, *arguments: str, heap: str, options: Sequence[str] = ()) -> Supervised:
-        # The locale decides whether Java can name a folder with letters beyond ASCII.
+        # In other locales, Java may be unable to open folders whose names are not ASCII.
         env = {**os.environ, "LC_ALL": "C.UTF-8"}
         command = [*self._java, *options, f"-Xmx{heap}", main_class, *arguments]
-        # With the lock kept open, a broker that outlives a killed parent by a moment still counts as running.
+        # The broker inherits the lock, so it counts as running even if it briefly outlives a killed parent.
         return Supervised(
             command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock], grace=20.0
         )
@@ -138,19 +141,19 @@ class Broker:
 
     def _did_not_start(self, log_start: int) -> SetupError:
         lines = self._log.read_bytes()[log_start:].decode(errors="replace").splitlines()
-        telling = [line.strip() for line in lines if line.strip() and not line.startswith(("\tat ", "\t... "))]
-        wrong = [line for line in telling if "Exception" in line or "Error" in line or "ERROR" in line]
-        said = (wrong or telling or ["nothing"])[-1]
-        return SetupError(f"the Kafka broker did not start; the last it said was '{said}'; the whole is in {self._log}")
+        messages = [line.strip() for line in lines if line.strip() and not line.startswith(("\tat ", "\t... "))]
+        errors = [line for line in messages if "Exception" in line or "Error" in line or "ERROR" in line]
+        last = (errors or messages or ["nothing"])[-1]
+        return SetupError(f"the Kafka broker did not start; its last message was '{last}'; its log is {self._log}")
 
 
 def running_broker(workspace: Path) -> str | None:
-    """Where the broker that runs on ``workspace`` answers (host:port), or None when none does."""
+    """The address (host:port) of the broker that runs on ``workspace``, or None."""
     try:
         facts = json.loads(_facts_file(workspace).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    # The file alone proves nothing: it stays behind when the process is killed.
+    # The file alone proves nothing: a killed process leaves it behind.
     if holder(_lock_file(workspace)) is None or not is_alive(facts["pid"]):
         return None
     bootstrap: str = facts["bootstrap"]
@@ -168,9 +171,8 @@ def _facts_file(workspace: Path) -> Path:
 def _answers(bootstrap: str) -> bool:
     host, port = bootstrap.split(":")
     with suppress(OSError):
-        socket.create_connection(
-            (host, int(port)), timeout=1
-        ).close()  # at once; the client would wait between its attempts
+        # A plain connection fails at once; the client would pause between its attempts.
+        socket.create_connection((host, int(port)), timeout=1).close()
         with suppress(BrokerError), admin(bootstrap, {}, "list its nodes") as client:
             return bool(client.list_topics(timeout=2).brokers)
     return False

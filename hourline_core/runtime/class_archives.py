@@ -1,10 +1,8 @@
-"""Class-data sharing (JEP 350): the classes of Spark and of Kafka, loaded and verified once by set-up, and mapped into
-memory by every Java after it.
+"""Class-data sharing (JEP 350): set-up loads and verifies the classes of Spark and Kafka once, for all later starts.
 
-Without it, a quarter of the time in which Spark starts and answers is spent on reading 20,000 classes.
-`class_training.py` makes the archives, which belong to this environment and its Java, as the jars' paths and dates,
-their order and Java's build are part of them. Java checks that itself: with other jars, or another class path, it
-leaves the archive aside, and starts take as long as without one.
+Without it, Spark spends a quarter of its start on reading 20,000 classes. `class_training.py` makes the archives. They
+are valid for this environment and its Java only, since they depend on Java's build and on the jars' paths, dates and
+order. Java checks this: with another class path it ignores the archive, and starts as slowly as without one.
 """
 
 import hashlib
@@ -17,11 +15,11 @@ from hourline_core.runtime.java import java_build
 
 
 def class_archive(which: JarSet) -> Path:
-    """Where the classes of one set of jars are kept for the Java at hand, if they are."""
+    """The path of the class archive of one set of jars for the current Java. It need not exist."""
     return Path(sys.prefix) / "classes" / f"{which}-{hashlib.sha256(java_build().encode()).hexdigest()[:12]}.jsa"
 
 
 def sharing_options(which: JarSet) -> list[str]:
-    """What tells Java to use them; it would print a warning, on stdout, for each archive that it leaves aside."""
+    """The Java options that use the archive if it exists, without Java's warning on stdout if it does not fit."""
     archive = class_archive(which)
     return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off"] if os.access(archive, os.R_OK) else []

@@ -1,8 +1,7 @@
-"""``python -m hourline_core.runtime.class_training`` makes the class archives (see `class_archives.py`), which is the
-last thing that set-up does.
+"""``python -m hourline_core.runtime.class_training`` makes the class archives (see `class_archives.py`).
 
-What Java has loaded when it ends goes into its archive: so Kafka takes and gives some records, and Spark does with
-them, in small, what both layers do.
+It is the last step of set-up. At its end, Java archives the classes that it has loaded. So Kafka writes and reads some
+records, and Spark runs a small version of the work of both layers on them.
 """
 
 import os
@@ -60,7 +59,7 @@ def main() -> int:
                     {},
                 )
             )
-            shutil.rmtree(folder / "training")  # what went wrong can be read in its logs
+            shutil.rmtree(folder / "training")  # after an error it stays, for its logs
     except (HourlineError, OSError, subprocess.SubprocessError, PySparkException, Py4JError) as error:
         console.print(
             f"the classes could not be prepared, so starts take longer: {error}",
@@ -72,32 +71,35 @@ def main() -> int:
 
 
 def train(project: Project) -> None:
-    """Make both archives; there are none yet, or Java would use them and add nothing to them. Raises SetupError."""
-    with Broker(project.workspace, java_options=kept_at_exit("broker")) as broker:
+    """Make both archives. None may exist yet, since Java would use them and not write new ones. Raises SetupError."""
+    with Broker(project.workspace, java_options=archive_options("broker")) as broker:
         send(broker.bootstrap)
-        spark = spark_session(project, "training", {"spark.driver.extraJavaOptions": shlex.join(kept_at_exit("spark"))})
+        spark = spark_session(
+            project, "training", {"spark.driver.extraJavaOptions": shlex.join(archive_options("spark"))}
+        )
         java = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         try:
             compute(spark, broker.bootstrap, project.workspace)
             class_path = spark.sparkContext._jvm.System.getProperty("java.class.path")  # type: ignore[union-attr]
         finally:
-            with suppress(Py4JError, OSError):  # it is gone already
+            with suppress(Py4JError, OSError):  # it has already ended
                 spark.stop()
-            java.communicate(timeout=_ENDED_WITHIN_SECONDS)  # closes its input, at which it ends
-    keep("spark", class_path)
-    keep("broker", os.pathsep.join(map(str, fetch_jars("broker"))))
+            java.communicate(timeout=_ENDED_WITHIN_SECONDS)  # Java ends when its input is closed
+    install_archive("spark", class_path)
+    install_archive("broker", os.pathsep.join(map(str, fetch_jars("broker"))))
 
 
-def kept_at_exit(which: JarSet) -> list[str]:
-    """The options of a Java that is to write what it has loaded when it ends; in the minute that it lives, its second
-    compiler gives nothing.
+def archive_options(which: JarSet) -> list[str]:
+    """The options for a Java that archives its loaded classes when it ends.
+
+    It runs for a minute only, so its second compiler is off.
     """
-    return [f"-XX:ArchiveClassesAtExit={_written(which)}", "-XX:TieredStopAtLevel=1"]
+    return [f"-XX:ArchiveClassesAtExit={_partial_archive(which)}", "-XX:TieredStopAtLevel=1"]
 
 
-def keep(which: JarSet, class_path: str) -> None:
-    """Have what a Java wrote used from now on, if it is whole: on a half one, Java would crash. Raises SetupError."""
-    written = _written(which)
+def install_archive(which: JarSet, class_path: str) -> None:
+    """Put a written archive in place if it is complete. Java would crash on an incomplete one. Raises SetupError."""
+    written = _partial_archive(which)
     options = [
         "-Xshare:on",
         "-XX:+VerifySharedSpaces",
@@ -110,13 +112,13 @@ def keep(which: JarSet, class_path: str) -> None:
     )
     if done.returncode != 0:
         written.unlink(missing_ok=True)
-        raise SetupError(f"Java wrote no sound archive for {which}: {(done.stdout + done.stderr).strip()}")
+        raise SetupError(f"Java wrote no valid archive for {which}: {(done.stdout + done.stderr).strip()}")
     with written.open("rb") as file:
         os.fsync(file.fileno())
     written.replace(class_archive(which))
 
 
-def _written(which: JarSet) -> Path:
+def _partial_archive(which: JarSet) -> Path:
     return class_archive(which).with_suffix(".part")
 
 
@@ -131,9 +133,7 @@ def send(bootstrap: str) -> None:
 
 
 def compute(spark: SparkSession, bootstrap: str, folder: Path) -> None:
-    """What the layers have Spark do: parse a stream of records, keep and aggregate each micro-batch, and read a Delta
-    table.
-    """
+    """Run what the layers run: parse a stream of records, store and aggregate each micro-batch, read a Delta table."""
     events = str(folder / "events")
 
     def micro_batch(records: DataFrame, _: int) -> None:

@@ -1,4 +1,4 @@
-"""One file from one URL, with a few retries. Proxies and certificates come from the environment, as urllib reads it."""
+"""Downloads one file, with a few retries. Proxies and certificates come from the environment, as urllib reads it."""
 
 import hashlib
 import http.client
@@ -16,10 +16,10 @@ _CHUNK = 1 << 18
 
 
 def download(url: str, target: Path, stop: Event) -> str:
-    """Write what ``url`` holds to ``target`` and return its SHA-256 in hex.
+    """Download ``url`` to ``target`` and return the SHA-256 in hex.
 
-    A busy server or a broken connection is tried again, with growing pauses; ``stop`` ends it early, from another
-    thread. Raises SetupError when the URL holds nothing or cannot be reached.
+    Retries after a broken connection or a server error, with growing pauses. Another thread can end it with ``stop``.
+    Raises SetupError when the URL does not exist or cannot be reached.
     """
     for pause in _PAUSES_SECONDS:
         try:
@@ -34,7 +34,7 @@ def download(url: str, target: Path, stop: Event) -> str:
                 break
         except URLError as error:
             reason = getattr(error.reason, "strerror", None) or error.reason
-            if isinstance(error.reason, FileNotFoundError):  # of a file:// URL
+            if isinstance(error.reason, FileNotFoundError):  # a file:// URL
                 raise SetupError(
                     f"{url} does not exist; set HOURLINE_MAVEN to a Maven repository that has it"
                 ) from None
@@ -44,7 +44,7 @@ def download(url: str, target: Path, stop: Event) -> str:
             break
     raise SetupError(
         f"{url} cannot be fetched: {reason}; "
-        "check the network and the proxy, or set HOURLINE_MAVEN to a Maven repository within reach"
+        "check the network and the proxy, or set HOURLINE_MAVEN to a Maven repository that can be reached"
     )
 
 
@@ -56,7 +56,7 @@ def _download_once(url: str, target: Path, stop: Event) -> str:
             digest.update(chunk)
             file.write(chunk)
         if stop.is_set():
-            raise ConnectionError("given up because another file failed")
+            raise ConnectionError("stopped because another file failed")
         if expected is not None and file.tell() != int(expected):
             raise ConnectionError(f"the connection ended after {file.tell()} of {expected} bytes")
     return digest.hexdigest()

@@ -1,9 +1,9 @@
-"""Named places where a test can end or freeze the process: before and after every durable step.
+"""Named places, before and after every durable step, where a test can end or freeze the process.
 
-``HOURLINE_FAILPOINT="kill before append progress"`` ends the process by SIGKILL the first time it gets there; ``stop``
-freezes it by SIGSTOP, as a machine does that swaps or sleeps, until somebody sends SIGCONT; ``"kill after overwrite
-final 3"`` waits for the third time. A step is named by what is done (create, append, overwrite, delete, restore,
-compact, vacuum) and the kind of table it is done to.
+``HOURLINE_FAILPOINT="kill before append progress"`` ends the process with SIGKILL when it first reaches that place.
+``stop`` instead of ``kill`` freezes it with SIGSTOP until it receives SIGCONT, like a machine that swaps or sleeps.
+``"kill after overwrite final 3"`` waits for the third visit. The name of a step is an operation (create, append,
+overwrite, delete, restore, compact, vacuum) and a kind of table.
 """
 
 import os
@@ -15,11 +15,11 @@ _visits: Counter[str] = Counter()
 
 
 def reached(place: str) -> None:
-    """Called at each place; does nothing unless the environment names it."""
-    wanted = os.environ.get("HOURLINE_FAILPOINT")
-    if not wanted:
+    """Visit a place. Does nothing unless the environment names it."""
+    failpoint = os.environ.get("HOURLINE_FAILPOINT")
+    if not failpoint:
         return
     _visits[place] += 1
-    what, _, where = wanted.partition(" ")
+    what, _, where = failpoint.partition(" ")
     if where in (place, f"{place} {_visits[place]}") and _visits[place] == int(where.removeprefix(place) or 1):
         os.kill(os.getpid(), _SIGNALS[what])

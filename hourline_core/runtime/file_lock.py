@@ -1,4 +1,4 @@
-"""A lock on a file that the operating system lets go of when its holders are gone, however they ended."""
+"""A file lock that the operating system releases when its holders have ended, for whatever reason."""
 
 import fcntl
 import os
@@ -15,12 +15,12 @@ _LOOK_EVERY_SECONDS = 0.05
 
 @contextmanager
 def locked(path: Path, doing: str, waiting: Callable[[], None] | None = None) -> Iterator[int]:
-    """Hold the lock on ``path`` and yield its file descriptor; a child that inherits it holds the lock too, until it is
-    gone.
+    """Hold the lock on ``path`` and yield its file descriptor. A child that inherits the descriptor holds the lock too.
 
-    When the process that took it has died and only such a child still holds it, waits for the child's end. Raises
-    ConflictError, "process 123 " and ``doing``, when a living process holds it; or, with ``waiting``, waits until it is
-    free, and calls that 20 times a second meanwhile, which may raise to give up.
+    If the process that took the lock has died and only such a child holds it, waits for the child's end.
+
+    Raises ConflictError, "process 123 " and ``doing``, when a living process holds the lock. With ``waiting``, waits
+    instead until the lock is free, and calls ``waiting`` 20 times a second, which may raise to give up.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -32,13 +32,13 @@ def locked(path: Path, doing: str, waiting: Callable[[], None] | None = None) ->
             yield fd
         finally:
             os.truncate(fd, 0)
-            fcntl.flock(fd, fcntl.LOCK_UN)  # not by closing alone: a forked child may have it open still
+            fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough: a forked child may still have the file open
     finally:
         os.close(fd)
 
 
 def holder(path: Path) -> int | None:
-    """The process id of the living process that holds the lock on ``path``, if there is one."""
+    """The id of the living process that holds the lock on ``path``, or None."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -54,9 +54,7 @@ def holder(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this id runs. One that has ended and that its parent has not noticed yet (on Linux, where
-    that can be told) does not.
-    """
+    """Whether a process with this id runs. On Linux, a zombie counts as ended."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -89,5 +87,5 @@ def _take(fd: int, doing: str, waiting: Callable[[], None] | None) -> None:
 
 
 def _living_owner(fd: int) -> int | None:
-    written = os.pread(fd, 32, 0)
-    return int(written) if written and is_alive(int(written)) else None
+    content = os.pread(fd, 32, 0)
+    return int(content) if content and is_alive(int(content)) else None

@@ -1,8 +1,7 @@
-"""The jars of Spark and of the broker: a locked list (`jars.lock`), fetched in parallel into a cache and verified by
-SHA-256.
+"""The jars of Spark and of the broker.
 
-``python -m hourline_core.runtime.jars`` fetches all of them, which is what set-up does. Settings, both from the
-environment:
+`jars.lock` lists them. They are downloaded in parallel into a cache, and verified by SHA-256. Set-up downloads all of
+them with ``python -m hourline_core.runtime.jars``. Two environment variables are settings:
 
     HOURLINE_CACHE    the folder of the cache (default: ``$XDG_CACHE_HOME/hourline``, else ``~/.cache/hourline``)
     HOURLINE_MAVEN    the URL of a Maven repository, https, http or file (default: Maven Central)
@@ -49,7 +48,7 @@ class Jar:
 
 
 def locked_jars(which: str, lock: Path = LOCK) -> list[Jar]:
-    """The jars of one set (of this project's own lock, a JarSet), in the order of the lock."""
+    """The jars of one set in the lock file, in its order. In Hourline's own lock file, a set is a JarSet."""
     lines = (
         line.split()
         for line in lock.read_text(encoding="utf-8").splitlines()
@@ -60,17 +59,17 @@ def locked_jars(which: str, lock: Path = LOCK) -> list[Jar]:
 
 
 def fetch_jars(which: str, lock: Path = LOCK) -> list[Path]:
-    """The paths of one set of jars, each fetched if the cache does not hold it and verified in any case.
+    """The paths of one set of jars. All are verified; those that are missing in the cache are downloaded.
 
-    Several processes may do this at once. Shows its progress on stderr when something has to be fetched.
-    Raises SetupError when a jar cannot be had, is not the one locked, or cannot be stored.
+    Several processes may call this at once. Shows progress on stderr while it downloads. Raises SetupError when a jar
+    cannot be downloaded, has a wrong checksum, or cannot be stored.
     """
     jars = locked_jars(which, lock)
     folder = cache_folder() / "jars"
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        # Hashing every time costs a tenth of a second and leaves no state beside the jars that could lie.
-        sound = list(pool.map(lambda jar: _is_sound(folder / jar.file_name, jar), jars))
-    missing = [jar for jar, is_sound in zip(jars, sound, strict=True) if not is_sound]
+        # Hashing every time takes a tenth of a second, and needs no stored state that could be wrong.
+        valid = list(pool.map(lambda jar: _is_valid(folder / jar.file_name, jar), jars))
+    missing = [jar for jar, is_valid in zip(jars, valid, strict=True) if not is_valid]
     if missing:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -84,11 +83,11 @@ def fetch_jars(which: str, lock: Path = LOCK) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Where what is fetched is kept. Raises SetupError when there is no such place."""
+    """The folder for downloads. Raises SetupError when there is none."""
     if named := os.environ.get("HOURLINE_CACHE"):
         return Path(named).absolute()
     caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if caches.is_absolute():  # a relative one is to be ignored, says the XDG specification
+    if caches.is_absolute():  # the XDG specification says to ignore a relative path
         return caches / "hourline"
     try:
         return Path.home() / ".cache" / "hourline"
@@ -105,11 +104,11 @@ def _repository() -> str:
     return repository.rstrip("/")
 
 
-def _is_sound(path: Path, jar: Jar) -> bool:
+def _is_valid(path: Path, jar: Jar) -> bool:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
-    except OSError:  # not there; what else keeps it from being read will be met, and told, when it is fetched
+    except OSError:  # it does not exist; any other error occurs again, and is reported, when it is fetched
         return False
 
 
@@ -138,22 +137,21 @@ def _fetch(jars: list[Jar], folder: Path, title: str) -> None:
                 size += fetch.result()
                 progress.update(task, advance=1, size=size / 1e6)
         except BaseException:
-            stop.set()  # the others would go on for minutes, each to its own time limit
+            stop.set()  # the other downloads would otherwise continue to their own time limits
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
 def _fetch_one(jar: Jar, repository: str, folder: Path, stop: Event) -> int:
-    """Fetch one jar, verify it, and only then give it its name. Returns its size in bytes."""
+    """Download one jar, verify it, and then rename it to its final name. Returns its size in bytes."""
     url = f"{repository}/{jar.repository_path}"
     part = folder / f".{jar.file_name}.{uuid4().hex}.part"
     try:
         sha256 = download(url, part, stop)
         if sha256 != jar.sha256:
             raise SetupError(
-                f"{jar.file_name} has a wrong checksum: jars.lock expects SHA-256 {jar.sha256}, "
-                f"{url} gave {sha256}; nothing was kept, so run again, "
-                "or set HOURLINE_MAVEN to a repository that can be trusted"
+                f"{jar.file_name} has a wrong checksum: jars.lock expects SHA-256 {jar.sha256}, {url} gave {sha256}; "
+                "the file was deleted; run again, or set HOURLINE_MAVEN to a repository that can be trusted"
             )
         size = part.stat().st_size
         part.replace(folder / jar.file_name)

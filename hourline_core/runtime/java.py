@@ -1,5 +1,6 @@
-"""Which Java runs Spark and the broker; ``python -m hourline_core.runtime.java`` says whether there is one that will
-do, for set-up.
+"""Finds the Java that runs Spark and the broker.
+
+Set-up checks with ``python -m hourline_core.runtime.java`` that a suitable one exists.
 """
 
 import os
@@ -18,10 +19,10 @@ _WHAT_TO_DO = f"install Java {OLDEST} or newer (for example Eclipse Temurin) and
 
 @cache
 def find_java() -> Path:
-    """The ``java`` to run: that of JAVA_HOME if it is set, else the one on PATH; the same order that Spark follows.
+    """The ``java`` to run: the one in JAVA_HOME if it is set, else the one on PATH. Spark uses the same order.
 
-    Found and asked for its version once per process. Raises SetupError when there is none, it does not run, or it is
-    older than Java 17.
+    The result is cached for the process. Raises SetupError when there is no Java, it does not run, or it is older than
+    Java 17.
     """
     java = _locate()
     version = _feature(java, _version(java))
@@ -31,8 +32,9 @@ def find_java() -> Path:
 
 
 def java_build() -> str:
-    """What that Java says it is: version, build and maker, but not the mode that its options put it into. Raises
-    SetupError as ``find_java`` does.
+    """Version, build and vendor of that Java, without the mode that its options select.
+
+    Raises SetupError as ``find_java``.
     """
     return "\n".join(
         line for line in _version(find_java()).splitlines() if " version " in line or "Runtime Environment" in line
@@ -55,7 +57,7 @@ def _locate() -> Path:
 
 @cache
 def _version(java: Path) -> str:
-    """What ``java -version`` prints."""
+    """The output of ``java -version``."""
     try:
         answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
@@ -70,16 +72,16 @@ def _version(java: Path) -> str:
 
 def _feature(java: Path, output: str) -> int:
     """The feature release: 8 for ``1.8.0_392``, 17 for ``17.0.15``."""
-    found = re.search(r'version "(?:1\.)?(\d+)', output)
-    if found is None:
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
+    if match is None:
         raise _no_version(java, 0, output)
-    return int(found[1])
+    return int(match[1])
 
 
 def _no_version(java: Path, status: int, output: str) -> SetupError:
-    """On macOS a 'java' without any Java behind it answers in this way."""
-    said = next((line.strip() for line in output.splitlines() if line.strip()), "nothing")
-    return SetupError(f"'{java} -version' ended with status {status} and said '{said}'; {_WHAT_TO_DO}")
+    """The error for output without a version. The 'java' stub of macOS prints such output if no Java is installed."""
+    first_line = next((line.strip() for line in output.splitlines() if line.strip()), "nothing")
+    return SetupError(f"'{java} -version' ended with status {status} and printed '{first_line}'; {_WHAT_TO_DO}")
 
 
 def main() -> int:

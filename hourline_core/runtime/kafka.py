@@ -1,4 +1,4 @@
-"""Which Kafka a project uses: the one that its settings name, or one of its own in the workspace."""
+"""The Kafka that a project uses: the one in its settings, or an embedded one in the workspace."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,30 +12,31 @@ from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, admin
 
 @dataclass(frozen=True)
 class Kafka:
-    """A Kafka that answers, or is starting."""
+    """A Kafka that runs or is starting."""
 
     address: str
     """host:port"""
     alive: Callable[[], bool] = lambda: True
-    """Whether it still runs, as far as this process can know: it does of a broker that it has started itself."""
+    """Whether it still runs. Always true for a Kafka that this process has not started."""
     wait: Callable[[], None] = lambda: None
     """Returns when it answers. Raises SetupError when it does not start."""
 
 
 @contextmanager
 def kafka_of(project: Project, join: bool = True) -> Iterator[Kafka]:
-    """The project's Kafka. The embedded broker is joined where it runs (if ``join``), else started for the length of
-    the block.
+    """The project's Kafka. With ``join``, an embedded broker that already runs is used. Else one is started for the
+    block.
 
-    Who runs for long does not join: the broker is gone when the process that started it is. What it has to start itself
-    can start meanwhile: then an embedded broker may not answer yet, see ``Kafka.wait``.
+    Long-running processes do not join, since a broker ends with the process that started it. Without ``join``, the
+    embedded broker may still be starting when the block begins: see ``Kafka.wait``.
 
-    Raises BrokerError when a Kafka that is named does not answer, SetupError when the embedded broker cannot start.
+    Raises BrokerError when the Kafka in the settings does not answer, and SetupError when the embedded broker cannot
+    start.
     """
     kafka = project.settings.kafka
     if address := kafka.bootstrap or (running_broker(project.workspace) if join else None):
         with admin(address, kafka.options, "list its topics") as client:
-            client.list_topics(timeout=TIMEOUT_SECONDS)  # before anything costly is started
+            client.list_topics(timeout=TIMEOUT_SECONDS)  # fails before the caller starts slower things
         yield Kafka(address)
         return
     with Broker(project.workspace, kafka.port, waiting=join) as broker:

@@ -1,4 +1,4 @@
-"""Kafka's admin client, with short time limits and errors that a person can act on."""
+"""Kafka's admin client, with short time limits and errors that say what to do."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,31 +23,33 @@ _NOT_REACHED = {
 def admin(
     bootstrap: str, client_options: Mapping[str, str], doing: str, seconds: float = TIMEOUT_SECONDS
 ) -> Iterator[AdminClient]:
-    """An admin client for the Kafka at ``bootstrap``; ``client_options`` are librdkafka's own, and
-    ``seconds`` is the time limit that the calls within have, for the message.
+    """An admin client for the Kafka at ``bootstrap``. ``client_options`` are those of librdkafka.
 
-    Raises BrokerError, with the words of ``doing`` (as "create topic 'x'"), for whatever Kafka or the client refuses
-    within.
+    ``seconds`` is the time limit of the calls in the block, for the message. Raises BrokerError for any error of Kafka
+    or the client in the block. Its message contains ``doing``, such as "create topic 'x'".
     """
-    said: list[
-        KafkaError
-    ] = []  # why it cannot connect (a wrong password, say) is told here only; a call then just times out
+    # The client reports only here why it cannot connect, such as a wrong password. The call itself just times out.
+    reported: list[KafkaError] = []
     try:
-        client = AdminClient({**client_options, "bootstrap.servers": bootstrap, "log_level": 0}, error_cb=said.append)
+        client = AdminClient(
+            {**client_options, "bootstrap.servers": bootstrap, "log_level": 0}, error_cb=reported.append
+        )
     except KafkaException as error:
-        raise _broker_error(error.args[0], said, bootstrap, doing, seconds) from error
+        raise _broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
     try:
         yield client
     except KafkaException as error:
         client.poll(0)
-        raise _broker_error(error.args[0], said, bootstrap, doing, seconds) from error
+        raise _broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
 
 
-def _broker_error(error: KafkaError, said: list[KafkaError], bootstrap: str, doing: str, seconds: float) -> BrokerError:
+def _broker_error(
+    error: KafkaError, reported: list[KafkaError], bootstrap: str, doing: str, seconds: float
+) -> BrokerError:
     if error.code() not in _NOT_REACHED:
         return BrokerError(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
-    telling = [one for one in said if one.code() != KafkaError._ALL_BROKERS_DOWN]
-    reason = (telling[-1] if telling else error).str()
+    causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]
+    reason = (causes[-1] if causes else error).str()
     return BrokerError(
         f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {reason}; "
         "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"

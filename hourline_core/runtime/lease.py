@@ -1,8 +1,8 @@
-"""Leases: at most one process writes a set of tables at a time.
+"""Leases: at most one process at a time writes a set of tables.
 
-A lease is a lock on a file in the workspace, gone the moment its process is, however that died. It keeps honest
-processes on one machine apart with a clear message; what protects the tables from all others is that every commit is
-made on the expected version or not at all.
+A lease is a file lock in the workspace. It ends with its process, for whatever reason that ends. It keeps processes on
+one machine apart, with a clear message. Against all other writers, the tables are protected by their commits: each
+succeeds only on the expected version.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _DOING: dict[LeaseName, str] = {
         "runs the speed layer of {workspace}, imports files or maintains tables there; "
         "stop it with `hourline down`, or use another --workspace"
     ),
-    "standby": "stands by already for the speed layer of {workspace}; one is enough",
+    "standby": "is already the standby for the speed layer of {workspace}; only one is allowed",
     "airflow": "runs the Airflow of {workspace}; stop it with `hourline airflow down`, or use another --workspace",
     "batch": (
         "recomputes hours of {workspace}, or maintains tables there; wait until it is done, or stop it with Ctrl-C"
@@ -31,8 +31,8 @@ _DOING: dict[LeaseName, str] = {
 def lease(workspace: Path, name: LeaseName, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold a lease within the block.
 
-    When another process holds it, raises ConflictError, which says who; or, with ``waiting``, waits for it, and calls
-    that meanwhile, time and again, which may raise to give up.
+    Raises ConflictError, with the process id, when another process holds it. With ``waiting``, waits instead, and calls
+    ``waiting`` repeatedly, which may raise to give up.
     """
     with locked(_file(workspace, name), _DOING[name].format(workspace=workspace), waiting):
         yield
@@ -40,30 +40,29 @@ def lease(workspace: Path, name: LeaseName, waiting: Callable[[], None] | None =
 
 @contextmanager
 def turn(workspace: Path, name: LeaseName, on_wait: Callable[[int], None]) -> Iterator[None]:
-    """Hold a lease within the block; while another process holds it, waits, and tells ``on_wait`` once which process
-    that is.
+    """Hold a lease within the block. While another process holds it, waits, and calls ``on_wait`` once with its id.
 
-    Who wants the lease is next in line first, and gives that place up once it has the lease. So one who gives the lease
-    up and wants it again stands behind whoever has been waiting.
+    A process first takes the place of the next holder, and gives that place up once it has the lease. So a process that
+    releases the lease and wants it again comes after one that already waits.
     """
-    told = False
+    reported = False
 
     def waiting() -> None:
-        nonlocal told
-        other = None if told else lease_holder(workspace, name)
+        nonlocal reported
+        other = None if reported else lease_holder(workspace, name)
         if other is not None:
-            told = True
+            reported = True
             on_wait(other)
 
-    with ExitStack() as in_line:
-        in_line.enter_context(locked(_file(workspace, f"{name}-next"), "", waiting))
+    with ExitStack() as next_place:
+        next_place.enter_context(locked(_file(workspace, f"{name}-next"), "", waiting))
         with lease(workspace, name, waiting):
-            in_line.close()
+            next_place.close()
             yield
 
 
 def lease_holder(workspace: Path, name: LeaseName) -> int | None:
-    """The id of the process that holds the lease; None when it is free."""
+    """The id of the process that holds the lease, or None."""
     return holder(_file(workspace, name))
 
 

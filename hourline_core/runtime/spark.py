@@ -1,4 +1,4 @@
-"""The one builder of Spark sessions."""
+"""Builds all Spark sessions of Hourline."""
 
 import os
 import shlex
@@ -19,10 +19,10 @@ from hourline_core.runtime.quirks import (
     silence_pyspark,
 )
 
-# Both layers evaluate the declared expressions under exactly these rules, or their numbers would differ.
+# Both layers must evaluate the declared expressions under these rules, or their results would differ.
 _SEMANTICS = {
     "spark.sql.session.timeZone": "UTC",
-    # A bad cast or a division by zero in a declared expression gives null; in ANSI mode one such record would stop the
+    # A bad cast or a division by zero in a declared expression gives null. In ANSI mode, one such record would stop the
     # stream.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "false",
@@ -33,23 +33,23 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # The state of a Delta table's log is rebuilt in 50 tasks by default: seconds on one machine, for logs of a few
-    # hundred lines.
+    # By default, Delta rebuilds the state of a table's log in 50 tasks. On one machine, that takes seconds even for a
+    # log of a few hundred lines.
     "spark.databricks.delta.snapshotPartitions": "1",
-    # What is held in memory is held for seconds: compressing it takes longer than all that is done with it.
+    # Data is cached for seconds only. Compressing it takes longer than all other work on it.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 
-# Java's second compiler is for what runs for each record, which comes to ten times its usual thresholds within a
-# micro-batch. At the usual ones it would also compile what runs a few times in each, such as Spark's planning, which
-# takes more CPU time than it gives.
+# The thresholds of Java's second compiler are ten times the defaults. Code that runs for each record still reaches them
+# within a micro-batch. Code that runs a few times per micro-batch, such as Spark's planning, does not: compiling it
+# costs more CPU time than it saves.
 _COMPILED_LATER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 )
 
 _ON_THIS_MACHINE = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
-    # Whatever the machine's name resolves to, no other one needs to reach the driver.
+    # No other machine needs to reach the driver, whatever this machine's name resolves to.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
@@ -69,15 +69,15 @@ appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 def spark_session(
     project: Project, name: str, extra: dict[str, str] | None = None, *, brief: bool = False
 ) -> SparkSession:
-    """The Spark session of this process, made on the project's settings; ``spark.config`` there overrides the defaults,
-    not the semantics.
+    """The Spark session of this process, with the project's settings. ``spark.config`` overrides the defaults, but not
+    the semantics.
 
-    A ``brief`` one does without Java's second compiler, which in a minute of work takes more than it gives.
+    A ``brief`` session runs without Java's second compiler, which costs more than it saves in a minute of work.
 
-    Raises SetupError when Java or the jars cannot be had.
+    Raises SetupError when Java or the jars are missing, or Spark does not start.
     """
     settings = project.settings.spark
-    find_java()  # Spark follows the same order in looking for it, but has no clear words when there is none
+    find_java()  # Spark looks in the same places, but its error for a missing Java is unclear
     silence_pyspark()
     let_spark_run_this_python()
     jars = fetch_jars("spark")
@@ -89,8 +89,8 @@ def spark_session(
     builder = SparkSession.builder.appName(f"hourline-{name}").master(settings.master)
     config = {
         **_DEFAULTS,
-        # On the class path from the start, as only classes from there are shared (see class_archives.py); behind what
-        # the settings put there.
+        # The jars are on the class path from the start, since only its classes are shared (see class_archives.py). They
+        # come after the entries of the settings.
         "spark.driver.defaultExtraClassPath": os.pathsep.join(map(str, jars)),
         **(_ON_THIS_MACHINE if local else {"spark.jars": ",".join(map(str, jars))}),
         "spark.driver.memory": settings.driver_memory,

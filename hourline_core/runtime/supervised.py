@@ -1,6 +1,6 @@
-"""A child process that is gone when its parent is gone, killed with -9 included.
+"""A child process that ends with its parent, even if the parent is killed with -9.
 
-Between the two stands `watchdog.py`: it starts the command, and ends it when it is told to or the parent has died.
+`watchdog.py` runs between the two. It starts the command, and ends it on request or when the parent has died.
 """
 
 import os
@@ -20,11 +20,13 @@ _WATCHDOG = Path(__file__).with_name("watchdog.py")
 class Supervised:
     """A command that runs from construction until ``stop()``, its own end, or the end of this process.
 
-    It has a session of its own, so that Ctrl-C in a terminal reaches this process alone, which then decides in which
-    order things stop. Its output is appended to ``log``, a file, or a file descriptor that is open for writing. ``env``
-    is its whole environment (None: this process's). ``keep_open`` are file descriptors that it inherits, for a lock
-    that must be held until it is really gone. ``grace`` is how many seconds it has between SIGTERM and SIGKILL. Raises
-    SetupError when the command cannot be started.
+    It has its own session, so Ctrl-C in a terminal reaches this process only, which then stops its children in order.
+
+    Its output is appended to ``log``: a path, or a file descriptor that is open for writing. ``env`` is its whole
+    environment; None stands for that of this process. It inherits the file descriptors ``keep_open``, for locks that
+    must be held until it has ended. ``grace`` is the number of seconds between SIGTERM and SIGKILL.
+
+    Raises SetupError when the command cannot be started.
     """
 
     def __init__(
@@ -42,8 +44,7 @@ class Supervised:
             log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") if isinstance(log, Path) else os.fdopen(os.dup(log), "wb") as output:
             self._watchdog = subprocess.Popen(
-                # Isolated and without site-packages: it starts in 20 ms, and nothing in the folder it starts in can get
-                # in its way.
+                # Isolated and without site-packages: it starts in 20 ms, and ignores modules in its working directory.
                 [sys.executable, "-I", "-S", _WATCHDOG, str(grace), ",".join(map(str, keep_open)), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -66,21 +67,22 @@ class Supervised:
         return self._watchdog.poll() is None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the command's end and return its exit status (-n: ended by signal n).
+        """Wait for the command's end and return its exit status, -n for signal n.
 
         Raises subprocess.TimeoutExpired when it still runs after ``timeout`` seconds.
         """
         return _status(self._watchdog.wait(timeout))
 
     def stop(self) -> int:
-        """End the command and what it started: SIGTERM, ``grace`` seconds, SIGKILL. Returns its exit status, as
-        ``wait`` does.
+        """End the command and its children with SIGTERM, and with SIGKILL after ``grace`` seconds.
+
+        Returns its exit status as ``wait``.
         """
         self.ask_to_stop()
         return self.wait()
 
     def ask_to_stop(self) -> None:
-        """Begin what ``stop`` does, without waiting for the end: several can end at the same time."""
+        """Begin to stop without waiting for the end, so that several commands can end at the same time."""
         if self.alive():
             self._watchdog.send_signal(signal.SIGTERM)
 
@@ -94,5 +96,5 @@ class Supervised:
 
 
 def _status(watchdog_status: int) -> int:
-    """The command's status: the watchdog passes it on, as a shell would, with 128 + n for signal n."""
+    """The command's exit status. Like a shell, the watchdog returns 128 + n for signal n."""
     return 128 - watchdog_status if watchdog_status > 128 else watchdog_status

@@ -1,4 +1,4 @@
-"""Topics: made with what the project needs, and how far they reach."""
+"""Kafka topics: creation, ids and offsets."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,18 +18,18 @@ from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, admin
 
 _T = TypeVar("_T")
 _BROKERS_DEFAULT = -1
-_PASSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
-"""What a node may answer about a topic for a moment after it was made, or while a partition moves to another node."""
+_TEMPORARY = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
+"""Temporary errors, shortly after a topic was created or while a partition moves to another node."""
 
 
 def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Mapping[str, str]) -> str:
-    """Make ``topic`` if it is missing, and return its id as Kafka's own tools print it; a topic made anew has another
+    """Create ``topic`` if it is missing, and return its id as Kafka's own tools print it. A recreated topic has a new
     id.
 
-    A topic that exists is left as it is, whatever its number of partitions. Raises BrokerError.
+    An existing topic is not changed, whatever its number of partitions. Raises BrokerError.
     """
     with admin(bootstrap, client_options, f"create topic '{topic}'") as client:
-        # Replayed old events must not be deleted as too old: see the retention of the broker's own configuration.
+        # Without a retention limit, since replayed old events would be deleted: see broker_properties.py.
         new = NewTopic(
             topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config={"retention.ms": "-1"}
         )
@@ -40,20 +40,21 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Ma
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-        return _id(_patiently(lambda: _describe(client, topic)))
+        return _id(_retry(lambda: _describe(client, topic)))
 
 
 def topic_offsets(
     bootstrap: str, topic: str, client_options: Mapping[str, str], seconds: float = TIMEOUT_SECONDS
 ) -> dict[int, tuple[int, int]]:
-    """For each partition its earliest offset and the end of what is committed; ``seconds`` is the time limit of each
-    request. Raises BrokerError, also for a missing topic.
+    """The earliest offset and the end of the committed records, by partition.
+
+    ``seconds`` is the time limit of each request. Raises BrokerError, also for a missing topic.
     """
     with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'", seconds) as client:
         partitions = sorted(partition.id for partition in _existing(client, topic, seconds).partitions)
 
         def offsets(which: OffsetSpec) -> dict[int, int]:
-            return _patiently(lambda: _offsets(client, topic, partitions, which, seconds), seconds)
+            return _retry(lambda: _offsets(client, topic, partitions, which, seconds), seconds)
 
         earliest = offsets(OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         latest = offsets(OffsetSpec.latest())  # type: ignore[no-untyped-call]
@@ -61,21 +62,23 @@ def topic_offsets(
 
 
 def topic_id_of(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> str:
-    """The id of a topic that exists, as ``ensure_topic`` returns it. Raises BrokerError, also for a missing topic."""
+    """The id of an existing topic, as ``ensure_topic`` returns it. Raises BrokerError, also for a missing topic."""
     with admin(bootstrap, client_options, f"describe topic '{topic}'") as client:
         return _id(_existing(client, topic))
 
 
 def offsets_at(bootstrap: str, topic: str, moment: datetime, client_options: Mapping[str, str]) -> dict[int, int]:
-    """For each partition the offset of the first record whose own time (Kafka's record timestamp) is at or after
-    ``moment``, else the end of what is committed. Raises BrokerError, also for a missing topic.
+    """The offset of the first record whose Kafka timestamp is at or after ``moment``, by partition.
+
+    Partitions without such a record have the end of their committed records. Raises BrokerError, also for a missing
+    topic.
     """
     latest = {partition: end for partition, (_, end) in topic_offsets(bootstrap, topic, client_options).items()}
     milliseconds = -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))  # rounded up
     with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'") as client:
         at: OffsetSpec = OffsetSpec.for_timestamp(milliseconds)
-        found = _patiently(lambda: _offsets(client, topic, sorted(latest), at))
-    return {partition: found[partition] if found[partition] >= 0 else end for partition, end in latest.items()}
+        offsets = _retry(lambda: _offsets(client, topic, sorted(latest), at))
+    return {partition: offsets[partition] if offsets[partition] >= 0 else end for partition, end in latest.items()}
 
 
 def _existing(client: AdminClient, topic: str, seconds: float = TIMEOUT_SECONDS) -> TopicDescription:
@@ -85,12 +88,12 @@ def _existing(client: AdminClient, topic: str, seconds: float = TIMEOUT_SECONDS)
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
         raise BrokerError(
-            f"there is no topic '{topic}'; replaying events to its source or starting the speed layer makes it"
+            f"there is no topic '{topic}'; create it with a replay to its source, or by starting the speed layer"
         ) from error
 
 
 def _id(described: TopicDescription) -> str:
-    # The client prints ids in plain Base64, Kafka's own tools in the form that is safe in URLs and file names.
+    # The client returns ids in plain Base64. Kafka's own tools use the form that is safe in URLs and file names.
     return str(described.topic_id).replace("+", "-").replace("/", "_")
 
 
@@ -108,13 +111,13 @@ def _offsets(
     return {asked_for.partition: answer.result().offset for asked_for, answer in answers.items()}
 
 
-def _patiently(ask: Callable[[], _T], seconds: float = TIMEOUT_SECONDS) -> _T:
-    """What ``ask`` returns, asked again for a while as long as Kafka answers with a passing state."""
+def _retry(ask: Callable[[], _T], seconds: float = TIMEOUT_SECONDS) -> _T:
+    """Call ``ask`` and return its result. Temporary errors are retried for ``seconds``."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             return ask()
         except KafkaException as error:
-            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+            if error.args[0].code() not in _TEMPORARY or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)

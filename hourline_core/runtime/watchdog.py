@@ -1,10 +1,9 @@
-"""Runs one command and ends it when asked to, or when the process that started this one is gone. Started by
-`supervised.py` alone.
+"""Runs one command, and ends it on request or when its own parent process has ended. Only `supervised.py` starts it.
 
     watchdog.py GRACE KEEP_OPEN COMMAND...
 
-Answers on its standard output with one line, the command's process id or why it could not be started; its standard
-error is the command's output. Imports nothing but the standard library, since it runs by its path.
+It writes one line to its standard output: the command's process id, or the reason why it could not be started. The
+command's output goes to standard error. It imports the standard library only, since it runs by its path.
 """
 
 import ctypes
@@ -23,8 +22,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> int:
     grace, keep_open, *command = sys.argv[1:]
-    # Comparing the parent's id holds where a pipe from the parent does not: a forked child of the parent keeps a pipe
-    # open. It is taken before the answer, which the parent waits for.
+    # The parent's id shows its end reliably; a pipe from it does not, since its forked children keep the pipe open. The
+    # id is read before the answer, while the parent still waits.
     parent = os.getppid()
     signals = _Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
@@ -47,11 +46,11 @@ def main() -> int:
 
 
 class _Signals:
-    """The signals that ask for the end, and SIGCHLD; nothing is lost between looking and waiting."""
+    """The signals that request the end, and SIGCHLD. No signal is lost between checks."""
 
     def __init__(self, *ending: signal.Signals) -> None:
         self.asked = False
-        """Whether one has asked for the end."""
+        """Whether a signal has requested the end."""
         self._woken, write = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(write, False)
@@ -60,7 +59,7 @@ class _Signals:
             signal.signal(number, self._note)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a signal, so long at most."""
+        """Wait for a signal, at most for ``seconds``."""
         select.select([self._woken], [], [], seconds)
         with suppress(BlockingIOError):
             os.read(self._woken, 1024)
@@ -70,9 +69,7 @@ class _Signals:
 
 
 def _die_with_this_process() -> Callable[[], None] | None:
-    """On Linux: has the kernel kill the command when this watchdog itself is killed. Elsewhere there is no such
-    service.
-    """
+    """On Linux, a function that lets the kernel kill the command when this watchdog is killed. Elsewhere, None."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
@@ -80,12 +77,12 @@ def _die_with_this_process() -> Callable[[], None] | None:
 
 
 def _answer(line: str) -> None:
-    with suppress(BrokenPipeError):  # the parent is gone already, which the loop will find
+    with suppress(BrokenPipeError):  # the parent has already ended, which the loop notices
         os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
 def _end(child: "subprocess.Popen[bytes]", grace: float) -> int:
-    """End the command if it still runs, and whatever is left of its process group in any case."""
+    """End the command if it still runs, and then the rest of its process group."""
     if child.poll() is None:
         child.terminate()
         with suppress(subprocess.TimeoutExpired):

@@ -24,7 +24,7 @@ def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_was_sto
         second.wait_for("standing by")
         with SpeedProcess(project, "--standby") as one_too_many:
             assert one_too_many.wait() == 75
-            one_too_many.wait_for(f"process {second.process.pid} stands by already")
+            one_too_many.wait_for(f"process {second.process.pid} is already the standby")
         first.wait_for(" records")
         first.process.send_signal(signal.SIGKILL)
         second.wait_until_ready()

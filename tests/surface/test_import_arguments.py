@@ -23,7 +23,7 @@ from tests.support.command_line import Failing
         (["empty.csv", "--source", "scans"], "empty.csv is empty"),
         (["header.csv", "--source", "scans"], "header.csv holds no records"),
         (["table.parquet", "--source", "scans", "--format", "jsonl"], "holds no JSON object in its first lines"),
-        (["history.jsonl", "--source", "scans", "--format", "parquet"], "is not a sound Parquet file"),
+        (["history.jsonl", "--source", "scans", "--format", "parquet"], "is not a valid Parquet file"),
         (["table.parquet", "--source", "scans"], "has none of the fields of source 'scans'"),
         (["history.jsonl", "--source", "scans", "--null-text", "NA"], "leave --null-text out"),
         (["table.csv", "--source", "scans"], "line 3: got 1 cells"),

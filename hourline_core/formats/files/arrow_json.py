@@ -1,4 +1,4 @@
-"""Arrow values as JSON texts, column by column, without loss."""
+"""Converts Arrow columns to JSON texts, without loss."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 quote = json.JSONEncoder(ensure_ascii=False).encode
-"""A text as JSON, with its quotes."""
+"""Encodes a text as JSON, with quotes."""
 
 
 def has_json_form(kind: pa.DataType) -> bool:
@@ -28,11 +28,11 @@ def has_json_form(kind: pa.DataType) -> bool:
 
 
 def to_json(array: pa.Array) -> list[str]:
-    """The JSON text of each value of ``array``; ``null`` for a null.
+    """The JSON text of each value of ``array``. Nulls become ``null``.
 
-    Integers and decimals exactly, floats in the fewest digits that read back the same, NaN and infinities as null; a
-    timestamp with a zone as ISO text in UTC with Z, one without as ISO text without offset; dates and times of day as
-    ISO text; binary as base64; a map as an object with its keys as text.
+    Integers and decimals are exact. Floats have the fewest digits that read back the same; NaN and infinities become
+    null. Timestamps with a zone become ISO text in UTC with Z, those without a zone ISO text without an offset. Dates
+    and times of day become ISO text, binary becomes base64, and a map becomes an object with its keys as text.
     """
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -53,22 +53,22 @@ def _scalars(array: pa.Array) -> list[str]:
     if types.is_timestamp(kind):
         if kind.tz is not None:
             array = array.cast(pa.timestamp(kind.unit, "UTC"))
-        return _written(pc.replace_substring(array.cast(pa.string()), " ", "T", max_replacements=1), quote)
+        return _write(pc.replace_substring(array.cast(pa.string()), " ", "T", max_replacements=1), quote)
     if types.is_date(kind) or types.is_time(kind):
-        return _written(array.cast(pa.string()), quote)
+        return _write(array.cast(pa.string()), quote)
     if types.is_floating(kind):
         if types.is_float16(kind):
             array = array.cast(pa.float32())
-        return _written(pc.if_else(pc.is_finite(array), array, None).cast(pa.string()), str)
+        return _write(pc.if_else(pc.is_finite(array), array, None).cast(pa.string()), str)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind) or types.is_null(kind):
-        return _written(array.cast(pa.string()), str)
+        return _write(array.cast(pa.string()), str)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        # By way of bytes: a Parquet file may hold text that is no UTF-8, which is passed on as it is.
-        return _written(array.cast(pa.large_binary()), lambda value: quote(value.decode("utf-8", "surrogateescape")))
-    return _written(array, lambda value: f'"{base64.b64encode(value).decode()}"')
+        # Through bytes, since a Parquet file may contain text that is no UTF-8. It is passed on unchanged.
+        return _write(array.cast(pa.large_binary()), lambda value: quote(value.decode("utf-8", "surrogateescape")))
+    return _write(array, lambda value: f'"{base64.b64encode(value).decode()}"')
 
 
-def _written(array: pa.Array, write: Callable[[Any], str]) -> list[str]:
+def _write(array: pa.Array, write: Callable[[Any], str]) -> list[str]:
     return ["null" if value is None else write(value) for value in array.to_pylist()]
 
 
@@ -88,9 +88,8 @@ def _lists(array: pa.Array) -> list[str]:
 
 
 def _maps(array: pa.MapArray) -> list[str]:
-    lists = array.cast(
-        pa.list_(pa.struct([array.type.key_field, array.type.item_field]))
-    )  # Arrow's list functions take no maps
+    # Arrow's list functions do not accept maps.
+    lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
     entries = lists.flatten()
     keys, values = (to_json(entries.field(index)) for index in range(2))
     pairs = (

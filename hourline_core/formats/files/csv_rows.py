@@ -1,9 +1,8 @@
-"""CSV: each row becomes a JSON object by the header's names.
+"""CSV: each row becomes a JSON object with the header's names.
 
-A column is numbers when each of its cells is one as JSON writes numbers, booleans when each is true or false, and text
-otherwise; nothing is reformatted. So 007 and +1 stay text, and with them their whole column; 1.10 stays 1.10; times
-stay as they are. An empty cell is null; in a column of numbers or booleans so are NA, NaN and NULL, which can mean
-nothing else there.
+A column has numbers if all of its cells are JSON numbers, booleans if all are true or false, and text otherwise. Values
+are not reformatted: 1.10 stays 1.10, and times stay as they are. A cell such as 007 or +1 makes its whole column text.
+An empty cell is null. In a column of numbers or booleans, NA, NaN and NULL are null, too.
 """
 
 import csv
@@ -25,15 +24,17 @@ _NO_VALUE = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null"})
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 Row = tuple[int, list[str]]
-"""The number of the line it ends on, and its cells."""
+"""The number of a row's last line, and its cells."""
 
 
 class CsvRows:
-    """The rows below the header, as JSON. The whole file is read once to type its columns, so what is wrong in it is
-    found before anything is sent.
+    """The rows below the header, as JSON.
 
-    ``null_text``: a cell that is just this text is null, in columns of text too. Raises UsageError, with the line:
-    cells without a column, a quote that is not closed, two columns of one name, a file that cannot be read to its end.
+    The constructor reads the whole file to type its columns, so mistakes are found before anything is sent. A cell that
+    equals ``null_text`` is null, also in columns of text.
+
+    Raises UsageError, with the line, for cells without a column, an unclosed quote, two columns with the same name, and
+    a file that cannot be read to its end.
     """
 
     def __init__(self, file: DataFile, null_text: str | None = None) -> None:
@@ -56,7 +57,7 @@ class CsvRows:
             by_column = zip(*(cells for _, cells in rows), strict=True)
             encoded = [list(map(encode, cells)) for encode, cells in zip(self._encoders, by_column, strict=True)]
             for (line, _), cells in zip(rows, zip(*encoded, strict=True), strict=True):
-                # Bytes that were no UTF-8 go out as they came in: to reject them is the platform's work.
+                # Bytes that are no UTF-8 are sent unchanged: the speed layer rejects them.
                 yield line, (template % cells).encode("utf-8", "surrogateescape")
 
     def _encoder(self, patterns: list[re.Pattern[str]]) -> Callable[[str], str]:
@@ -85,8 +86,8 @@ class CsvRows:
                 for line, cells in batch:
                     if len(cells) != len(self.columns):
                         raise UsageError(
-                            f"{self._file}, line {line}: got {len(cells)} cells, but the header names {len(self.columns)} columns; "
-                            "mend or remove the line"
+                            f"{self._file}, line {line}: got {len(cells)} cells, "
+                            f"but the header names {len(self.columns)} columns; fix or remove the line"
                         )
                 yield batch
 
@@ -99,5 +100,6 @@ def _rows(stream: IO[bytes], file: DataFile) -> Iterator[Row]:
                 yield reader.line_num, cells
     except csv.Error as error:
         raise UsageError(
-            f"{file}, line {reader.line_num}: {error}; look for a quote that is not closed or not doubled, at or above that line"
+            f"{file}, line {reader.line_num}: {error}; "
+            "look for a quote that is not closed or not doubled, at or above that line"
         ) from None

@@ -1,4 +1,4 @@
-"""A file of records: found, its format told by its name, and opened through whatever it is packed in."""
+"""Finds a file of records, derives its format from its name, and opens it, also inside a zip or gzip."""
 
 import gzip
 import zipfile
@@ -26,29 +26,29 @@ _MOST_NAMES_SHOWN = 10
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file whose records can be read, as often as wanted."""
+    """A file of records, which can be read repeatedly."""
 
     path: Path
     format: Format
     member: str | None = None
-    """The member that holds the records, when the file is a zip."""
+    """The member with the records, if the file is a zip."""
 
     def __str__(self) -> str:
         return f"{self.path}::{self.member}" if self.member else str(self.path)
 
     @property
     def packed(self) -> bool:
-        """Whether its bytes come out of a zip or gzip."""
+        """Whether the file is a zip or gzip."""
         return self.path.suffix.lower() in _PACKED
 
     @property
     def unpacked_ending(self) -> str:
-        """The ending that tells its format, in lower case."""
+        """The ending that determines its format, in lower case."""
         return _unpacked_ending(self.path, self.member)
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Its unpacked bytes. Whatever goes wrong while they are read within the block is raised as UsageError."""
+        """Open the unpacked bytes. Errors of reading within the block are raised as UsageError."""
         with _readable(self.path), ExitStack() as stack:
             if self.member:
                 archive = stack.enter_context(zipfile.ZipFile(self.path))
@@ -60,11 +60,10 @@ class DataFile:
 
 
 def find_data_file(name: str, format: Format | None = None) -> DataFile:
-    """The file ``name``; ``file.zip::member`` chooses one of several members. Without ``format`` it is told by the
-    ending: csv, jsonl (also ndjson, json) or parquet.
+    """The file ``name``. ``file.zip::member`` selects one of several members.
 
-    Raises UsageError: no such file, a folder, an empty or unreadable file, an ending that tells no format, a zip
-    without a clear member.
+    Without ``format``, the ending determines it: csv, jsonl (also ndjson, json) or parquet. Raises UsageError for a
+    missing, empty or unreadable file, a folder, an unknown ending, and a zip without a clear member.
     """
     path_text, _, member = name.partition("::")
     path = Path(path_text).expanduser()
@@ -78,19 +77,19 @@ def find_data_file(name: str, format: Format | None = None) -> DataFile:
 
 def _require_file(path: Path) -> None:
     if path.is_dir():
-        raise UsageError(f"{path} is a folder; give a file in it{_near(path, '')}")
+        raise UsageError(f"{path} is a folder; give a file in it{_suggest_names(path, '')}")
     if not path.exists():
         if not path.parent.is_dir():
             raise UsageError(f"there is no file {path}, nor its folder {path.parent}")
-        raise UsageError(f"there is no file {path}{_near(path.parent, path.name)}")
+        raise UsageError(f"there is no file {path}{_suggest_names(path.parent, path.name)}")
     if not path.is_file():
-        # It is read more than once, which a pipe cannot be.
+        # The file is read more than once, which a pipe does not allow.
         raise UsageError(f"{path} is a pipe or a device; write its records into a file first")
     if path.stat().st_size == 0:
         raise UsageError(f"{path} is empty")
 
 
-def _near(folder: Path, name: str) -> str:
+def _suggest_names(folder: Path, name: str) -> str:
     with _readable(folder):
         names = [entry.name for entry in folder.iterdir() if entry.suffix.lower() in {*_ENDINGS, *_PACKED}]
     hint = did_you_mean(name, names)
@@ -103,10 +102,11 @@ def _unpacked_ending(path: Path, member: str | None) -> str:
 
 
 def _format_of(path: Path, member: str) -> Format:
-    if found := _ENDINGS.get(_unpacked_ending(path, member)):
-        return found
+    if format := _ENDINGS.get(_unpacked_ending(path, member)):
+        return format
     raise UsageError(
-        f"the ending of {member or path} does not tell its format: {_READABLE}; otherwise name the format, as in --format csv"
+        f"the ending of {member or path} does not tell its format: {_READABLE}; "
+        "otherwise name the format, as in --format csv"
     )
 
 
@@ -125,7 +125,8 @@ def _choose_member(path: Path, wanted: str) -> str:
     if len(candidates) != 1:
         which = f"{len(candidates)} files of records: {', '.join(candidates)}" if candidates else "no file of records"
         raise UsageError(
-            f"{path} holds {which}; choose a member, as in '{path.name}::{(candidates or ['flights.csv'])[0]}' ({_READABLE})"
+            f"{path} holds {which}; "
+            f"choose a member, as in '{path.name}::{(candidates or ['flights.csv'])[0]}' ({_READABLE})"
         )
     return candidates[0]
 
@@ -143,12 +144,10 @@ def _readable(path: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
         kind = path.suffix.lower().lstrip(".")
         raise UsageError(
-            f"{path} is not a sound {kind} file ({error}); copy or download it again, or rename it if it is none"
+            f"{path} is not a valid {kind} file ({error}); copy or download it again, or rename it if it is none"
         ) from None
-    except (
-        NotImplementedError,
-        RuntimeError,
-    ) as error:  # zipfile's words for a password, or a packing it does not know
-        raise UsageError(f"{path} cannot be unpacked ({error}); unpack it, and give what was in it") from None
+    # zipfile raises these for a password and for an unknown compression.
+    except (NotImplementedError, RuntimeError) as error:
+        raise UsageError(f"{path} cannot be unpacked ({error}); unpack it, and give the unpacked file") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None

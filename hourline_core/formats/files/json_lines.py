@@ -1,5 +1,5 @@
-"""JSON lines: one record a line, passed on byte by byte. To validate them is the platform's work, so a line that is no
-JSON is sent too.
+"""JSON lines: one record per line, sent unchanged. The speed layer validates them, so a line that is no JSON is sent,
+too.
 """
 
 import codecs
@@ -13,13 +13,13 @@ _CHUNK = 1 << 20
 
 
 class JsonLines:
-    """The lines of a file, without their line ends; an empty line is an empty payload.
+    """The lines of a file, without line ends. An empty line is an empty payload.
 
     Raises UsageError when the file cannot be read to its end, or is a JSON array.
     """
 
     columns: list[str] | None = None
-    """Not known before every line is read."""
+    """None, since they are not known before all lines are read."""
 
     def __init__(self, file: DataFile) -> None:
         self._file = file
@@ -36,7 +36,7 @@ class JsonLines:
         with self._file.open() as stream:
             if _skip_mark(stream) == b"[" and self._file.unpacked_ending == ".json":
                 raise UsageError(
-                    f"{self._file} is one JSON array, not a JSON object a line; turn it into lines, as with jq -c '.[]'"
+                    f"{self._file} is one JSON array, not one JSON object per line; convert it, as with jq -c '.[]'"
                 )
             while chunk := stream.read(_CHUNK):
                 lines += chunk.count(b"\n")
@@ -45,7 +45,7 @@ class JsonLines:
 
 
 def _skip_mark(stream: IO[bytes]) -> bytes:
-    """Pass the byte order mark that some programs put at the start; returns the first bytes after it, still to be read."""
+    """Skip a byte order mark at the start. Returns the first byte after it, which is still to be read."""
     start = stream.read(len(codecs.BOM_UTF8))
     stream.seek(len(start) if start == codecs.BOM_UTF8 else 0)
     first = stream.read(1)

@@ -1,5 +1,6 @@
-"""The order of a replay by a column: numbers, then times, then other text, then records without a value; ties in the
-file's order.
+"""Sorts the records of a replay by a column: numbers, then times, other text, and records without a value.
+
+Records with equal values keep the file's order.
 """
 
 import tempfile
@@ -31,13 +32,13 @@ _SCHEMA = pa.schema(
 
 @contextmanager
 def ordered(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
-    """The records, each of which has a rank, by their ranks. They lie on disk, in the system's temporary folder, until
-    the block is left.
+    """The records, sorted by rank. Each must have one. Within the block, they are stored in the system's temporary
+    folder.
 
-    Raises UsageError when there is no room for them, and what ``records`` raises.
+    Raises UsageError when the disk is full, and the errors of ``records``.
     """
     with tempfile.TemporaryDirectory(prefix="hourline-replay-") as folder:
-        # Sorting a large file must not crowd out the layers that run beside it; beyond the limit DuckDB sorts on disk.
+        # Sorting a large file must leave memory for the layers. Beyond the limit, DuckDB sorts on disk.
         settings: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "512MB", "temp_directory": folder}
         with duckdb.connect(Path(folder) / "records.duckdb", config=settings) as database:
             try:
@@ -46,7 +47,7 @@ def ordered(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
             except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
                 reason = str(error).splitlines()[0]
                 raise UsageError(
-                    f"there is no room to sort the records in {folder} ({reason}); set TMPDIR to a folder that has some"
+                    f"there is no space to sort the records in {folder} ({reason}); set TMPDIR to a folder with space"
                 ) from None
 
 

@@ -1,4 +1,4 @@
-"""Parquet: each row becomes a JSON object by the columns' names."""
+"""Parquet: each row becomes a JSON object with the columns' names."""
 
 import shutil
 import tempfile
@@ -16,9 +16,9 @@ _ROWS_AT_ONCE = 2000
 
 
 class ParquetRows:
-    """The rows of a file, as JSON; for how a value is written, see ``to_json``.
+    """The rows of a file, as JSON. See ``to_json`` for the form of each type.
 
-    Raises UsageError when the file is no sound Parquet, or has a column of a type that JSON has no form for.
+    Raises UsageError when the file is no valid Parquet, or a column has a type without a JSON form.
     """
 
     def __init__(self, file: DataFile) -> None:
@@ -30,7 +30,8 @@ class ParquetRows:
         for field in schema:
             if not has_json_form(field.type):
                 raise UsageError(
-                    f"{file}: the column '{field.name}' is of type {field.type}, which JSON has no form for; leave it out of the file"
+                    f"{file}: the column '{field.name}' is of type {field.type}, which has no JSON form; "
+                    "remove it from the file"
                 )
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
@@ -45,11 +46,11 @@ class ParquetRows:
     def _parquet(self) -> Iterator[pq.ParquetFile]:
         with ExitStack() as stack:
             stream = stack.enter_context(self._file.open())
-            if self._file.packed:  # Parquet is read from its end, which packed bytes cannot be
+            if self._file.packed:  # Parquet is read from its end, which a packed stream does not allow
                 unpacked = stack.enter_context(tempfile.TemporaryFile())
                 shutil.copyfileobj(stream, unpacked)
                 stream = unpacked
             try:
                 yield stack.enter_context(pq.ParquetFile(stream))
             except (pa.ArrowInvalid, OSError) as error:
-                raise UsageError(f"{self._file} is not a sound Parquet file: {str(error).splitlines()[0]}") from None
+                raise UsageError(f"{self._file} is not a valid Parquet file: {str(error).splitlines()[0]}") from None

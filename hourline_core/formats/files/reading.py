@@ -1,4 +1,4 @@
-"""What a replay sends, or an import archives: the records of a file, in the file's order or by a column."""
+"""Reads the records of a file for a replay or an import, in the file's order or sorted by a column."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -15,15 +15,15 @@ from hourline_core.formats.files.parquet_rows import ParquetRows
 from hourline_core.formats.files.record import Record, rank_of
 
 ANY_PARTITION = -1
-# A column that none of so many records has is a slip of the pen.
-_RECORDS_LOOKED_AT = 1000
+# A column that is missing in all of the first records is a typing error.
+_RECORDS_CHECKED = 1000
 
 Rows = CsvRows | JsonLines | ParquetRows
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The records to send, to be read once, and how many they are."""
+    """The records of a file, which can be read once, and their number."""
 
     records: Iterator[Record]
     total: int
@@ -39,14 +39,14 @@ def open_recording(
     partition: str | int | None = None,
     null_text: str | None = None,
 ) -> Iterator[Recording]:
-    """The records of the file ``name``, each a JSON object (of JSON lines: whatever the line holds).
+    """The records of the file ``name``: JSON objects, or the unchanged lines of a JSON lines file.
 
-    ``format`` overrules the file's ending. ``order_by``, ``key`` and ``partition`` name columns, with dots for a field
-    of a nested object; a ``partition`` that is an int is the one for all records. ``null_text`` is a text that stands
-    for null in CSV, beside the empty one.
+    ``format`` overrides the file's ending. ``order_by``, ``key`` and ``partition`` name columns, with dots for a field
+    of a nested object. If ``partition`` is an int, all records get that partition. In CSV, cells that equal
+    ``null_text`` are null, like empty ones.
 
-    Raises UsageError for a file that is missing, empty or not sound and for a column that is not in it; but a file of
-    JSON lines or Parquet may turn out unsound in its middle, while its records are read.
+    Raises UsageError for a file that is missing, empty or invalid, and for a missing column. A JSON lines or Parquet
+    file may also raise it later, while its records are read.
     """
     file = find_data_file(name, format)
     rows = rows_of(file, null_text)
@@ -59,9 +59,9 @@ def open_recording(
 
 
 def rows_of(file: DataFile, null_text: str | None) -> Rows:
-    """The rows of ``file``, each with its number and as JSON. Raises UsageError as ``open_recording`` does."""
+    """The rows of ``file``, each with its line number and as JSON. Raises UsageError as ``open_recording``."""
     if null_text is not None and file.format != "csv":
-        raise UsageError(f"{file} is no CSV, so no text stands for null in it; leave --null-text out")
+        raise UsageError(f"{file} is no CSV, and --null-text is for CSV only; leave --null-text out")
     match file.format:
         case "csv":
             rows: Rows = CsvRows(file, null_text)
@@ -75,15 +75,15 @@ def rows_of(file: DataFile, null_text: str | None) -> Rows:
 
 
 def _require_column(column: str, rows: Rows, file: DataFile) -> None:
-    known = rows.columns
-    if known is None:
-        objects = [_object(payload) for _, payload in islice(rows, _RECORDS_LOOKED_AT)]
+    names = rows.columns
+    if names is None:
+        objects = [_object(payload) for _, payload in islice(rows, _RECORDS_CHECKED)]
         if any(_has(one, column) for one in objects):
             return
-        known = sorted({name for one in objects for name in one})
-    elif column in known or column.partition(".")[0] in known:
+        names = sorted({name for one in objects for name in one})
+    elif column in names or column.partition(".")[0] in names:
         return
-    raise UsageError(f"{file} has no column '{column}'{did_you_mean(column, known)}")
+    raise UsageError(f"{file} has no column '{column}'{did_you_mean(column, names)}")
 
 
 def _records(
@@ -91,7 +91,7 @@ def _records(
 ) -> Iterator[Record]:
     fixed = partition if isinstance(partition, int) else ANY_PARTITION
     if order_by is None and key is None and not isinstance(partition, str):
-        for line, payload in rows:  # nothing of them needs to be understood
+        for line, payload in rows:  # the payload need not be parsed
             yield Record(line, payload, None, fixed, None)
         return
     for line, payload in rows:

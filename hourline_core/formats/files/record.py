@@ -1,4 +1,4 @@
-"""One record of a replay, and where its value of the order column ranks."""
+"""One record of a replay, and the rank of its value in the order column."""
 
 import math
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ _LEAST_MILLISECONDS = 1e11
 
 
 class Kind(IntEnum):
-    """What a value of the order column is; kinds are ordered among themselves as here."""
+    """The kind of a value in the order column. Kinds sort by their numbers."""
 
     NUMBER = 0
     TIME = 1
@@ -22,13 +22,12 @@ class Kind(IntEnum):
 
 
 class Rank(NamedTuple):
-    """Where a value of the order column stands: ranks compare as their values are to be ordered."""
+    """The sort key of a value in the order column."""
 
     kind: Kind
     number: float = 0.0
     exact: int = 0
-    """The whole number, which a float may not tell from its neighbours; of a time, the microseconds since 1970 in UTC.
-    """
+    """An integer exactly, since a float may round it. For a time, the microseconds since 1970 in UTC."""
     text: bytes = b""
 
 
@@ -36,19 +35,17 @@ class Record(NamedTuple):
     """One record to send."""
 
     line: int
-    """Its line in the file (of a Parquet file: its row), from 1."""
+    """Its line in the file, from 1. In a Parquet file, its row."""
     payload: bytes
     key: bytes | None
     partition: int | None
-    """-1 leaves the choice to the producer; None: the record was to name one itself, and names none."""
+    """-1 leaves the choice to the producer. None if the record should name its partition, but does not."""
     rank: Rank | None
-    """None in a replay that goes in the file's order."""
+    """None in a replay in the file's order."""
 
 
 def rank_of(value: object) -> Rank:
-    """The rank of a JSON value. Text counts as a time when it is ISO 8601 (``2013-01-05T14:00``, ``2013-01-05``), in
-    UTC unless it has an offset.
-    """
+    """The rank of a JSON value. ISO 8601 text (``2013-01-05T14:00``, ``2013-01-05``) is a time, by default in UTC."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         exact = value if isinstance(value, int) and value in _INT64 else 0
         try:
@@ -64,8 +61,9 @@ def rank_of(value: object) -> Rank:
 
 
 def moment_of(rank: Rank) -> int | None:
-    """The time a rank stands for, in microseconds since 1970 in UTC, or None. A number counts as seconds, or as
-    milliseconds where seconds would lie beyond the year 5000.
+    """The time of a rank in microseconds since 1970 in UTC, or None.
+
+    Numbers are seconds, or milliseconds if seconds would be after the year 5000.
     """
     if rank.kind == Kind.TIME:
         return rank.exact
@@ -75,7 +73,7 @@ def moment_of(rank: Rank) -> int | None:
 
 
 def moment_text(moment: int | None) -> str:
-    """``2013-01-05 14:00:07`` for microseconds since 1970, empty where there is no such date."""
+    """``2013-01-05 14:00:07`` for microseconds since 1970. Empty for None, and for times outside the calendar."""
     try:
         return "" if moment is None else f"{_EPOCH + moment * _MICROSECOND:%Y-%m-%d %H:%M:%S}"
     except OverflowError:
@@ -83,9 +81,8 @@ def moment_text(moment: int | None) -> str:
 
 
 def _iso(text: str) -> datetime | None:
-    if (
-        text[4:5] != "-" or text[7:8] != "-"
-    ):  # fromisoformat also reads 20130105 and 2013-W01, which are as likely to be codes
+    # fromisoformat also reads 20130105 and 2013-W01, which may just as well be codes.
+    if text[4:5] != "-" or text[7:8] != "-":
         return None
     try:
         moment = datetime.fromisoformat(text)

@@ -1,14 +1,15 @@
-"""An Airflow of Hourline's own: all of its parts on this machine, on a real PostgreSQL, gone when it is told to end.
+"""Hourline's own Airflow: all of its parts on this machine, on PostgreSQL, stopped together.
 
     stack.py           starts the parts, keeps them running, stops them
-    postgres.py        the metadata database, where the settings name none
+    postgres.py        the metadata database, if the settings name none
     configuration.py   airflow.cfg, the environment and the generated secrets
-    housekeeping.py    forgets runs that ended long ago
-    api.py             asks the running Airflow for its health, its DAGs and their errors
+    housekeeping.py    deletes old runs and logs
+    api.py             the client of Airflow's API
+    health.py          the status of the parts and the DAGs
 
-In the workspace are:
+Files in the workspace:
 
 <workspace>/airflow/              AIRFLOW_HOME: airflow.cfg, logs/ of tasks, secrets.json (mode 0600), postgres/
-<workspace>/logs/airflow-*.log    what each part says
-<workspace>/run/airflow.json      where the running Airflow is to be found
+<workspace>/logs/airflow-*.log    the output of each part
+<workspace>/run/airflow.json      the address of the running Airflow
 """

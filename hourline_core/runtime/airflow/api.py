@@ -1,4 +1,4 @@
-"""Asks a running Airflow over its API: its health, its DAGs, the errors in their files."""
+"""A client of a running Airflow's API: its health, its DAGs, and the errors in their files."""
 
 import json
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ _TIMEOUT_SECONDS = 10.0
 
 
 class AirflowError(HourlineError):
-    """Airflow does not answer, or refused something."""
+    """Airflow does not answer, or refused a request."""
 
     retryable = True
 
 
 class AirflowApi:
-    """A client of the Airflow at ``url``, logged in as its one user when that is needed first."""
+    """A client of the Airflow at ``url``. It logs in as Airflow's only user before the first request that needs it."""
 
     def __init__(self, project: Project, url: str) -> None:
         self._project = project
@@ -36,8 +36,9 @@ class AirflowApi:
         self._client.close()
 
     def health(self) -> dict[str, str]:
-        """By part (metadatabase, scheduler, triggerer, dag_processor): healthy, unhealthy, or none yet; empty while the
-        API does not answer.
+        """The state of each part (metadatabase, scheduler, triggerer, dag_processor): healthy, unhealthy or none.
+
+        ``none`` stands for a part that has not reported yet. The result is empty while the API does not answer.
         """
         try:
             answer = self._client.get("/api/v2/monitor/health")
@@ -47,35 +48,35 @@ class AirflowApi:
         return {part: facts.get("status") or "none" for part, facts in answer.json().items() if facts}
 
     def dags(self) -> list[dict[str, Any]]:
-        """The DAGs, as the API describes them. Raises AirflowError."""
+        """The DAGs, in the API's form. Raises AirflowError."""
         return list(self._all("dags", "dags"))
 
     def import_errors(self) -> list[dict[str, Any]]:
-        """What is wrong with the DAG files: ``filename`` and ``stack_trace`` of each. Raises AirflowError."""
+        """The errors in the DAG files, each with ``filename`` and ``stack_trace``. Raises AirflowError."""
         return list(self._all("importErrors", "import_errors"))
 
     def has_parsed(self, files: int) -> bool:
-        """Whether the DAG files were read, of which each makes one DAG or an import error."""
+        """Whether Airflow has read the DAG files. Each file gives one DAG or one import error."""
         return len(self.dags()) + len(self.import_errors()) >= files
 
-    def make_pools(self) -> None:
-        """Make the pools that the DAGs run in; one that is there is left as it is. Raises AirflowError."""
+    def create_pools(self) -> None:
+        """Create the pools that the DAGs run in. Existing pools are not changed. Raises AirflowError."""
         for name, description in POOLS.items():
             answer = self._request("POST", "pools", json={"name": name, "slots": 1, "description": description})
             if answer.status_code != httpx.codes.CONFLICT:
-                self._accepted(answer)
+                self._check(answer)
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """The answer to a GET of ``path``, below ``/api/v2``. Raises AirflowError."""
-        return self._accepted(self._request("GET", path, params=parameters)).json()
+        """The answer to a GET of ``path`` below ``/api/v2``. Raises AirflowError."""
+        return self._check(self._request("GET", path, params=parameters)).json()
 
     def post(self, path: str, body: Any) -> Any:
-        """The answer to a POST of ``body`` to ``path``, below ``/api/v2``. Raises AirflowError."""
-        return self._accepted(self._request("POST", path, json=body)).json()
+        """The answer to a POST of ``body`` to ``path`` below ``/api/v2``. Raises AirflowError."""
+        return self._check(self._request("POST", path, json=body)).json()
 
     def patch(self, path: str, body: Any) -> Any:
-        """The answer to a PATCH of ``path``, below ``/api/v2``, with ``body``. Raises AirflowError."""
-        return self._accepted(self._request("PATCH", path, json=body)).json()
+        """The answer to a PATCH of ``path`` below ``/api/v2`` with ``body``. Raises AirflowError."""
+        return self._check(self._request("PATCH", path, json=body)).json()
 
     def _all(self, path: str, name: str) -> Iterator[dict[str, Any]]:
         got = 0
@@ -96,11 +97,11 @@ class AirflowApi:
 
     def _log_in(self) -> None:
         password = json.loads(password_file(self._project).read_text())[ADMIN]
-        answer = self._accepted(self._client.post("/auth/token", json={"username": ADMIN, "password": password}))
+        answer = self._check(self._client.post("/auth/token", json={"username": ADMIN, "password": password}))
         self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 
     @staticmethod
-    def _accepted(answer: httpx.Response) -> httpx.Response:
+    def _check(answer: httpx.Response) -> httpx.Response:
         if answer.is_error:
             raise AirflowError(
                 f"Airflow refused {answer.request.method} {answer.request.url}: "

@@ -1,4 +1,4 @@
-"""What Airflow reads: its environment, and ``airflow.cfg`` and secrets below AIRFLOW_HOME, with mode 0600."""
+"""Airflow's configuration: its environment, ``airflow.cfg`` and secrets. The files have mode 0600."""
 
 import base64
 import configparser
@@ -13,7 +13,7 @@ from hourline_core.model import Project
 from hourline_core.runtime.ports import LOOPBACK
 
 ADMIN = "admin"
-"""The one user of the UI and the API."""
+"""The only user of the UI and the API."""
 
 HOURLY_POOL = "hourline_hourly"
 BACKFILL_POOL = "hourline_backfill"
@@ -22,7 +22,7 @@ POOLS = {
     HOURLY_POOL: "the hourly recompute",
     BACKFILL_POOL: "backfills and maintenance, which neither block nor starve the hourly recompute",
 }
-"""The pools that the DAGs run in, one slot each: on one machine, each task of theirs is a Spark of its own."""
+"""The pools that the DAGs run in. Each has one slot, since each task starts a Spark on this machine."""
 
 
 def home(project: Project) -> Path:
@@ -36,8 +36,9 @@ def password_file(project: Project) -> Path:
 
 
 def kept_secrets(project: Project) -> dict[str, str]:
-    """The secrets of this workspace's Airflow, generated the first time: database (its password), fernet_key,
-    jwt_secret, secret_key.
+    """The secrets of this workspace's Airflow: database (its password), fernet_key, jwt_secret, secret_key.
+
+    They are generated the first time. Raises SetupError when the file is damaged.
     """
     file = home(project) / "secrets.json"
     if not file.exists():
@@ -46,33 +47,33 @@ def kept_secrets(project: Project) -> dict[str, str]:
             "fernet_key": base64.urlsafe_b64encode(os.urandom(32)).decode()
         }
         write_secret(password_file(project), json.dumps({ADMIN: secrets.token_urlsafe(12)}))
-        write_secret(file, json.dumps(made))  # the last one: with it, both are there
+        write_secret(file, json.dumps(made))  # written last: if it exists, both files exist
     try:
         kept: dict[str, str] = json.loads(file.read_text())
     except (OSError, ValueError):
         raise SetupError(
-            f"the secrets in {file} are damaged, as after a disk that was full: without them its database cannot be "
-            f"opened; delete the folder {file.parent} while Airflow is down, and it begins anew (what is lost is "
-            "Airflow's record of its runs, nothing of the results)"
+            f"the secrets in {file} are damaged, perhaps by a full disk; they are needed to open Airflow's database; "
+            f"delete the folder {file.parent} while Airflow is down, to start with a new one (this deletes "
+            "Airflow's record of its runs, but no results)"
         ) from None
     return kept
 
 
 def write_secret(file: Path, text: str) -> None:
-    """Write a file that nobody else can read, at no moment."""
+    """Write a file that other users cannot read at any time."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.partial")
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600)
-    with partial.open("w", encoding="utf-8") as written:
-        written.write(text)
-        written.flush()
-        os.fsync(written.fileno())  # or a power cut may leave an empty one
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())  # without it, a power failure may leave an empty file
     partial.replace(file)
 
 
 def configure(project: Project, dag_folder: Path, database: str, port: int) -> None:
-    """Write airflow.cfg. ``database`` is a URL, ``postgresql://…``; ``port`` is that of its UI."""
+    """Write airflow.cfg. ``database`` is a URL, ``postgresql://…``. ``port`` is the port of the UI."""
     folder = home(project)
     keep = kept_secrets(project)
     url = f"http://{LOOPBACK}:{port}"
@@ -80,12 +81,12 @@ def configure(project: Project, dag_folder: Path, database: str, port: int) -> N
     settings = {
         "core": {
             "executor": "LocalExecutor",
-            # The hourly run, a backfill, maintenance, and one for what takes a moment, such as an alert.
+            # One each for the hourly run, a backfill, maintenance, and short tasks such as alerts.
             "parallelism": "4",
             "dags_folder": str(dag_folder),
             "load_examples": "False",
             "dags_are_paused_at_creation": "False",
-            # A project that does not check is told by file and line, which a stack trace would hide.
+            # A mistake in a declaration is reported by file and line, which a stack trace would hide.
             "dagbag_import_error_tracebacks": "False",
             "simple_auth_manager_users": f"{ADMIN}:admin",
             "simple_auth_manager_passwords_file": str(password_file(project)),
@@ -96,20 +97,20 @@ def configure(project: Project, dag_folder: Path, database: str, port: int) -> N
         "api": {"host": LOOPBACK, "port": str(port), "base_url": url, "workers": "1", "secret_key": keep["secret_key"]},
         "api_auth": {"jwt_secret": keep["jwt_secret"]},
         "logging": {"base_log_folder": str(folder / "logs")},
-        # A new DAG file is seen within seconds, by default within five minutes.
+        # Airflow notices a new DAG file within seconds. The default is five minutes.
         "dag_processor": {
             "refresh_interval": "5",
             "min_file_process_interval": "15",
             "dag_file_processor_timeout": "120",
         },
-        # What was under way when the scheduler was killed is tried again within a minute, by default within five.
+        # Tasks that ran when the scheduler was killed are retried within a minute. The default is five minutes.
         "scheduler": {
             "task_instance_heartbeat_timeout": "60",
             "orphaned_tasks_check_interval": "20",
             "scheduler_health_check_threshold": "20",
         },
     }
-    # Airflow takes % for a reference to another setting.
+    # Airflow reads % as a reference to another setting.
     config.read_dict(
         {
             section: {key: value.replace("%", "%%") for key, value in values.items()}
@@ -122,10 +123,10 @@ def configure(project: Project, dag_folder: Path, database: str, port: int) -> N
 
 
 def environment(project: Project) -> dict[str, str]:
-    """The environment of Airflow's processes: this one's, AIRFLOW_HOME, and the project that the DAG files are for.
+    """The environment of Airflow's processes: that of this process, AIRFLOW_HOME, and the project of the DAG files.
 
-    Settings of another Airflow are left out: with them, this one would work on the other's database. The other's
-    connections and variables are passed on.
+    Settings of another Airflow are removed, since with them this one would use the other's database. Connections and
+    variables are passed on.
     """
     own = {
         name: value

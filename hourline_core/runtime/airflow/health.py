@@ -1,4 +1,4 @@
-"""How an Airflow of Hourline's own is: each part, the metadata database, the DAGs."""
+"""The status of Hourline's own Airflow: its parts, its metadata database and its DAGs."""
 
 import json
 from contextlib import suppress
@@ -23,16 +23,17 @@ _IN_THE_API = {
 
 @dataclass(frozen=True)
 class Part:
-    """One process of Airflow, with what it has started."""
+    """One process of Airflow, with its children."""
 
     name: str
     health: str
-    """healthy; unhealthy: its heartbeat is late; down: it does not run; none: it has not reported yet; unknown: the API
-    does not answer.
+    """healthy, unhealthy (its heartbeat is late), down (it does not run), none (it has not reported yet), or unknown
+    (the API does not answer).
     """
     pid: int | None
     megabytes: int | None
-    """Proportional set size of it and its children: shared memory is counted once. None where the system does not tell.
+    """Proportional set size of it and its children, which counts shared memory once. None if the system has no such
+    figure.
     """
 
 
@@ -43,22 +44,22 @@ class DagStatus:
     id: str
     paused: bool
     last_run: str | None
-    """success, failed, running, queued; None: there was none yet."""
+    """success, failed, running or queued. None if there was no run yet."""
     next_run: datetime | None
-    """UTC; None: by hand alone."""
+    """UTC. None for a DAG that is started by hand only."""
 
 
 @dataclass(frozen=True)
 class AirflowStatus:
-    """What `hourline airflow status` tells."""
+    """The content of `hourline airflow status`."""
 
     url: str | None
-    """None: it does not run."""
+    """None if Airflow does not run."""
     pid: int | None = None
     parts: list[Part] = field(default_factory=list)
     dags: list[DagStatus] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """What is wrong with a DAG file, or why the DAGs cannot be told."""
+    """Errors in DAG files, or the reason why the DAGs are not known."""
 
     @property
     def healthy(self) -> bool:
@@ -69,7 +70,7 @@ class AirflowStatus:
 
 
 def airflow_status(project: Project) -> AirflowStatus:
-    """Ask the Airflow of this workspace, if one runs. Never raises for what it finds."""
+    """The status of the Airflow of this workspace. Errors are part of the result, and not raised."""
     pid = lease_holder(project.workspace, "airflow")
     if pid is None or not facts_file(project).exists():
         return AirflowStatus(None)
@@ -114,9 +115,9 @@ def _dags(api: AirflowApi, project: Project) -> tuple[list[DagStatus], list[str]
 
 
 def import_errors(api: AirflowApi) -> list[str]:
-    """What is wrong with the DAG files: each error once, with the names of the files that have it.
+    """The errors in the DAG files, each once, with the files that have it.
 
-    A project that does not check is an error of all of them.
+    A mistake in a declaration is an error of all files.
     """
     files: dict[str, list[str]] = {}
     for error in api.import_errors():
@@ -130,22 +131,20 @@ def _last_state(api: AirflowApi, dag_id: str) -> str | None:
 
 
 def megabytes(pid: int | None) -> int | None:
-    """The proportional set size of a process and all below it, in MB; None where it cannot be told (it is that of
-    Linux).
-    """
+    """The proportional set size of a process and its descendants, in MB. None if not on Linux."""
     if pid is None or not Path(f"/proc/{pid}/smaps_rollup").exists():
         return None
     lines: list[str] = []
-    for one in [pid, *_below(pid)]:
-        with suppress(OSError):  # it has just ended
+    for one in [pid, *_descendants(pid)]:
+        with suppress(OSError):  # the process has just ended
             lines += Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) // 1024
 
 
-def _below(pid: int) -> list[int]:
+def _descendants(pid: int) -> list[int]:
     children: list[int] = []
     with suppress(OSError):
         children = [
             int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()
         ]
-    return [one for child in children for one in (child, *_below(child))]
+    return [one for child in children for one in (child, *_descendants(child))]

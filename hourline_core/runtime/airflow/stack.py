@@ -1,4 +1,4 @@
-"""Airflow's parts as children of this process: started in order, started again when one ends, stopped together."""
+"""Airflow's parts as children of this process: started in order, restarted when one ends, stopped together."""
 
 import json
 import os
@@ -21,17 +21,17 @@ from hourline_core.runtime.ports import LOOPBACK, free_ports, require_free
 from hourline_core.runtime.supervised import Supervised
 
 PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
-"""By their names on Airflow's command line."""
+"""The parts, by their names on Airflow's command line."""
 
 _UP_WITHIN_SECONDS = 180.0
 _AGAIN_AFTER_SECONDS = 2.0
 
 
 class Airflow:
-    """A context manager: Airflow answers at ``url`` from entering to leaving, or until this process is gone.
+    """A context manager. Airflow answers at ``url`` within the block, and ends with this process at the latest.
 
-    Entering raises SetupError (the port is taken, the database cannot be reached, a part does not start); ``on_step``
-    is told what is being done.
+    ``on_step`` is called with a description of each step. Raises SetupError (the port is taken, the database cannot be
+    reached, a part does not start).
     """
 
     url: str
@@ -79,7 +79,7 @@ class Airflow:
         self._stack.close()
 
     def keep_running(self) -> None:
-        """Start whatever has ended again, and keep house; to be called every second or so."""
+        """Restart parts that have ended, and delete old runs once a day. Call this about once a second."""
         if self._embedded is not None and not self._embedded.alive():
             self._on_step("PostgreSQL has ended; starting it again")
             self._embedded.start()
@@ -90,20 +90,20 @@ class Airflow:
                 self._start(part)
                 self._announced = False
         if not self._announced:
-            with suppress(OSError):  # the disk is full; in a second it is tried again
+            with suppress(OSError):  # the disk is full; the next call retries
                 self._announce()
         if self._housekeeping.due():
             try:
                 self._housekeeping.begin()
             except OSError as error:
-                self._on_step(f"old runs could not be forgotten, which is tried again in a day: {error}")
+                self._on_step(f"old runs could not be deleted: {error}; the next attempt is in a day")
         if self._housekeeping.failed():
             self._on_step(
-                f"old runs could not be forgotten, which is tried again in a day; the log is {self._housekeeping.log}"
+                f"old runs could not be deleted; the next attempt is in a day; the log is {self._housekeeping.log}"
             )
 
     def _postgres(self, stack: ExitStack) -> str:
-        """The URL of the database, which answers."""
+        """Start the database or check that it answers, and return its URL."""
         url = self._project.settings.airflow.database
         self._embedded = None
         if url is None:
@@ -118,17 +118,15 @@ class Airflow:
 
         try:
             psycopg.connect(url, connect_timeout=10).close()
-        except psycopg.ProgrammingError:  # it shows what it could not read, password and all
-            raise SetupError(
-                "the database in hourline.yaml, airflow.database, is no URL that PostgreSQL understands"
-            ) from None
+        except psycopg.ProgrammingError:  # its message may contain the password
+            raise SetupError("airflow.database in hourline.yaml is no URL that PostgreSQL understands") from None
         except psycopg.Error as error:
-            said = " ".join(str(error).split())
-            raise SetupError(f"the database in hourline.yaml, airflow.database, cannot be reached: {said}") from None
+            reason = " ".join(str(error).split())
+            raise SetupError(f"airflow.database in hourline.yaml cannot be reached: {reason}") from None
         return url
 
     def _migrate(self) -> None:
-        """Create or upgrade Airflow's tables, unless this version of it has done so here before."""
+        """Create or upgrade Airflow's tables, unless this version of Airflow has already done so here."""
         done = home(self._project) / "postgres" / "hourline.migrated" if self._embedded else None
         if done is not None and done.exists() and done.read_text() == version("apache-airflow"):
             return
@@ -141,8 +139,8 @@ class Airflow:
             done.write_text(version("apache-airflow"))
 
     def _start(self, part: str) -> None:
-        # Tasks and triggers run on this machine: the API server reads their logs as files, and need not be served them
-        # by others, at any address.
+        # Tasks and triggers run on this machine, so the API server reads their logs as files. Other parts need not
+        # serve them.
         alone = ["--skip-serve-logs"] if part in ("scheduler", "triggerer") else []
         self._running[part] = Supervised(
             self._command(part, *alone), log=self._log(part), env=environment(self._project), grace=15.0
@@ -150,7 +148,7 @@ class Airflow:
         self._started[part] = time.monotonic()
 
     def _stop(self) -> None:
-        """The tasks under way end with the scheduler. All at once: each takes seconds for itself."""
+        """Stop all parts at the same time, since each takes seconds. Running tasks end with the scheduler."""
         for process in self._running.values():
             process.ask_to_stop()
         for process in self._running.values():
@@ -183,13 +181,15 @@ class Airflow:
                             f"Airflow's {part} ended with status {process.wait()}; its log is {self._log(part)}"
                         )
                 if time.monotonic() > deadline:
-                    ill = ", ".join(part for part, state in health.items() if state != "healthy") or "the API server"
+                    unhealthy = (
+                        ", ".join(part for part, state in health.items() if state != "healthy") or "the API server"
+                    )
                     raise SetupError(
-                        f"Airflow did not come up within {_UP_WITHIN_SECONDS:.0f} s, for want of: {ill}; "
+                        f"Airflow did not start within {_UP_WITHIN_SECONDS:.0f} s; not healthy: {unhealthy}; "
                         f"its logs are {self._log('*')}"
                     )
                 time.sleep(0.2)
-            api.make_pools()
+            api.create_pools()
 
     def _command(self, *arguments: str) -> list[str | Path]:
         return [sys.executable, "-m", "airflow", *arguments]
@@ -199,5 +199,5 @@ class Airflow:
 
 
 def facts_file(project: Project) -> Path:
-    """Where the running Airflow is announced; it may be left behind by one that was killed."""
+    """The file with the address of the running Airflow. A killed Airflow may leave it behind."""
     return project.workspace / "run" / "airflow.json"

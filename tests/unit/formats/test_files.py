@@ -324,13 +324,13 @@ def test_a_truncated_or_damaged_file_is_refused_before_its_first_record(tmp_path
 def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
     whole = as_parquet(pa.table({"a": list(range(1000))}))
     for broken in (whole[:-20], b"PAR1" * 10, b"a,b\n1,2\n"):
-        assert "is not a sound Parquet file" in refusal(plain(tmp_path / "a.parquet", broken))
+        assert "is not a valid Parquet file" in refusal(plain(tmp_path / "a.parquet", broken))
 
 
 def test_a_parquet_file_damaged_in_its_middle_is_refused_when_that_is_reached(tmp_path: Path) -> None:
     whole = as_parquet(pa.table({"a": [str(number**9) for number in range(50000)]}))
     broken = whole[:1000] + bytes(len(whole) // 2) + whole[1000 + len(whole) // 2 :]
-    assert "is not a sound Parquet file" in refusal(plain(tmp_path / "a.parquet", broken))
+    assert "is not a valid Parquet file" in refusal(plain(tmp_path / "a.parquet", broken))
 
 
 def test_an_ending_that_tells_no_format_asks_for_one(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ echo 'java.lang.OutOfMemoryException: no room'; echo '\tat kafka.Kafka.main'; ec
     monkeypatch.setattr("hourline_core.runtime.broker.fetch_jars", lambda _which: [])
     find_java.cache_clear()
     try:
-        said = r"did not start; the last it said was 'java\.lang\.OutOfMemoryException: no room'; the whole is in .*/logs/broker\.log"
+        said = r"did not start; its last message was 'java\.lang\.OutOfMemoryException: no room'; its log is .*/logs/broker\.log"
         with pytest.raises(SetupError, match=said):
             Broker(tmp_path / "workspace").__enter__()
     finally:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from hourline_core.errors import SetupError
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.class_archives import class_archive, sharing_options
-from hourline_core.runtime.class_training import keep
+from hourline_core.runtime.class_training import install_archive
 from hourline_core.runtime.jars import JarSet, fetch_jars
 from hourline_core.runtime.java import find_java
 from hourline_core.runtime.spark import spark_session
@@ -44,11 +44,11 @@ def test_an_archive_that_is_not_whole_is_not_kept(monkeypatch: pytest.MonkeyPatc
     part = class_archive("broker").with_suffix(".part")
     part.parent.mkdir()
     part.write_bytes(written[: len(written) // 2])
-    with pytest.raises(SetupError, match="Java wrote no sound archive for broker"):
-        keep("broker", CLASS_PATH)
+    with pytest.raises(SetupError, match="Java wrote no valid archive for broker"):
+        install_archive("broker", CLASS_PATH)
     assert list(part.parent.glob("*.jsa")) == list(part.parent.glob("*.part")) == []
     part.write_bytes(written)
-    keep("broker", CLASS_PATH)
+    install_archive("broker", CLASS_PATH)
     assert sharing_options("broker")[0] == f"-XX:SharedArchiveFile={class_archive('broker')}"
 
 

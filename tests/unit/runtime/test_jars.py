@@ -111,7 +111,7 @@ def test_a_jar_with_another_checksum_is_refused_and_not_kept(
     (repository.folder / FIRST).write_bytes(b"another")
     expected, got = hashlib.sha256(CONTENT["one"]).hexdigest(), hashlib.sha256(b"another").hexdigest()
     with pytest.raises(
-        SetupError, match=rf"one-1\.0\.jar has a wrong checksum: .*{expected}.*{got}; nothing was kept, so run again"
+        SetupError, match=rf"one-1\.0\.jar has a wrong checksum: .*{expected}.*{got}; the file was deleted; run again"
     ):
         fetch_jars("spark", lock)
     assert "one-1.0.jar" not in cached(tmp_path)

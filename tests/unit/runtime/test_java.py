@@ -85,7 +85,7 @@ def test_a_stand_in_without_a_java_behind_it(make_java: MakeJava, monkeypatch: p
     java = make_java("stub", "echo 'Unable to locate a Java Runtime.' >&2; exit 1")
     monkeypatch.setenv("PATH", str(java.parent))
     with pytest.raises(
-        SetupError, match=r"java -version' ended with status 1 and said 'Unable to locate a Java Runtime\.'; install"
+        SetupError, match=r"java -version' ended with status 1 and printed 'Unable to locate a Java Runtime\.'; install"
     ):
         find_java()
 
