@@ -7,17 +7,24 @@ from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 import serving_layer
-from batch_layer.publication import Publication
+from batch_layer.aggregate import MetricTiles
+from batch_layer.plan import open_job
+from batch_layer.publication import MetricPublication, Publication
+from batch_layer.publish import commit
 from batch_layer.results import results_since
+from batch_layer.stage import stage_metric
 from hourline_core.errors import ConflictError
 from hourline_core.ledger.coverage import read_coverage
-from hourline_core.model.hours import HourRange
+from hourline_core.ledger.layout import QUALITY_SCHEMA
+from hourline_core.ledger.report_pages import page_name, page_path, report_site
+from hourline_core.model.hours import HourRange, wall_clock
 from hourline_core.storage.tables import open_table
 from speed_layer.maintenance import maintain_source
-from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, hour
+from tests.support.bare_tables import BASE, METRICS, SOURCE, TILINGS, BareTables, hour, tiles
 
 
 class CrashError(Exception):
@@ -60,6 +67,26 @@ def test_a_publication_that_another_has_overtaken_touches_nothing(tmp_path: Path
         tables.publish(0, 1)
     assert versions(tables) == before
     tables.check()
+
+
+def test_the_overview_links_to_the_page_of_the_publication_just_made(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1])
+    tables.start()
+    tables.micro_batch(2)
+    aggregation = TILINGS[0]
+    for number in (0, 1):
+        publication = Publication(tables.project)
+        page = page_path(publication.number, page_name("clicks", aggregation.metric.name))
+        (report_site(tables.project) / page).parent.mkdir(parents=True)
+        (report_site(tables.project) / page).touch()
+        rows = tiles(aggregation.metric.name, [number])
+        metric = MetricPublication(stage_metric(tables.project, MetricTiles(aggregation, [hour(number)], 1, rows)))
+        finding = {"audited": BASE, "source": "clicks", "metric": "totals", "hour": hour(number), "success": True}
+        findings = pa.Table.from_pylist([{**finding, "expectation": "rows_match", "severity": "fail"}], QUALITY_SCHEMA)
+        with open_job(tables.project, [], wall_clock, lambda: pytest.fail("nothing is computed here")) as job:
+            commit(publication, job, [metric], findings, BASE)
+        overview = (report_site(tables.project) / "index.html").read_text()
+        assert all(f"runs/00000{done + 1}/metric-totals.html#" in overview for done in range(number + 1))
 
 
 def versions(tables: BareTables) -> dict[str, int]:
