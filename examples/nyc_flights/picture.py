@@ -13,7 +13,7 @@ from examples.nyc_flights.screen import Screen
 
 _FILE = Path(__file__).parents[2] / "docs" / "demo.svg"
 _FIRST, _AFTER = 3, 6
-"""The acts in the picture: from the first recompute until what was revised is final again."""
+"""The acts in the picture: from the first recompute until late events have revised hours."""
 _FONT = re.compile(r"\s*@font-face {.*?}", re.DOTALL)
 """What Rich has a picture load from another host."""
 
