@@ -1,1 +1,1 @@
-"""The example: every flight that left New York on four days of January 2013, reported when it actually left."""
+"""The example: all flights from New York on four days of January 2013, each reported when it actually left."""

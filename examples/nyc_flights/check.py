@@ -1,4 +1,4 @@
-"""Hourline's answers against the oracle's, cell by cell."""
+"""Compares Hourline's answers with the oracle's, cell by cell."""
 
 import math
 from collections import Counter
@@ -11,10 +11,10 @@ from serving_layer import Connection
 
 @dataclass
 class Comparison:
-    """How many cells (one measure of one group in one hour) were compared, and which of them differ."""
+    """The number of compared cells, and those that differ. A cell is one measure of one group in one hour."""
 
     cells: Counter[str] = field(default_factory=Counter)
-    """By the state of their hour; ``missing`` where only the oracle has them."""
+    """The number of cells by the state of their hour. ``missing`` are those that only the oracle has."""
     differences: list[str] = field(default_factory=list)
 
     def add(self, other: "Comparison") -> None:
@@ -23,7 +23,7 @@ class Comparison:
 
 
 def compare(connection: Connection, truth: dict[str, Cells]) -> Comparison:
-    """Compare every cell of every metric, at the connection's snapshot; rows that only one side has count as differing."""
+    """Compare all cells of all metrics at the connection's snapshot. Rows on one side only count as different."""
     comparison = Comparison()
     for name, metric in connection.project.metrics.items():
         columns = ["hour", *metric.dimensions, *metric.measures]
@@ -34,7 +34,7 @@ def compare(connection: Connection, truth: dict[str, Cells]) -> Comparison:
         for key in sorted(got.keys() | truth[name].keys(), key=str):
             for measure, ours, theirs in zip_longest(metric.measures, got.get(key, ()), truth[name].get(key, ())):
                 comparison.cells[states.get(key, "missing")] += 1
-                if not same(ours, theirs):
+                if not equal(ours, theirs):
                     where = ", ".join(str(part) for part in key)
                     comparison.differences.append(
                         f"{name}.{measure} of {where}: Hourline says {ours}, the CSV says {theirs}"
@@ -43,15 +43,15 @@ def compare(connection: Connection, truth: dict[str, Cells]) -> Comparison:
 
 
 def compare_days(connection: Connection, query: str, truth: list[tuple[object, ...]]) -> Comparison:
-    """Compare the answer to a question about days with the oracle's, as one row each."""
+    """Compare the result of a query by day with the oracle's rows."""
     rows = connection.sql(query).fetchall()
     pairs = list(zip_longest(rows, truth))
     differences = [f"{query}: Hourline says {ours}, the CSV says {theirs}" for ours, theirs in pairs if ours != theirs]
     return Comparison(Counter({"by day": sum(len(theirs or ours) - 1 for ours, theirs in pairs)}), differences)
 
 
-def same(ours: object, theirs: object) -> bool:
-    """Equal; means, whose last digits depend on the order of addition, within 1e-9."""
+def equal(ours: object, theirs: object) -> bool:
+    """Whether two values are equal. Floats may differ by 1e-9, since the order of addition changes last digits."""
     if isinstance(ours, float) and isinstance(theirs, float):
         return math.isclose(ours, theirs, rel_tol=1e-9)
     return ours == theirs

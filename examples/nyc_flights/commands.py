@@ -1,6 +1,4 @@
-"""Running Hourline's command line as a person would, except that whatever is started ends with the demo, however that
-ends.
-"""
+"""Runs Hourline's command line as a user would. All commands end with the demo, even if it is killed."""
 
 import os
 import subprocess
@@ -15,7 +13,7 @@ _GRACE_SECONDS = 30
 
 
 class Command:
-    """One ``hourline …``, running until its end, ``stop()``, or the end of this process."""
+    """One ``hourline …``, which runs until its end, ``stop()``, or the end of this process."""
 
     def __init__(
         self,
@@ -26,7 +24,7 @@ class Command:
         fine: Collection[int] = (0,),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """``fine`` are the exit statuses that are no failure here; ``settings`` are added to its environment."""
+        """``fine`` are the exit statuses that are no failure. ``settings`` are added to its environment."""
         self.text = " ".join(
             ["hourline", *(f'"{argument}"' if " " in argument else argument for argument in arguments)]
         )
@@ -44,9 +42,7 @@ class Command:
         )
 
     def running(self, seconds: float) -> bool:
-        """Whether it still runs, having waited for its end at most ``seconds``. Raises HourlineError when it has
-        failed.
-        """
+        """Wait at most ``seconds`` for its end. Returns whether it still runs. Raises HourlineError when it failed."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -58,7 +54,7 @@ class Command:
         return False
 
     def lines(self) -> Iterator[str]:
-        """The whole lines it has written since this was last asked."""
+        """The complete lines that it has written since the last call."""
         with self._log.open(encoding="utf-8", errors="replace") as file:
             file.seek(self._read)
             while (line := file.readline()).endswith("\n"):
@@ -70,4 +66,4 @@ class Command:
 
     def _last_line(self) -> str:
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return lines[-1].removeprefix("hourline: ") if lines else "it said nothing"
+        return lines[-1].removeprefix("hourline: ") if lines else "there was no output"

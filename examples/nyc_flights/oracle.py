@@ -1,5 +1,6 @@
-"""What the answers must be: plain DuckDB over the CSV. It shares no code with Hourline, and none with what makes the
-events.
+"""The expected answers, computed by plain DuckDB over the CSV.
+
+The oracle shares no code with Hourline, or with the module that makes the events.
 """
 
 from collections.abc import Iterable
@@ -9,41 +10,51 @@ from pathlib import Path
 import duckdb
 
 Cells = dict[tuple[object, ...], tuple[object, ...]]
-"""By the hour (aware, UTC) and the dimensions: the measures, in the order of their declaration."""
+"""Maps the hour (aware, UTC) and the dimensions to the measures, in their declared order."""
 
-# The data set itself tells the hour of each scheduled departure in UTC, so that no time zone is computed here.
+# The data set contains the hour of each scheduled departure in UTC, so the oracle computes no time zones.
 _FLIGHTS = """
     CREATE TABLE flights AS
-    SELECT *, time_hour AS hour_utc, dep_time IS NULL AS cancelled, time_hour + to_minutes(minute + coalesce(dep_delay, 0)) AS reported
+    SELECT *, time_hour AS hour_utc, dep_time IS NULL AS cancelled,
+        time_hour + to_minutes(minute + coalesce(dep_delay, 0)) AS reported
     FROM read_csv(?, nullstr = 'NA')
     WHERE month = 1 AND list_contains(?, day)"""
 
-# By metric: how many columns are the key, and the query.
+# For each metric, the number of key columns and the query.
 _METRICS = {
-    "traffic": (1, "SELECT hour_utc, count(*), count(*) FILTER (cancelled), avg(dep_delay) FROM known GROUP BY ALL"),
+    "traffic": (
+        1,
+        "SELECT hour_utc, count(*), count(*) FILTER (cancelled), avg(dep_delay) FROM reported_flights GROUP BY ALL",
+    ),
     "departures": (
         3,
-        "SELECT hour_utc, origin, carrier, count(*), count(*) FILTER (cancelled), avg(dep_delay), max(dep_delay) FROM known GROUP BY ALL",
+        "SELECT hour_utc, origin, carrier, count(*), count(*) FILTER (cancelled), avg(dep_delay), max(dep_delay) "
+        "FROM reported_flights GROUP BY ALL",
     ),
     "aircraft": (
         2,
-        "SELECT hour_utc, origin, count(DISTINCT tailnum), count(DISTINCT carrier) FROM known GROUP BY ALL",
+        "SELECT hour_utc, origin, count(DISTINCT tailnum), count(DISTINCT carrier) FROM reported_flights GROUP BY ALL",
     ),
     "destinations": (
         2,
-        "SELECT hour_utc, dest, count(*), count(*) FILTER (dep_delay >= 15), min(dep_delay), max(dep_delay) FROM known GROUP BY ALL",
+        "SELECT hour_utc, dest, count(*), count(*) FILTER (dep_delay >= 15), min(dep_delay), max(dep_delay) "
+        "FROM reported_flights GROUP BY ALL",
     ),
     "punctuality": (
         3,
         "SELECT hour_utc, origin, if(distance < 500, 'short', if(distance < 1500, 'medium', 'long')), "
-        "count(*), count(*) FILTER (dep_delay < 15), avg(dep_delay), sum(distance) FROM known WHERE NOT cancelled GROUP BY ALL",
+        "count(*), count(*) FILTER (dep_delay < 15), avg(dep_delay), sum(distance) "
+        "FROM reported_flights WHERE NOT cancelled GROUP BY ALL",
     ),
 }
-_BY_DAY = "SELECT make_date(year, month, day), count(DISTINCT tailnum), count(DISTINCT carrier) FROM flights GROUP BY ALL ORDER BY ALL"
+_BY_DAY = (
+    "SELECT make_date(year, month, day), count(DISTINCT tailnum), count(DISTINCT carrier) "
+    "FROM flights GROUP BY ALL ORDER BY ALL"
+)
 
 
 class Oracle:
-    """The truth about the flights of some ``days`` of January 2013, from the CSV file ``flights``."""
+    """The expected answers for some ``days`` of January 2013, from the CSV file ``flights``."""
 
     def __init__(self, flights: Path, days: Iterable[int]) -> None:
         self._database = duckdb.connect()
@@ -51,16 +62,19 @@ class Oracle:
         self._database.execute(_FLIGHTS, [str(flights), list(days)])
 
     def metrics(self, until: datetime, held_back: tuple[str, datetime] | None = None) -> dict[str, Cells]:
-        """All cells by metric, counting the flights that were reported before ``until`` (aware), but for those of an
-        airport and hour.
+        """The cells of each metric over the flights that were reported before ``until`` (aware).
+
+        The flights of the airport and hour ``held_back`` are not counted.
         """
-        known = "FROM flights WHERE reported < ? AND (origin, hour_utc) IS DISTINCT FROM (?, ?)"
-        self._database.execute(f"CREATE OR REPLACE TEMP TABLE known AS {known}", [until, *(held_back or (None, None))])
+        query = "FROM flights WHERE reported < ? AND (origin, hour_utc) IS DISTINCT FROM (?, ?)"
+        self._database.execute(
+            f"CREATE OR REPLACE TEMP TABLE reported_flights AS {query}", [until, *(held_back or (None, None))]
+        )
         answers = {}
         for metric, (width, query) in _METRICS.items():
             answers[metric] = {row[:width]: row[width:] for row in self._database.execute(query).fetchall()}
         return answers
 
     def by_day(self) -> list[tuple[object, ...]]:
-        """Day (in New York), different aircraft, different carriers: of all flights."""
+        """Each day in New York, with the numbers of distinct aircraft and carriers over all flights."""
         return self._database.execute(_BY_DAY).fetchall()

@@ -1,6 +1,4 @@
-"""Draws the README's picture, from a whole run of the demo: ``python -m examples.nyc_flights.picture`` writes
-docs/demo.svg.
-"""
+"""``python -m examples.nyc_flights.picture`` runs the demo, and draws the README's picture, docs/demo.svg."""
 
 import re
 import sys
@@ -15,11 +13,11 @@ _FILE = Path(__file__).parents[2] / "docs" / "demo.svg"
 _FIRST, _AFTER = 3, 6
 """The acts in the picture: from the first recompute until late events have revised hours."""
 _FONT = re.compile(r"\s*@font-face {.*?}", re.DOTALL)
-"""What Rich has a picture load from another host."""
+"""The fonts that Rich's picture would load from another host."""
 
 
 class Camera(Screen):
-    """A screen that keeps some acts as a picture. As a terminal it would also keep each of its frames."""
+    """A screen that saves some acts as a picture. It is no terminal, since the picture would contain each frame."""
 
     def __init__(self) -> None:
         super().__init__(Console(highlight=False, force_terminal=False, record=True, width=100))
@@ -28,7 +26,7 @@ class Camera(Screen):
     def title(self, text: str) -> None:
         self._act += 1
         if self._act == _FIRST:
-            self.console.export_text()  # which forgets what was before
+            self.console.export_text()  # clears the record of earlier acts
         if self._act == _AFTER:
             _FILE.parent.mkdir(exist_ok=True)
             _FILE.write_text(_FONT.sub("", self.console.export_svg(title="make demo")), encoding="utf-8")

@@ -1,6 +1,4 @@
-"""Airflow in the demo. Its scheduler catches up with the hours of 2013; between two acts its DAG is paused, as nights
-pass quickly here.
-"""
+"""Airflow in the demo. Its scheduler catches up with the hours of 2013. The DAG is paused between its acts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +9,7 @@ from hourline_core.errors import HourlineError
 from hourline_core.runtime.airflow.api import AirflowApi
 
 SETTINGS = {"DEMO": "true", "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True"}
-"""The environment of its Airflow."""
+"""The environment of the demo's Airflow."""
 
 _ENDED = {"success", "failed", "upstream_failed"}
 
@@ -23,21 +21,22 @@ class Scheduler:
         declared = load_project(project, workspace=workspace)
         self._api = AirflowApi(declared, url)
         self._dag = f"dags/{declared.name}.hourly_recompute"
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def go_on(self) -> None:
-        """Let it make its runs."""
-        self._told |= {run["dag_run_id"] for run in self._ended()}
+        """Unpause the DAG."""
+        self._reported |= {run["dag_run_id"] for run in self._ended()}
         self._api.patch(self._dag, {"is_paused": False})
 
     def pause(self) -> None:
-        """Let it make no more runs."""
+        """Pause the DAG."""
         self._api.patch(self._dag, {"is_paused": True})
 
     @property
     def recomputed(self) -> dict[str, Any] | None:
-        """The run that has recomputed something, and has ended, since it was to go on. Raises HourlineError when its
-        recompute has failed.
+        """The run that has ended and recomputed hours since ``go_on``, or None.
+
+        Raises HourlineError when its recompute has failed.
         """
         for run in self._ended():
             state = self._api.get(f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/recompute")["state"]
@@ -48,7 +47,7 @@ class Scheduler:
         return None
 
     def lines(self, run: dict[str, Any]) -> Iterator[str]:
-        """What its recompute has said, as the log of the task has it."""
+        """The messages of the recompute, from the log of its task."""
         task = f"{self._dag}/dagRuns/{run['dag_run_id']}/taskInstances/recompute"
         log = self._api.get(f"{task}/logs/{self._api.get(task)['try_number']}")
         yield from (
@@ -59,4 +58,4 @@ class Scheduler:
 
     def _ended(self) -> list[dict[str, Any]]:
         runs = self._api.get(f"{self._dag}/dagRuns", limit=100)["dag_runs"]
-        return [run for run in runs if run["state"] in _ENDED and run["dag_run_id"] not in self._told]
+        return [run for run in runs if run["state"] in _ENDED and run["dag_run_id"] not in self._reported]

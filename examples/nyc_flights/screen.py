@@ -1,4 +1,4 @@
-"""How the demo looks: on a terminal a picture of the hours that moves, elsewhere plain lines."""
+"""The output of the demo: an animated picture of the hours on a terminal, else plain lines."""
 
 import os
 import sys
@@ -14,14 +14,14 @@ from rich.text import Text
 from examples.nyc_flights.check import Comparison
 from examples.nyc_flights.hours import Answer, Hours, hour_name, minutes
 
-# A mark beside the colour, for eyes and pictures without colours. States that are not here cannot occur: one source,
-# one declaration.
+# Each state has a mark and a colour, for readers without colours. Other states cannot occur, since the demo has one
+# source, and its declarations do not change.
 _LOOK = {"provisional": ("~", "cyan"), "final": (" ", "black on green"), "revised": ("!", "black on yellow")}
 _NEWS_SHOWN = 4
 
 
 class Screen:
-    """Where the demo prints to."""
+    """The demo's output."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or _console()
@@ -31,16 +31,16 @@ class Screen:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody sits before a terminal; what runs for another program (``CI=true``) is not."""
+        """Whether the demo runs in a terminal with a user. Not with ``CI=true``."""
         return self.console.is_terminal and sys.stdin.isatty() and not os.environ.get("CI")
 
     def title(self, text: str) -> None:
-        """What the next act is about."""
+        """Print the title of the next act."""
         self.console.print()
         self.console.print(Text(text, style="bold"), soft_wrap=True)
 
     def say(self, text: str, style: str = "") -> None:
-        """A line, above the hours that move."""
+        """Print a line above the animated hours."""
         self.console.print(Text(text, style=style), soft_wrap=True)
 
     def show(self, renderable: RenderableType) -> None:
@@ -50,13 +50,13 @@ class Screen:
         self.say(f"$ {text}", "magenta")
 
     def output(self, lines: Iterable[str]) -> None:
-        """What a command said."""
+        """Print the output of a command."""
         for line in lines:
             self.say(f"  {line}", "dim")
 
     @contextmanager
     def moving(self) -> Iterator[None]:
-        """Within the block the hours are drawn anew at each ``look``; as they were last, they stay."""
+        """Within the block, each ``look`` redraws the hours. The last picture stays."""
         self._news.clear()
         self._last = Text()
         if self.console.is_terminal:
@@ -68,7 +68,7 @@ class Screen:
             self.show(self._last)
 
     def look(self, hours: Hours, news: Sequence[str], status: str) -> None:
-        """Draw the hours, what has happened to them lately, and one line more."""
+        """Draw the hours, their last changes, and a status line."""
         self._news += news
         if self._live is None:
             for sentence in news:
@@ -86,7 +86,7 @@ class Screen:
 
 
 def picture(hours: Hours) -> RenderableType:
-    """A row of a day's hours (UTC), each with its flights, in the colour of its state; and a legend."""
+    """A row for each day with the flights of its hours (UTC), in the colours of their states, and a legend."""
     days = sorted({hour.replace(hour=0) for hour in hours.now})
     heading = Text("UTC    " + "".join(f" {hour:02d}" for hour in range(24)), style="dim")
     legend = Text.assemble("  ", *_legend(hours), f"{hours.flights:,} flights")
@@ -94,7 +94,7 @@ def picture(hours: Hours) -> RenderableType:
 
 
 def side_by_side(hours: Hours) -> RenderableType:
-    """The hours whose last provisional answer was not yet the final one: both answers, and how far off the first was."""
+    """A table of hours whose last provisional answer differs from the final one, with both and their difference."""
     columns = [
         "\nhour (UTC)",
         "flights\nprovisional",
@@ -120,7 +120,7 @@ def side_by_side(hours: Hours) -> RenderableType:
 
 
 def verdict(comparison: Comparison) -> Text:
-    """How many cells were compared, in hours of which state, and whether all agree."""
+    """The number of compared cells by state, and whether all agree."""
     states = ", ".join(f"{count:,} {state}" for state, count in comparison.cells.most_common())
     total = f"{comparison.cells.total():,} cells compared ({states})"
     if comparison.differences:

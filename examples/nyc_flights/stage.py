@@ -1,6 +1,4 @@
-"""Where the demo plays: a workspace, the commands that run in it, the hours to watch, and the comparison with the
-oracle.
-"""
+"""The environment of the demo: its workspace, commands and hours, and the comparison with the oracle."""
 
 import shutil
 import time
@@ -23,21 +21,21 @@ from hourline_core.runtime.lease import LeaseName, lease_holder
 
 PROJECT = Path(__file__).parent
 _LOOK_EVERY_SECONDS = 0.7
-_WAIT_SECONDS = 3.0  # each look costs a recompute some of the machine
+_WAIT_SECONDS = 3.0  # frequent queries would slow the recompute down
 _ARRIVAL_SECONDS = 60
 _FINE = {"recompute": (0, 3), "quality": (0, 1)}
 
 
 class Stage:
-    """The demo's surroundings, within a ``with`` block: at its end, whatever runs is stopped."""
+    """A context manager for the demo's processes. At its end, all of them are stopped."""
 
     def __init__(self, screen: Screen, workspace: Path) -> None:
         self.screen = screen
         self.workspace = workspace
         self.folder = workspace / "demo"
-        """The demo's own files: the CSV, the reports, and what the commands said."""
+        """The demo's own files: the CSV, the reports, and the output of the commands."""
         self.comparison = Comparison()
-        """Of all checks so far."""
+        """The result of all checks so far."""
         self._commands: list[Command] = []
         self._sent = 0
         self._heartbeat = ""
@@ -61,28 +59,28 @@ class Stage:
         self.screen.output(command.lines())
 
     def start(self) -> None:
-        """Start Kafka and the speed layer, and wait until it reads; Airflow starts meanwhile, and then."""
+        """Start Kafka, the speed layer and Airflow. Wait until the speed layer is ready, but not for Airflow."""
         self._airflow = self._start("airflow", "run", settings=SETTINGS)
         self._speed = self._start("speed")
-        said: list[str] = []
-        while not any(line.startswith("ready") for line in said):
+        lines: list[str] = []
+        while not any(line.startswith("ready") for line in lines):
             self._speed.running(0.1)
-            said = [*self._speed.lines()]
-            self.screen.output(said)
+            lines = [*self._speed.lines()]
+            self.screen.output(lines)
         self.hours = Hours(connect(PROJECT, self.workspace))
 
     def wait_for_airflow(self) -> None:
-        """Until the scheduler waits for its turn."""
-        said: list[str] = []
-        while not any(line.startswith("Airflow is at ") for line in said):
+        """Wait until Airflow is up."""
+        lines: list[str] = []
+        while not any(line.startswith("Airflow is at ") for line in lines):
             self._airflow.running(0.1)
-            said = [*self._airflow.lines()]
-            self.screen.output(said)
-        url = next(line.split()[3].rstrip(";") for line in said if line.startswith("Airflow is at "))
+            lines = [*self._airflow.lines()]
+            self.screen.output(lines)
+        url = next(line.split()[3].rstrip(";") for line in lines if line.startswith("Airflow is at "))
         self._scheduler = Scheduler(PROJECT, self.workspace, url)
 
     def scheduled(self, part: Part, speed: int) -> None:
-        """Replay ``part`` as ``stream`` does while Airflow's scheduler has its turn, until a run of its has recomputed."""
+        """Replay ``part`` like ``stream`` with Airflow's DAG unpaused, until one of its runs has recomputed hours."""
         self._scheduler.go_on()
         self.stream(part, speed, until=lambda: self._scheduler.recomputed is not None)
         self._scheduler.pause()
@@ -92,8 +90,8 @@ class Stage:
         self.screen.output(list(self._scheduler.lines(run)))
 
     def stream(self, part: Part, speed: int, until: Callable[[], bool] = lambda: True) -> None:
-        """Replay ``part``, ``speed`` times faster than life, and watch until all of it is in the answers, and ``until``
-        is true.
+        """Replay ``part`` at ``speed`` times real time. Show the hours until they contain all of it, and ``until``
+        holds.
         """
         file = part.file.relative_to(PROJECT) if part.file.is_relative_to(PROJECT) else part.file
         replay = self._start(
@@ -117,19 +115,20 @@ class Stage:
                 self._look(self._speed, _WAIT_SECONDS)
 
     def check(self, oracle: Oracle, part: Part, held_back: tuple[str, datetime] | None = None) -> None:
-        """Compare all that is served now with what was reported up to the end of ``part``, but for an airport's hour
-        that was held back.
+        """Compare all current answers with the oracle's over the reports up to the end of ``part``.
+
+        The reports of the airport and hour ``held_back`` are not counted.
         """
         self.hours.refresh()
-        self.compared(compare(self.hours.connection, oracle.metrics(part.end, held_back)))
+        self.add_comparison(compare(self.hours.connection, oracle.metrics(part.end, held_back)))
 
-    def compared(self, comparison: Comparison) -> None:
-        """Show a comparison, and count it in."""
+    def add_comparison(self, comparison: Comparison) -> None:
+        """Show a comparison, and add it to the total."""
         self.comparison.add(comparison)
         self.screen.show(verdict(comparison))
 
     def _look(self, awaited: Command, seconds: float = _LOOK_EVERY_SECONDS) -> None:
-        """Wait a little, or until ``awaited`` has ended; then show what the hours say now."""
+        """Wait until ``awaited`` has ended, at most for ``seconds``, and then draw the hours."""
         awaited.running(seconds)
         self._speed.running(0)
         self._heartbeat = [self._heartbeat, *self._speed.lines()][-1]
@@ -144,19 +143,22 @@ class Stage:
 
 
 def clear(workspace: Path) -> None:
-    """Remove what an earlier demo left in ``workspace``. Raises HourlineError when it still runs, or when the folder
-    holds anything else.
+    """Remove the files of an earlier demo from ``workspace``.
+
+    Raises HourlineError when that demo still runs, or the folder contains other files.
     """
     running: list[tuple[LeaseName, str]] = [("speed", "down"), ("airflow", "airflow down")]
     for lease, stop in running:
         if lease_holder(workspace, lease):
             raise HourlineError(
-                f"a demo is still up in {workspace}; stop it with `hourline {stop} --project {PROJECT} --workspace {workspace}`"
+                f"a demo is still up in {workspace}; "
+                f"stop it with `hourline {stop} --project {PROJECT} --workspace {workspace}`"
             )
     if not workspace.exists():
         return
     if any(workspace.iterdir()) and not (workspace / "demo").is_dir():
         raise HourlineError(
-            f"{workspace} holds something that is not from a demo; name another folder, as in make demo WORKSPACE=folder"
+            f"{workspace} contains files that are not from a demo; "
+            "name another folder, as in make demo WORKSPACE=folder"
         )
     shutil.rmtree(workspace)

@@ -1,4 +1,4 @@
-"""What the demo tells, act by act."""
+"""The acts of the demo."""
 
 from datetime import UTC, datetime
 
@@ -9,8 +9,8 @@ from examples.nyc_flights.screen import picture, side_by_side
 from examples.nyc_flights.stage import Stage
 
 BY_DAY = (
-    "SELECT (hour AT TIME ZONE 'America/New_York')::DATE AS day, distinct_count(aircraft) AS aircraft, distinct_count(carriers) AS carriers "
-    "FROM aircraft_states GROUP BY day ORDER BY day"
+    "SELECT (hour AT TIME ZONE 'America/New_York')::DATE AS day, distinct_count(aircraft) AS aircraft, "
+    "distinct_count(carriers) AS carriers FROM aircraft_states GROUP BY day ORDER BY day"
 )
 
 
@@ -18,16 +18,15 @@ def _utc(day: int, hour: int, minute: int = 0) -> datetime:
     return datetime(2013, 1, day, hour, minute, tzinfo=UTC)
 
 
-# One hour is poisoned: an airport's reports of it do not come until late.
+# The reports of one airport and hour are held back until later, so the audit blocks that hour.
 _HELD_BACK = ("JFK", _utc(1, 15))
 
-# Where the stream rests for a moment. The short part runs while Airflow recomputes: its pace is such that both take
-# about as long.
+# The ends of the parts. The short second part runs while Airflow recomputes. At its pace, both take about as long.
 _ENDS = [_utc(2, 1), _utc(2, 2), _utc(3, 1), _utc(6, 0)]
 
 
 def tell(stage: Stage, oracle: Oracle) -> None:
-    """Play the demo; every comparison with the oracle is added to ``stage.comparison``."""
+    """Run the demo. All comparisons with the oracle are added to ``stage.comparison``."""
     screen = stage.screen
     evening, night, next_day, rest = write_parts(stage.flights, _ENDS, stage.folder)
     evening, held_back = hold_back(evening, *_HELD_BACK)
@@ -65,4 +64,4 @@ def tell(stage: Stage, oracle: Oracle) -> None:
 
     screen.title("How many different aircraft left each day? Hours merge; they do not add up")
     stage.run("query", BY_DAY)
-    stage.compared(compare_days(stage.hours.connection, BY_DAY, oracle.by_day()))
+    stage.add_comparison(compare_days(stage.hours.connection, BY_DAY, oracle.by_day()))
