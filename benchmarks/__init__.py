@@ -1,1 +1,1 @@
-"""What things cost: ratios within one run, after the answers were checked."""
+"""Benchmarks: ratios within one run, measured after the answers were checked."""

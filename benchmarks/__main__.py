@@ -1,7 +1,7 @@
-"""All benchmarks, one after the other, and the page of their figures.
+"""Runs all benchmarks, one after the other, and renews the page of their figures.
 
-python -m benchmarks            in minutes: small inputs, few rounds
-python -m benchmarks --full     within an hour: the inputs that the goals are about
+python -m benchmarks            takes minutes: small inputs, few rounds
+python -m benchmarks --full     takes up to an hour: the inputs of the goals
 """
 
 import subprocess

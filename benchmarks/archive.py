@@ -1,9 +1,8 @@
-"""A project with an archive of millions of events, for benchmarks of the batch layer: written by the product's own
-commits, without Kafka and Spark.
+"""A project with an archive of millions of events, for benchmarks of the batch layer.
 
-Its tables are those that the speed layer leaves: events in order of arrival, micro-batch by micro-batch, with their
-provisional tiles and progress; maintenance compacts them as often as it would. What every answer must be is added up by
-Arrow from what was generated, not from what was stored.
+The product's own commits write it, without Kafka and Spark. Its tables are those that the speed layer leaves: events in
+order of arrival, in micro-batches, with their provisional tiles and progress. Maintenance compacts them as often as in
+production. Arrow computes the expected answers from the generated events, not from the stored ones.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -28,14 +27,15 @@ from speed_layer.source_tables import open_source_tables
 
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 BATCH = 100_000
-"""So many records are in a full micro-batch."""
+"""The number of records in a full micro-batch."""
 SHOPS = pa.array([f"shop {number:02}" for number in range(100)])
 TOPIC_ID = "topic-id"
 FILES = {
     "hourline.yaml": "name: archive\n",
     "sources/sales.yaml": "topic: sales\nfields: {sale: long, shop: string, amount: int, customer: long, at: long}\n"
     "event_time: {expression: at, encoding: epoch_seconds}\n",
-    "metrics/turnover.yaml": "source: sales\ndimensions: [shop]\nmeasures: {orders: count, takings: sum(amount), dearest: max(amount)}\n",
+    "metrics/turnover.yaml": "source: sales\ndimensions: [shop]\n"
+    "measures: {orders: count, takings: sum(amount), dearest: max(amount)}\n",
 }
 FIELDS = pa.schema(
     {"sale": pa.int64(), "shop": pa.string(), "amount": pa.int32(), "customer": pa.int64(), "at": pa.int64()}
@@ -46,9 +46,9 @@ TILES = pa.schema(
 
 
 class Archive:
-    """The project in ``folder``; ``truth`` are the tiles of all its events that count, by hour and shop.
+    """The project in ``folder``. ``truth`` has the tiles of all events that count, by hour and shop.
 
-    ``with_id``: each sale has an id and counts once, and one in 100 is repeated.
+    With ``with_id``, each sale has an id and counts once, and one in 100 is repeated.
     """
 
     def __init__(self, folder: Path, *, with_id: bool = False) -> None:
@@ -62,7 +62,7 @@ class Archive:
         self._tiles: list[pa.Table] = []
 
     def write(self, hours: int, events: int) -> None:
-        """Archive ``events`` in each of ``hours``, in order; a micro-batch has as many as it may, as in an import."""
+        """Archive ``events`` in each of ``hours``, in order. Micro-batches have the maximum size, as in an import."""
         self.per_hour, total = events, hours * events
         for number, first in enumerate(range(0, total, BATCH), 1):
             self._micro_batch(number, first, min(first + BATCH, total))
@@ -71,7 +71,7 @@ class Archive:
         maintain_source(self.project, self.source_tables)
 
     def publish(self, hours: int) -> None:
-        """Publish the first ``hours``, four weeks at once, with an audit's findings and the drift."""
+        """Publish the first ``hours``, four weeks per job, with findings of an audit and the drift."""
         truth, all_hours = self.truth, [FIRST + number * HOUR for number in range(hours)]
         for first in range(0, hours, 672):
             chosen = all_hours[first : first + 672]
@@ -89,12 +89,12 @@ class Archive:
 
     @property
     def cutoff(self) -> int:
-        """The newest sequence."""
+        """The latest sequence."""
         return len(self._tiles)
 
     @property
     def truth(self) -> pa.Table:
-        """What must be in final: hour, shop, and the states; sorted."""
+        """The expected rows of final: hour, shop and states, sorted."""
         sums = [("orders", "sum"), ("takings", "sum"), ("dearest", "max")]
         merged = pa.concat_tables(self._tiles).group_by(["hour", "shop"]).aggregate(sums)
         return merged.rename_columns(TILES.names).cast(TILES).sort_by([("hour", "ascending"), ("shop", "ascending")])

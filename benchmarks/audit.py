@@ -1,11 +1,10 @@
-"""What the audit and its reports cost beside the recompute itself, and whether a run costs more when there is more
-history.
+"""Measures the cost of the audit and its reports relative to the recompute, with little and with much history.
 
     python -m benchmarks.audit [EVENTS_PER_HOUR]
 
-Events of 500 hours are imported. One hour is recomputed when 3 hours have been audited and again when 500 have, both in
-one process and three times each; between the two the other hours are recomputed, a week in one job. Times are of the
-wall, ratios within one job. The answers are checked against DuckDB over the file before a time counts.
+Events of 500 hours are imported. One hour is recomputed when 3 hours have been audited, and again when 500 have, in the
+same process, three times each. In between, the other hours are recomputed, one week per job. Times are wall times,
+ratios are within one job. The answers are compared with DuckDB over the file before a time counts.
 """
 
 import statistics
@@ -67,7 +66,7 @@ def measure(project: Project) -> list[list[str]]:
 
 
 def run(spark: Any, project: Project, first: int, hours: int) -> list[str]:
-    """Recompute ``hours`` from the ``first`` on; a short job as often as ROUNDS says, by its median."""
+    """Recompute ``hours`` from ``first`` on. A job of one hour is the median of ROUNDS runs."""
     taken = [one_run(spark, project, first, hours) for _ in range(ROUNDS if hours == 1 else 1)]
     whole, audit, reports = (statistics.median(column) for column in zip(*taken, strict=True))
     recompute = whole - audit - reports

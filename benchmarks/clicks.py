@@ -1,4 +1,4 @@
-"""A project that is up with a Kafka of its own, for benchmarks of the whole stack: clicks with ids, all of one hour."""
+"""A running project with its own Kafka, for benchmarks of the whole stack: clicks with ids, all in one hour."""
 
 import os
 import signal
@@ -32,9 +32,7 @@ AT = 1_700_000_000 // 3600 * 3600
 
 
 class Clicks:
-    """A project with a Kafka of its own, into whose topic ``clicks`` are sent as soon as it takes them; within the
-    block it may be up.
-    """
+    """A project with its own Kafka, which may be up within the block. The first ``clicks`` wait for Kafka."""
 
     def __init__(self, folder: Path, clicks: int) -> None:
         (port,) = free_ports(1)
@@ -43,7 +41,7 @@ class Clicks:
         self.project: Project = load_project(write_files(folder, files))
         waiting = {
             "queue.buffering.max.messages": 1_000_000,
-            "topic.metadata.propagation.max.ms": 300_000,  # until then, a topic that is not there may yet be made
+            "topic.metadata.propagation.max.ms": 300_000,  # the producer waits this long for a missing topic
             "topic.metadata.refresh.fast.interval.ms": 50,
             "reconnect.backoff.max.ms": 100,
         }
@@ -52,12 +50,12 @@ class Clicks:
         self.send(clicks)
 
     def send(self, clicks: int) -> None:
-        """Send so many more, all of one hour; they wait here until Kafka is there."""
+        """Send more clicks, all in one hour. They wait until Kafka is up."""
         self._produce(range(self._sent, self._sent + clicks))
         self._sent += clicks
 
     def repeat(self, clicks: int) -> None:
-        """Send so many once more that were sent first: none of them is to count again."""
+        """Send the first ``clicks`` again. They must not count twice."""
         self._produce(range(clicks))
 
     def _produce(self, numbers: range) -> None:
@@ -66,7 +64,7 @@ class Clicks:
             self._producer.produce("clicks", value.encode())
 
     def up(self) -> float:
-        """Start, and return how long it took until a query shows all that was sent."""
+        """Start Hourline, and return the seconds until a query shows all sent clicks."""
         began = time.monotonic()
         with (self.project.root / "up.log").open("ab") as log:
             process = subprocess.Popen(hourline(self.project.root, "up"), stdout=log, stderr=log)
@@ -75,13 +73,13 @@ class Clicks:
             taken = time.monotonic() - began
             assert process.wait() == 0
         except BaseException:
-            process.send_signal(signal.SIGINT)  # then it ends what it has started
+            process.send_signal(signal.SIGINT)  # it then stops its children
             process.wait()
             raise
         return taken
 
     def wait(self, process: subprocess.Popen[bytes] | None = None) -> None:
-        """Wait until a query shows all that was sent; ``process`` may start it meanwhile."""
+        """Wait until a query shows all sent clicks. ``process`` may still be starting Hourline."""
         began = time.monotonic()
         commits, seen = Path(Layout.of(self.project).progress(self.project.sources["clicks"])) / "_delta_log", 0
         while (counted := self._counted()) < self._sent:
@@ -96,13 +94,13 @@ class Clicks:
 
     @property
     def pid(self) -> int:
-        """Of the speed layer, which has started all others."""
+        """The id of the speed layer's process, which has started all others."""
         pid = lease_holder(self.project.workspace, SPEED.name)
         assert pid is not None, "it does not run"
         return pid
 
     def kill(self) -> None:
-        """Kill the speed layer with -9, and wait until its Kafka and its Java are gone, too."""
+        """Kill the speed layer with -9, and wait until its Kafka and its Java have ended, too."""
         family = megabytes(self.pid)
         os.kill(self.pid, signal.SIGKILL)
         deadline = time.monotonic() + 60
@@ -123,6 +121,6 @@ class Clicks:
         try:
             with serving_layer.connect(self.project) as connection:
                 ((counted,),) = connection.sql("SELECT coalesce(sum(clicks), 0)::BIGINT FROM visits").fetchall()
-        except HourlineError:  # before there are tables
+        except HourlineError:  # the tables do not exist yet
             return 0
         return int(counted)

@@ -1,4 +1,4 @@
-"""A process that drains a topic and says, at each commit, how many records it has read: what CPU each event took."""
+"""Runs a process that drains a topic and reports its progress at each commit, and computes its CPU time per event."""
 
 import os
 import re
@@ -13,7 +13,7 @@ _RECORDS = re.compile(r"([\d,]+) records")
 
 @dataclass(frozen=True)
 class Drained:
-    """What a drained topic took, by the CPU of the process and all that it starts."""
+    """The CPU time of draining a topic, for the process and its descendants."""
 
     whole: float
     """Events per CPU second, from the start of the process to its last commit."""
@@ -24,8 +24,9 @@ class Drained:
 
 
 def drained(command: Sequence[str], events: int, first: int) -> Drained:
-    """Run ``command``, which drains so many events, to its end. Raises AssertionError when it fails, or has not told of
-    all of them.
+    """Run ``command``, which drains ``events``, to its end.
+
+    Raises AssertionError when it fails, or has not reported all events.
     """
     process = subprocess.Popen(
         command,

@@ -1,11 +1,10 @@
-"""What it costs to count each id once: the speed layer drains the same events from one topic, with an `id` declared and
-without.
+"""Measures the cost of deduplication: the speed layer drains the same events with and without a declared `id`.
 
     python -m benchmarks.duplicates [EVENTS]
 
-Rounds alternate (A/B/A/B). Each is a process of its own; its CPU seconds are those of Python and its JVM (read off
-/proc while they run, so Linux only), less those of a start that finds nothing to read. The answer is checked before a
-time counts: with the id the repeated events do not count, without it they do.
+Rounds alternate (A/B/A/B). Each is a separate process. Its time is the CPU seconds of Python and its JVM, minus those
+of a start with nothing to read. They are read from /proc, so this runs on Linux only. The answer is checked before a
+time counts: repeated events count without the id, and do not count with it.
 """
 
 import json
@@ -57,7 +56,7 @@ def main(events: int) -> None:
                 counted = count(project, broker.bootstrap)
                 expected = distinct if kind == "with" else events
                 assert counted == expected, f"{kind} id: {counted} counted, {expected} expected"
-                measured.append(cost - drain(project, broker.bootstrap))  # the second time there is nothing to read
+                measured.append(cost - drain(project, broker.bootstrap))  # the second run has nothing to read
     table = Table(
         "id",
         "CPU s, median",
@@ -70,11 +69,12 @@ def main(events: int) -> None:
         middle = statistics.median(values)
         table.add_row(kind, f"{middle:.1f}", f"{min(values):.1f}", f"{max(values):.1f}", f"{events / middle:,.0f}")
     Console().print(table)
-    print(f"ratio of the medians: {statistics.median(seconds['without']) / statistics.median(seconds['with']):.2f}")  # noqa: T201
+    ratio = statistics.median(seconds["without"]) / statistics.median(seconds["with"])
+    print(f"ratio of the medians: {ratio:.2f}")  # noqa: T201
 
 
 def fill(bootstrap: str, events: int) -> int:
-    """Produce the events, over three hours; returns how many different ids they have."""
+    """Produce the events, over three hours. Returns the number of distinct ids."""
     ensure_topic(bootstrap, "events", 1, {})
     rand = random.Random(1)  # noqa: S311 (the same each time)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50})
@@ -111,7 +111,7 @@ def make(folder: Path, *, with_id: bool) -> Path:
 
 
 def drain(project: Path, bootstrap: str) -> float:
-    """Run the speed layer until it has read everything; returns the CPU seconds of its process and all that it started."""
+    """Run the speed layer until it has read everything. Returns the CPU seconds of its process and descendants."""
     return cost_of(hourline(project, "speed", "--drain"), {"KAFKA": bootstrap}).cpu
 
 

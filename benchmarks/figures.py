@@ -1,4 +1,4 @@
-"""What a benchmark gives: figures, most of them of two things that were measured in turn, in one run."""
+"""The results of a benchmark: figures, most of them of two subjects that take turns within one run."""
 
 import statistics
 from datetime import datetime
@@ -14,20 +14,20 @@ class Figure(BaseModel):
     """One line of the table."""
 
     what: str
-    """What was done, and beside which peer."""
+    """The operation and its peer."""
     unit: str
     ours: list[float]
-    """One value for each round."""
+    """One value per round."""
     peer: list[float]
-    """The same rounds of what it is compared with; empty where the goal is an absolute one."""
+    """The values of the peer in the same rounds. Empty if the goal is absolute."""
     goal: float | None = None
-    """Of the ratio of ours to the peer's (or, without a peer, of ours)."""
+    """The goal for the ratio to the peer, or for the value if there is no peer."""
     at_least: bool = False
-    """Whether the goal is to be exceeded; else it is not to be."""
+    """Whether the goal is a lower bound. Otherwise it is an upper bound."""
 
     @property
     def value(self) -> float:
-        """What is compared with the goal: the ratio of the medians."""
+        """The value that is compared with the goal: the ratio of the medians."""
         return (
             statistics.median(self.ours) / statistics.median(self.peer) if self.peer else statistics.median(self.ours)
         )
@@ -40,12 +40,12 @@ class Figure(BaseModel):
 
     @property
     def reached(self) -> bool | None:
-        """Whether the goal is; None: there is none."""
+        """Whether the goal is reached, or None without a goal."""
         return None if self.goal is None else (self.value >= self.goal if self.at_least else self.value <= self.goal)
 
     @property
     def row(self) -> list[str]:
-        """As ``COLUMNS`` names it."""
+        """The cells in the order of ``COLUMNS``."""
         low, high = self.spread
         goal = "" if self.goal is None else f"{'≥' if self.at_least else '≤'} {self.goal:,g}"
         met = {None: "", True: "yes", False: "no"}[self.reached]
@@ -66,7 +66,7 @@ COLUMNS = ["what", "of", "measured", "beside", "value", "spread", "goal", "reach
 
 
 class Result(BaseModel):
-    """What one run of a benchmark gave."""
+    """The result of one run of a benchmark."""
 
     name: str
     full: bool
@@ -80,5 +80,5 @@ class Result(BaseModel):
 
 
 def short(value: float) -> str:
-    """Three digits that count."""
+    """``value`` with three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,22 +1,23 @@
-"""How fresh answers are: from an event's scheduled send time to the first answer of a DuckDB query that counts it.
+"""Measures freshness: the time from an event's scheduled send time to the first answer of DuckDB that counts it.
 
     python -m benchmarks.freshness [--full]
 
-A process sends orders at 2,000 and at 20,000 a second, each stamped with the time at which it was due, whether or not
-it was sent then: a producer, a broker or a reader that falls behind counts as latency. `hourline speed` runs on them
-with one metric. As soon as progress has a new commit, the reader opens the newest snapshot and asks the merged view for
-its count (it does not ask in between, where the answer could not be another one, as it shares two cores with all that
-it measures). With one partition, a count of n covers the first n events. The first seconds of each rate are left out as
-its warm-up. 40 seconds for each rate and round (`--full`) stand for the hour: what changes over hours is measured in
-`micro_batches`.
+A process sends orders at 2,000 and at 20,000 per second. Each has the time at which it was due as its time stamp, even
+if it was sent later. So a producer, a broker or a reader that falls behind counts as latency. `hourline speed` runs
+with one metric. When progress has a new commit, the reader opens the newest snapshot and queries the count of the
+merged view. It does not query in between, since the answer could not change, and the reader shares two cores with all
+measured processes. With one partition, a count of n covers the first n events. The first seconds of each rate are a
+warm-up, and do not count. A rate and round takes 40 seconds with `--full`; `micro_batches` measures what changes over
+hours.
 
-The peer is the least that does the same: a loop of confluent-kafka, Arrow and delta-rs (`peers/consumer_loop.py`; Arrow
-reads JSON and groups without a detour by Polars) which appends events and tiles at the interval at which Hourline
-committed just before, with the same table properties and durability (neither forces files to disk) and as frequent
-compaction; `delta_scan` adds its tiles up. It has no door for bad records, no recovery and no exactly-once. Until its
-commit it only collects, so that an event waits half an interval for it; of Hourline's, an event waits for the rest of
-the micro-batch under way, half of one, and then for its own, a whole one. Both must have counted each hour and shop
-rightly in the end, by plain Python over all events sent.
+The peer is the smallest program that does the same: a loop of confluent-kafka, Arrow and delta-rs
+(`peers/consumer_loop.py`). Arrow reads JSON and groups without a conversion to Polars. The peer appends events and
+tiles at the interval of Hourline's commits just before, with the same table properties, the same durability (neither
+forces files to disk) and equally frequent compaction. `delta_scan` adds its tiles up. The peer has no validation, no
+recovery and no exactly-once delivery. It only collects events until its commit, so an event waits for half an interval
+on average. With Hourline, an event waits for the rest of the current micro-batch, half of one on average, and then for
+its own, a whole one. At the end, both must have the correct count for each hour and shop, computed by plain Python over
+all events.
 """
 
 import multiprocessing
@@ -47,7 +48,7 @@ from hourline_core.sql.database import connect as open_duckdb
 
 RATES = (2_000, 20_000)
 WARM_UP_SECONDS = {False: 8, True: 30}
-"""In quick and in full mode: so long Java compiles what it runs; the peer has nothing to compile."""
+"""In quick and in full mode. During the warm-up, Java compiles. The peer needs none."""
 PEER_WARM_UP_SECONDS = 2
 PAUSE_SECONDS = 0.002
 PATIENCE_SECONDS = 60
@@ -58,34 +59,34 @@ Moments = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured: hourly counts of a topic, kept in Delta tables."""
+    """A measured subject: hourly counts of a topic, stored in Delta tables."""
 
     bootstrap: str
     topic: str
     log: Path
-    """Of the table whose commits make events visible."""
+    """The Delta log of the table whose commits make events visible."""
     ask: Callable[[], int]
-    """How many events the newest answer counts."""
+    """The number of events in the newest answer."""
     commits: Callable[[], list[tuple[int, float]]]
-    """Of each commit, how many events it brought, and the moment before it."""
+    """For each commit, its number of events and the time before it."""
     answer: Callable[[], list[tuple[int, str, int, int]]]
-    """As ``turnover``."""
+    """The rows in the form of ``turnover``."""
 
 
 @dataclass(frozen=True)
 class Freshness:
-    """Milliseconds from when events were due."""
+    """Milliseconds from the time at which events were due."""
 
     visible: Moments
-    """Until the first answer that counts them."""
+    """Milliseconds until the first answer that counts them."""
     committed: Moments
-    """Until they were about to be committed."""
+    """Milliseconds until just before their commit."""
     interval: float
-    """Seconds between two commits, the median."""
+    """The median of the seconds between two commits."""
 
 
 def measure(full: bool) -> Iterator[Figure | str]:
-    """As the module says."""
+    """The figures of each rate."""
     rounds, seconds = (2, 40) if full else (2, 10)
     ours: dict[int, list[Freshness]] = {rate: [] for rate in RATES}
     peers: dict[int, list[Freshness]] = {rate: [] for rate in RATES}
@@ -104,7 +105,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
 
 
 def figures(what: str, ours: list[Freshness], peers: list[Freshness]) -> Iterator[Figure | str]:
-    """What is told of one rate."""
+    """The figures of one rate."""
 
     def percentiles(of: list[Freshness], percent: int) -> list[float]:
         return [float(np.percentile(one.visible, percent)) for one in of]

@@ -1,14 +1,16 @@
-"""Whether anything takes longer when there is more history: questions, opening, commits; and a hundred readers at once.
+"""Measures whether operations become slower with more history, and the latency of a hundred concurrent readers.
 
     python -m benchmarks.growth [--full]
 
-Projects with a day and a month (`--full`: and a year) of three metrics are written by the product's own commits,
-maintenance and maintenance: imported but for the last day, which came hour by hour; and of the hour under way 210
-micro-batches or more, one a second, until all have just had their maintenance. In each round each project in turn
-commits a micro-batch, is opened and asked for its last whole day, is opened again without a commit in between and
-asked, and asked once more. Each longer one is compared with the day, in the same rounds. In the longest, a hundred
-readers ask at once, each with a connection of its own, while another process commits a micro-batch each second. Every
-answer is compared with what was written. Times are of the wall, in ms; a recompute's are in `recompute`.
+Projects with a day and a month (`--full`: and a year) of three metrics are written by the product's own commits and
+maintenance. All but the last day is imported; the last day comes hour by hour. The current hour has 210 micro-batches
+or more, one per second, until all projects have just had their maintenance.
+
+In each round, each project in turn commits a micro-batch, is opened and queried for its last whole day, is opened again
+without a commit in between and queried, and is queried once more. Each longer project is compared with the day, in the
+same rounds. On the longest, a hundred readers query at once, each with its own connection, while another process
+commits a micro-batch per second. Every answer is compared with the written data. Times are wall times in ms.
+`recompute` has the times of recomputes.
 """
 
 import multiprocessing
@@ -44,7 +46,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
         days = [1, 30, 365] if full else [1, 30]
         histories = {count: written(Path(folder) / f"{count}", 24 * count - HOURLY, HOURLY, SECONDS) for count in days}
         for history in histories.values():
-            # None of the rounds is to have maintenance in it, and all are to come equally long after it.
+            # No round may contain maintenance, and all must begin equally long after it.
             while (history.sequence - 1) % MICRO_BATCHES:
                 history.micro_batch([history.next_hour - 1])
         yield from growth(histories)
@@ -77,7 +79,7 @@ def growth(histories: dict[int, History]) -> Iterator[Figure]:
 
 
 def together(history: History) -> str:
-    """How long a reader waits for an answer."""
+    """The time that a reader waits for an answer."""
 
     def read(_: int) -> list[float]:
         taken = []
@@ -92,11 +94,14 @@ def together(history: History) -> str:
     with committing(history.project.root, history.next_hour - 1), ThreadPoolExecutor(READERS) as pool:
         taken = sorted(one * 1000 for some in pool.map(read, range(READERS)) for one in some)
     half, slow = taken[len(taken) // 2], taken[len(taken) * 99 // 100]
-    return f"{READERS} readers at once, {ASKED} questions each, the first with opening: no error, p50 {short(half)} ms, p99 {short(slow)} ms"
+    return (
+        f"{READERS} readers at once, {ASKED} queries each, the first with opening: "
+        f"no error, p50 {short(half)} ms, p99 {short(slow)} ms"
+    )
 
 
 def stored(tables: Path) -> str:
-    """The files that lie there, old versions' included."""
+    """The number of files, including those of old versions."""
     files = [(file, file.stat().st_size) for file in tables.rglob("*") if file.is_file()]
     logs = [size for file, size in files if "_delta_log" in file.parts]
     data = [size for file, size in files if "_delta_log" not in file.parts]
@@ -106,7 +111,7 @@ def stored(tables: Path) -> str:
 
 
 def held(history: History) -> str:
-    """The memory of a process that has opened the project and asked, and of one that has committed."""
+    """The memory of a process that has queried the project, and of one that has committed."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
         reading = pool.submit(_reading, history.project).result()
         writing = pool.submit(_writing, history.project.root, history.next_hour - 1).result()
@@ -126,11 +131,12 @@ def _writing(root: Path, now: int) -> float:
 
 
 def check(history: History, connection: Connection) -> None:
-    """Ask for the last day that is over, and compare it with what was written."""
+    """Query the last complete day, and compare it with the written data."""
     end = history.next_hour - 1
     within = f"hour >= '{sql_timestamp(hour(end - 24))}' AND hour < '{sql_timestamp(hour(end))}'"
     got = connection.sql(
-        f"SELECT hour, sum(orders)::BIGINT, sum(takings)::BIGINT FROM turnover WHERE {within} GROUP BY hour ORDER BY hour"
+        "SELECT hour, sum(orders)::BIGINT, sum(takings)::BIGINT FROM turnover "
+        f"WHERE {within} GROUP BY hour ORDER BY hour"
     ).fetchall()
     truth = {number: history.truth[number] for number in range(end - 24, end)}
     assert got == [

@@ -1,8 +1,8 @@
-"""A project with a long past, for benchmarks of reading: written by the product's own commits, without Kafka and Spark.
+"""A project with a long history, for benchmarks of reading. The product's own commits write it, without Kafka and
+Spark.
 
-What is imported has a micro-batch for each day and a publication for each week; of the hours after that there is one of
-each, some of them with late events; of the hour under way, a micro-batch a second. Maintenance and maintenance run as
-often as they do in a project that lives.
+Imported history has a micro-batch per day and a publication per week. Later hours have one of each, some of them with
+late events. The current hour has a micro-batch per second. Maintenance runs as often as in production.
 """
 
 import multiprocessing
@@ -33,9 +33,9 @@ from speed_layer.source_tables import open_source_tables
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 SHOPS = [f"shop {number:02}" for number in range(20)]
 ORDERS = 40
-"""In each shop and hour."""
+"""The number of orders in each shop and hour."""
 LATE_HOURS = 5
-"""So old are late events."""
+"""The age of late events."""
 
 SOURCE = Source(
     name="sales",
@@ -103,11 +103,11 @@ class Sums:
 
 
 Tiles = dict[int, list[Sums]]
-"""By hour (its number since FIRST), of each shop."""
+"""The sums by hour (its number since FIRST) and shop."""
 
 
 class History:
-    """The project in ``folder`` while it is written; ``truth`` is what its answers must be."""
+    """Writes the project in ``folder``. ``truth`` has the expected answers."""
 
     def __init__(self, folder: Path) -> None:
         metrics = {aggregation.metric.name: aggregation.metric for aggregation in TILINGS}
@@ -117,13 +117,11 @@ class History:
         self.sequence = self.source_tables.first_sequence
         self.truth: Tiles = {}
         self._open_hours: set[int] = set()
-        """What no publication has counted yet."""
+        """The sums that no publication has counted yet."""
         self._random = random.Random(1)  # noqa: S311 (the same numbers each time)
 
     def imported(self, hours: int) -> None:
-        """The next ``hours`` as an import and its backfill bring them: a micro-batch for each day, a publication for
-        each week.
-        """
+        """Write the next ``hours`` like an import and its backfill: a micro-batch per day, a publication per week."""
         first = self.next_hour
         for number in range(first, first + hours, 24):
             self.micro_batch(range(number, min(number + 24, first + hours)), ORDERS)
@@ -133,9 +131,7 @@ class History:
             self.publish()
 
     def past(self, hours: int) -> None:
-        """The next ``hours`` as they come: a micro-batch (late events in every tenth), and a publication when the hour
-        is over.
-        """
+        """Write the next ``hours`` one by one: a micro-batch each, late events in every tenth, and a publication."""
         for number in range(self.next_hour, self.next_hour + hours):
             self.micro_batch([number], ORDERS, late=number % 10 == 0)
             self.publish()
@@ -143,16 +139,16 @@ class History:
                 self.maintain()
 
     def maintain(self) -> None:
-        """What runs once a day."""
+        """The daily maintenance."""
         list(Maintenance(self.project, clock=lambda: hour(self.next_hour)).run())
 
     @property
     def next_hour(self) -> int:
-        """The number of the hour that has no events yet."""
+        """The number of the first hour without events."""
         return max(self.truth, default=-1) + 1
 
     def micro_batch(self, numbers: Sequence[int], orders: int = 1, late: bool = False) -> None:
-        """``orders`` in each shop in each of these hours; and, if ``late``, one in an hour that has been published."""
+        """Commit ``orders`` in each shop and hour, and if ``late``, one in a published hour."""
         tiles = {number: [self._sums(orders) for _ in SHOPS] for number in numbers}
         number = max(numbers)
         if late and number >= LATE_HOURS:
@@ -212,7 +208,7 @@ class History:
         self.sequence += 1
 
     def publish(self) -> None:
-        """Every hour that has changed, with an audit's findings and the drift."""
+        """Publish all changed hours, with findings of an audit and the drift."""
         chosen = {number: self.truth[number] for number in sorted(self._open_hours)}
         hours = [hour(number) for number in chosen]
         publication = Publication(self.project)
@@ -234,7 +230,7 @@ class History:
         self._open_hours.clear()
 
     def all_rows(self, metric: str) -> pa.Table:
-        """What plain files of the same results hold: hour, shop, the states, sorted."""
+        """The rows of plain files with the same results: hour, shop and states, sorted."""
         (aggregation,) = [aggregation for aggregation in TILINGS if aggregation.metric.name == metric]
         return table(aggregation, dict(sorted(self.truth.items())))
 
@@ -245,9 +241,7 @@ class History:
 
 
 def written(folder: Path, imported: int, hourly: int, seconds: int) -> History:
-    """A project with so many hours that were imported, then so many that came one by one, and of the last one so many
-    seconds.
-    """
+    """Write a project: ``imported`` hours, ``hourly`` hours one by one, and ``seconds`` of the last hour."""
     history = History(folder)
     if imported:
         history.imported(imported)
@@ -261,7 +255,7 @@ def written(folder: Path, imported: int, hourly: int, seconds: int) -> History:
 
 @contextmanager
 def committing(folder: Path, now: int) -> Iterator[None]:
-    """Within the block, another process commits a micro-batch each second, in the hour ``now``."""
+    """Run another process within the block that commits a micro-batch per second, in the hour ``now``."""
     spawn = multiprocessing.get_context("spawn")
     begun, stop = spawn.Event(), spawn.Event()
     process = spawn.Process(target=_commit, args=(folder, now, begun, stop))

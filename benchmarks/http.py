@@ -1,12 +1,11 @@
-"""How many questions a second `hourline serve` answers, how fast, and what a greedy and a slow client beside it leave
-of that.
+"""Measures the throughput and latency of `hourline serve`, alone and beside a greedy client and slow ones.
 
     python -m benchmarks.http [SECONDS]
 
-A server in a process of its own answers on loopback, on the tables of a hundred hours with a metric of two dimensions;
-this process asks, each client with a token of its own. Rounds in which clients ask alone, and such with a greedy client
-(16 large questions open at any time) and slow ones (a byte a second of a large answer) beside them, alternate. Answers
-are checked before a time counts; times are of the wall, to be compared with each other alone.
+A separate process serves the tables of a hundred hours, with a metric of two dimensions, on the loopback address. This
+process sends the requests, and each client has its own token. Rounds alternate: in one kind, the clients are alone; in
+the other, there are also a greedy client (16 large queries open at any time) and slow ones (one byte per second of a
+large answer). Answers are checked before a time counts. Times are wall times, and comparable with each other only.
 """
 
 import asyncio
@@ -40,7 +39,9 @@ import pytest
 from visits_tables import Visit, visit_tables
 from serving_layer.http.server import Server
 folder, hours, events = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-visits = [Visit.of(n % hours, f"/page/{n // hours % 40}", n // 4_000 % 5, n, n / 3, f"v{n % 997}") for n in range(events)]
+visits = [
+    Visit.of(n % hours, f"/page/{n // hours % 40}", n // 4_000 % 5, n, n / 3, f"v{n % 997}") for n in range(events)
+]
 with pytest.MonkeyPatch.context() as monkeypatch:
     tables = visit_tables(folder, visits, monkeypatch)
     tables.start()
@@ -98,7 +99,7 @@ async def measure(url: str, tokens: list[str], seconds: float) -> None:
 
 
 async def check(client: httpx.AsyncClient) -> None:
-    """The answers are right: every event counts once."""
+    """Check that every event counts once."""
     total = (await client.get("/api/v1/metrics/visits?grain=total&dimension=")).json()
     assert total["rows"][0]["views"] == EVENTS, total
     large = (await client.get(LARGE)).json()
@@ -108,7 +109,7 @@ async def check(client: httpx.AsyncClient) -> None:
 
 
 async def asked(url: str, tokens: list[str], path: str, seconds: float) -> list[float]:
-    """How long each answer took, of clients that ask one question after the other."""
+    """The seconds of each answer, for clients that send one request after the other."""
 
     async def one(token: str) -> list[float]:
         times = []
@@ -125,7 +126,7 @@ async def asked(url: str, tokens: list[str], path: str, seconds: float) -> list[
 
 @asynccontextmanager
 async def beside(url: str, tokens: list[str]) -> AsyncIterator[None]:
-    """A greedy client and slow ones, within the block."""
+    """Run a greedy client and slow ones within the block."""
 
     async def greedy() -> None:
         async with client_of(url, tokens[0]) as client:
@@ -163,7 +164,7 @@ async def client_of(url: str, token: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def percentiles(times: list[float]) -> tuple[float, float]:
-    """The 50th and the 99th, in milliseconds."""
+    """The 50th and the 99th percentile in milliseconds."""
     cutoffs = statistics.quantiles(times, n=100)
     return cutoffs[49] * 1000, cutoffs[98] * 1000
 

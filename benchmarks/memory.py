@@ -1,13 +1,12 @@
-"""The memory that the stack takes: Kafka and the speed layer, a recompute, and the HTTP server; idle, and at the most
-while they work.
+"""Measures the memory of Kafka and the speed layer, of a recompute, and of the HTTP server, idle and at its peak.
 
     python -m benchmarks.memory [--full]
 
-Memory is the proportional share (PSS) of a process and all that it has started, several times a second; settings are
-the defaults, so Spark's heap is at most 1 GiB and Kafka's 512 MiB. The speed layer counts 300,000 clicks with ids into
-two measures, one of them a sketch; a recompute counts a day of a million events (full: 10 million) into a metric of 100
-groups an hour; the server answers, to four clients at once, for a month of such hours, by the hour, by the day and by
-the cell. What was counted is checked, and so is the server's answer for all hours.
+Memory is the proportional set size (PSS) of a process and its descendants, read several times per second. Settings are
+the defaults, so Spark's heap is at most 1 GiB, and Kafka's is 512 MiB. The speed layer counts 300,000 clicks with ids
+into two measures, one of them a sketch. A recompute counts a day of a million events (full: 10 million) into a metric
+with 100 groups per hour. The server answers four clients at once, over a month of such hours, by hour, by day and by
+cell. The counts and the server's answer for all hours are checked.
 """
 
 import asyncio
@@ -55,11 +54,11 @@ def measure(full: bool) -> Iterator[Figure | str]:
 
 
 Measured = dict[tuple[str, float], list[float]]
-"""By what it is and its goal, one value for each round."""
+"""The values of each round, by description and goal."""
 
 
 def of_speed(folder: Path) -> Measured:
-    """Kafka and the speed layer."""
+    """Measure Kafka and the speed layer."""
     idle, under_load = [], []
     with Clicks(folder / "clicks", 1) as clicks:
         clicks.up()
@@ -78,7 +77,7 @@ def of_speed(folder: Path) -> Measured:
 
 
 def of_recompute(folder: Path, events: int) -> Measured:
-    """`hourline recompute` of a day."""
+    """Measure `hourline recompute` of a day."""
     archive = Archive(folder / "day")
     archive.write(24, events // 24)
     values = []
@@ -102,7 +101,7 @@ def of_recompute(folder: Path, events: int) -> Measured:
 
 
 def of_server(folder: Path) -> Measured:
-    """`hourline serve`."""
+    """Measure `hourline serve`."""
     archive = Archive(folder / "month")
     archive.write(MONTH, HOUR_EVENTS)
     archive.publish(MONTH)
@@ -124,7 +123,7 @@ def of_server(folder: Path) -> Measured:
 
 @contextmanager
 def started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """``command`` runs within the block, and no longer."""
+    """Run ``command`` within the block."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
             yield process
@@ -134,30 +133,30 @@ def started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def most(pid: int) -> Iterator[list[float]]:
-    """The memory of ``pid`` and what it has started, looked at time and again within the block."""
-    found = [total(pid)]
+    """Measure the memory of ``pid`` and its descendants repeatedly within the block."""
+    samples = [total(pid)]
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(LOOKED_SECONDS):
-            found.append(total(pid))
+            samples.append(total(pid))
 
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        yield found
+        yield samples
     finally:
         ended.set()
         looking.join()
 
 
 def total(pid: int) -> float:
-    """In MB."""
+    """The memory of ``pid`` and its descendants in MB."""
     return sum(megabytes(pid).values())
 
 
 def ask_until_it_answers(url: str) -> list[dict[str, int]]:
-    """The rows of an answer; within a minute the server is to be there."""
+    """The rows of an answer. Waits up to a minute for the server."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -171,7 +170,7 @@ def ask_until_it_answers(url: str) -> list[dict[str, int]]:
 
 
 async def ask_for_a_while(url: str) -> None:
-    """Each client one question after the other."""
+    """Run the clients, each with one request after the other."""
     deadline = time.monotonic() + ASKED_SECONDS
 
     async def client(first: int) -> None:

@@ -1,26 +1,26 @@
-"""How long a micro-batch takes: beside the same query without a sink, and after hours of commits.
+"""Measures the time of a micro-batch, compared with the same query without a sink, and after hours of commits.
 
     python -m benchmarks.micro_batches [--full]
 
-*To the same query with no sink*: in one Spark session, the same preloaded topic is drained with the same number of
-records a micro-batch, in turn by the speed layer (three metrics, archive, five Delta tables) and by a bare query: the
-same parse, its rows persisted and written to Spark's `noop` sink, then the same three aggregations into `noop`, side by
-side as the speed layer runs them. A micro-batch's time is from the end of one to the end of the next, so that all that
-Spark does in between is in it; the first of each run are left out, and Java has compiled during the part that follows
-here, which runs first. As both drain, both wait for the files of Spark's checkpoint, which `hourline speed` does only
-when it drains.
+*To the same query with no sink*: in one Spark session, two subjects in turn drain the same preloaded topic with the
+same number of records per micro-batch. One is the speed layer (three metrics, archive, five Delta tables). The other is
+a bare query: the same parsing, its rows persisted and written to Spark's `noop` sink, then the same three aggregations
+into `noop`, in parallel as in the speed layer. A micro-batch's time is from the end of one to the end of the next, so
+it includes all that Spark does in between. The first ones of each run do not count, and Java has compiled during the
+part below, which runs first. Both wait for the files of Spark's checkpoint, since both drain. `hourline speed` waits
+for them only when it drains.
 
-*Last hundred to first hundred*: one run of many small micro-batches on the real stream, its first ones left out while
-Java compiles. Four hours at one a second would be 14,400: far more than can be waited for. Commits alone, without
-Spark, are told beside it: the tables of `benchmarks/history.py`, written by the product's own commits and maintenance,
-over four hours of event time that are published as they end. Log and old files are kept for two hours, so in this
-compressed time nothing is old enough to be cleaned away. These are CPU milliseconds, so that nothing else counts. A
-commit costs more with each file that the table has, until maintenance merges them; so both hundreds begin equally long
-after the last maintenance. Every 20th micro-batch merges the smallest files; these are told among the others.
+*Last hundred to first hundred*: one run of many small micro-batches on the real stream. The first ones do not count,
+while Java compiles. Four hours at one per second would be 14,400, which takes too long. So commits without Spark are
+measured in addition: the tables of `benchmarks/history.py`, written by the product's own commits and maintenance, over
+four hours of event time, each published at its end. Log entries and old files are kept for two hours, so nothing
+becomes old enough to be cleaned up in this compressed time. These are CPU milliseconds, to exclude other load. A commit
+costs more with each file of the table, until maintenance merges them; so both hundreds begin equally long after the
+last maintenance. Every 20th micro-batch merges the smallest files; these are included.
 
-*Highest to the median*: micro-batches with maintenance (every 200th: sums up, prunes, compacts, vacuums before the next
-one begins) are told apart. Wall time on a machine that does other things as well has a long tail, of which the 99th
-percentile says more than the highest.
+*Highest to the median*: micro-batches with maintenance (every 200th compacts progress, prunes, compacts and vacuums
+before the next one begins) are reported separately. Wall times have a long tail on a machine with other load, so the
+99th percentile says more than the highest.
 """
 
 import statistics
@@ -50,13 +50,13 @@ from speed_layer.session import speed_session
 
 TOPIC = "orders"
 RECORDS, FEW_RECORDS = 4_000, 200
-"""In a micro-batch: where it is compared with a bare query, and where there are many of them."""
+"""Records per micro-batch in the comparison with a bare query, and in the run of many micro-batches."""
 FIRST = 1_700_000_000_000
 SETTLING, HUNDRED = 5, 100
 
 
 def measure(full: bool) -> Iterator[Figure | str]:
-    """As the module says."""
+    """The figures of both comparisons."""
     rounds, micro_batches, warm_up, commits = (
         (3, 457, 155, 2_400) if full else (2, 357, 55, 400)
     )  # whole cycles of maintenance from hundred to hundred
@@ -79,15 +79,19 @@ def measure(full: bool) -> Iterator[Figure | str]:
     yield from figures("micro-batch on the stream", "ms", many, warm_up + 1)
     with tempfile.TemporaryDirectory() as folder:
         bare_commits = committed(Path(folder), commits)[HUNDRED:]
-    # Only the first line: beside these, maintenance says nothing of a micro-batch's time.
+    # Only the first line, since maintenance distorts the times of these micro-batches.
     yield next(figures("commits of a micro-batch alone", "CPU ms", bare_commits, HUNDRED + 1))
     yield f"Maintenance of the tables of commits alone: at most {max(bare_commits) / 1000:.1f} CPU s."
-    yield f"{warm_up + len(many) + 1:,} micro-batches of {FEW_RECORDS} events on the stream; {HUNDRED + len(bare_commits):,} of commits alone."
+    yield (
+        f"{warm_up + len(many) + 1:,} micro-batches of {FEW_RECORDS} events on the stream; "
+        f"{HUNDRED + len(bare_commits):,} of commits alone."
+    )
 
 
 def figures(what: str, unit: str, taken: list[float], first: int) -> Iterator[Figure]:
-    """What is told of one run: ``taken`` are milliseconds, of which every one whose number is a multiple of
-    MICRO_BATCHES has maintenance in it; the first one's number is ``first``.
+    """The figures of one run. ``taken`` are milliseconds, numbered from ``first``.
+
+    Micro-batches whose number is a multiple of MICRO_BATCHES include maintenance.
     """
     plain = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES]
     with_maintenance = [one for number, one in enumerate(taken, first) if number % MICRO_BATCHES == 0]
@@ -111,8 +115,9 @@ def figures(what: str, unit: str, taken: list[float], first: int) -> Iterator[Fi
 
 
 def drained(spark: SparkSession, project: Project, bootstrap: str, times: list[int]) -> list[float]:
-    """Drain the topic by the speed layer: milliseconds from the end of each micro-batch (before its maintenance) to the
-    end of the next.
+    """Drain the topic by the speed layer.
+
+    Returns the milliseconds from the end of each micro-batch, before its maintenance, to the end of the next.
     """
     ends: list[float] = []
     run_speed(spark, project, bootstrap, drain=True, on_finished=lambda finished: ends.append(time.perf_counter()))
@@ -124,7 +129,7 @@ def drained(spark: SparkSession, project: Project, bootstrap: str, times: list[i
 
 
 def drained_bare(spark: SparkSession, project: Project, bootstrap: str, checkpoint: Path, events: int) -> list[float]:
-    """The same by the bare query."""
+    """Drain the topic by the bare query. Returns the same times."""
     source = project.sources["orders"]
     aggregations = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
     ends: list[float] = []
@@ -151,13 +156,14 @@ def drained_bare(spark: SparkSession, project: Project, bootstrap: str, checkpoi
 
 
 def discard(rows: DataFrame) -> None:
-    """Compute all rows, and keep none."""
+    """Compute all rows, and discard them."""
     rows.write.format("noop").mode("overwrite").save()
 
 
 def committed(folder: Path, commits: int) -> list[float]:
-    """CPU milliseconds of each of so many micro-batches' commits, with the maintenance that follows, over four hours
-    that are published as they end.
+    """The CPU milliseconds of the commits of each micro-batch, with the maintenance that follows.
+
+    The micro-batches cover four hours, each published at its end.
     """
     history = History(folder)
     taken = []

@@ -1,6 +1,4 @@
-"""A stream of orders, each told by its number, and a project that counts them: for benchmarks of the speed layer while
-it runs.
-"""
+"""A stream of numbered orders, and a project that counts them, for benchmarks of the running speed layer."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -35,7 +33,7 @@ METRICS = {
 def make_project(
     folder: Path, bootstrap: str, topic: str, metrics: Iterable[str] = METRICS, most: int = 100_000
 ) -> Project:
-    """A project in ``folder`` with so many of METRICS, by hour and shop; at most ``most`` records a micro-batch."""
+    """A project in ``folder`` with some of METRICS, by hour and shop, and at most ``most`` records per micro-batch."""
     files = {
         "hourline.yaml": _SETTINGS.format(bootstrap=bootstrap, most=most),
         "sources/orders.yaml": _SOURCE.format(topic=topic),
@@ -48,7 +46,7 @@ def make_project(
 
 
 def order(number: int, at: int) -> bytes:
-    """The order of this number, of the time ``at`` (milliseconds since 1970)."""
+    """The order with this number and the time ``at`` (milliseconds since 1970)."""
     return b'{"shop":"shop %02d","customer":%d,"amount":%d,"at":%d}' % (
         number % SHOPS,
         _customer(number),
@@ -58,7 +56,7 @@ def order(number: int, at: int) -> bytes:
 
 
 def fill(bootstrap: str, topic: str, times: Iterable[int]) -> None:
-    """Produce an order of each of ``times``, numbered from 0."""
+    """Produce an order at each of ``times``, numbered from 0."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50})
     for number, at in enumerate(times):
         producer.produce(topic, order(number, at))
@@ -80,9 +78,10 @@ def turnover(times: Iterable[int]) -> list[tuple[int, str, int, int]]:
 
 
 def turnover_of(connection: duckdb.DuckDBPyConnection, table: str) -> list[tuple[int, str, int, int]]:
-    """The same of ``table`` (hour, shop, orders, takings), whatever it has in several rows added up."""
+    """The same from ``table`` (hour, shop, orders, takings). Several rows of a group are added up."""
     return connection.sql(
-        f"SELECT epoch(hour)::BIGINT // 3600 AS h, shop, sum(orders)::BIGINT, sum(takings)::BIGINT FROM {table} GROUP BY ALL ORDER BY h, shop"
+        "SELECT epoch(hour)::BIGINT // 3600 AS h, shop, sum(orders)::BIGINT, sum(takings)::BIGINT "
+        f"FROM {table} GROUP BY ALL ORDER BY h, shop"
     ).fetchall()
 
 

@@ -1,6 +1,4 @@
-"""FIGURES.md and figures.svg, made of the last figures of each benchmark; ``python -m benchmarks.page`` makes them
-anew.
-"""
+"""``python -m benchmarks.page`` writes FIGURES.md and figures.svg from the last figures of each benchmark."""
 
 import importlib
 from pathlib import Path
@@ -18,11 +16,10 @@ PAGE, PLOT = "FIGURES.md", "figures.svg"
 _HEAD = """\
 # Figures
 
-Made by `make bench` (minutes) and `make bench-full` (within an hour); do not edit. A value is the ratio of the medians
-of what was measured and of what stands beside it, both in one run on one machine; where nothing stands beside it, it is
-the median itself. The spread is that of the rounds. Answers were checked before a time counted. What each benchmark
-measures, and why it is fair, is told at its heading; what misses its goal, and why, in [README.md](README.md). Where
-low and high are the same, there was one round.
+`make bench` (minutes) and `make bench-full` (up to an hour) write this page; do not edit it. A value is the ratio of
+the median to the peer's median, both from one run on one machine. Without a peer, it is the median itself. The spread
+is that of the rounds. Answers were checked before a time counted. Each heading describes its benchmark, and why it is
+fair. [README.md](README.md) explains why figures miss their goals. If low and high are equal, there was one round.
 
 Of {goals} goals, {reached} are reached: {by_name}.
 
@@ -31,7 +28,7 @@ Of {goals} goals, {reached} are reached: {by_name}.
 
 
 def write(last: Path = LAST) -> None:
-    """Write both files anew, beside the folder ``last``, for those of the benchmarks that have figures there."""
+    """Write both files, beside the folder ``last``, for the benchmarks that have figures there."""
     results = [
         Result.model_validate_json(file.read_text()) for name in BENCHMARKS if (file := last / f"{name}.json").exists()
     ]
@@ -65,7 +62,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _plot(results: list[Result], file: Path) -> None:
-    """How far each figure is from its goal, on a logarithmic axis: to the left of 1 it is reached."""
+    """Draw the distance of each figure from its goal on a logarithmic axis. Left of 1, the goal is reached."""
     shown = [(result.name, figure) for result in results for figure in result.figures if figure.goal]
     plt.rcParams["svg.hashsalt"] = "hourline"
     figure, axes = plt.subplots(figsize=(11, 0.5 + 0.3 * len(shown)))

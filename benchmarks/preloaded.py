@@ -1,4 +1,4 @@
-"""Orders for a topic: JSON of some 200 bytes, in the order of their time, with the shop as key."""
+"""Orders for a topic: JSON of about 200 bytes, sorted by time, with the shop as key."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,15 @@ FIRST = 1_700_000_000_000
 SPAN = 3 * 3_600_000
 _CHANNELS = ["web", "app", "shop", "phone"]
 
-FIELDS = "{id: string, at: long, shop: string, channel: string, product: string, customer: long, quantity: int, amount: double, agent: string}"
-"""As a source declares them."""
+FIELDS = (
+    "{id: string, at: long, shop: string, channel: string, product: string, customer: long, quantity: int, "
+    "amount: double, agent: string}"
+)
+"""The declaration of the fields in a source."""
 
 
 def orders(count: int) -> pa.Table:
-    """So many orders over three hours. Their amounts are quarters, of which sums are exact in any order."""
+    """``count`` orders over three hours. Amounts are quarters, so their sums are exact in any order."""
     random = np.random.default_rng(1)
     shops, products = (pa.array([f"{kind}-{number:04d}" for number in range(1000)]) for kind in ("shop", "product"))
     number = np.arange(count)
@@ -34,7 +37,7 @@ def orders(count: int) -> pa.Table:
 
 
 def fill(bootstrap: str, topic: str, table: pa.Table) -> None:
-    """Make the topic and put the orders into it."""
+    """Create the topic, and send the orders to it."""
     ensure_topic(bootstrap, topic, PARTITIONS, {})
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000})
     for batch in table.to_batches(max_chunksize=50_000):
@@ -42,8 +45,9 @@ def fill(bootstrap: str, topic: str, table: pa.Table) -> None:
         for number, (at, shop, channel, product, customer, quantity, amount) in enumerate(rows):
             producer.produce(
                 topic,
-                f'{{"id": "order-{at}-{number:05d}", "at": {at}, "shop": "{shop}", "channel": "{channel}", "product": "{product}", '
-                f'"customer": {customer}, "quantity": {quantity}, "amount": {amount}, "agent": "Mozilla/5.0 (X11; Linux x86_64)"}}',
+                f'{{"id": "order-{at}-{number:05d}", "at": {at}, "shop": "{shop}", "channel": "{channel}", '
+                f'"product": "{product}", "customer": {customer}, "quantity": {quantity}, "amount": {amount}, '
+                f'"agent": "Mozilla/5.0 (X11; Linux x86_64)"}}',
                 key=shop,
             )
         producer.flush()

@@ -1,6 +1,4 @@
-"""Processes that are measured: their CPU seconds, time and memory, with those of all that they start. Read off /proc,
-so Linux only.
-"""
+"""Runs processes and measures their CPU seconds, time and memory, including descendants. It reads /proc: Linux only."""
 
 import os
 import subprocess
@@ -18,7 +16,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process and its descendants took."""
+    """The cost of a process and its descendants."""
 
     cpu: float
     """CPU seconds."""
@@ -32,7 +30,7 @@ def hourline(project: Path, *arguments: str) -> list[str]:
 
 
 def cost_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
-    """Run ``command`` to its end. Raises AssertionError, with what it said last, when it fails."""
+    """Run ``command`` to its end. Raises AssertionError, with its last output, when it fails."""
     began = time.monotonic()
     process = subprocess.Popen(
         command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

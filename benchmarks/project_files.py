@@ -1,4 +1,4 @@
-"""The files of a project that a benchmark makes for itself."""
+"""Writes the files of a benchmark's project."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,15 +1,15 @@
-"""What merging costs when reading: merged views beside plain DuckDB over one sorted Parquet file with the same rows.
+"""Measures the cost of merged views, compared with plain DuckDB over one sorted Parquet file with the same rows.
 
     python -m benchmarks.queries [--full]
 
-A month (`--full`: a year) of three metrics, 20 groups each, is written by the product's own commits: imported but for
-the last two days, and of the last hour 210 micro-batches, one a second. Each question is asked of both in turn, warm;
-first with nothing else going on, then while another process commits a micro-batch each second and the connection is
-refreshed before each round (which is not timed: `growth` times it). The answers of both are compared before a time
-counts.
+A month (`--full`: a year) of three metrics, 20 groups each, is written by the product's own commits. All but the last
+two days is imported, and the last hour has 210 micro-batches, one per second. Both subjects answer each query in turn,
+warm: first without other load, then while another process commits a micro-batch per second and the connection is
+refreshed before each round. The refresh is not timed here, but in `growth`. The answers of both are compared before a
+time counts.
 
-The peer is as fast as DuckDB can be: one file, sorted by hour, in row groups of the size that the product's files have,
-no layers, no states. Times are of the wall, in ms.
+The peer is as fast as DuckDB can be: one file, sorted by hour, with row groups of the product's size, no layers and no
+states. Times are wall times in ms.
 """
 
 import tempfile
@@ -69,19 +69,23 @@ def plain_views(history: History, folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def questions(end: int) -> dict[str, str]:
-    """Over the hours before the number ``end``, which is under way."""
+    """The queries over the hours before ``end``, the number of the current hour."""
 
     def within(hours: int, until: int = end) -> str:
         return f"WHERE hour >= '{sql_timestamp(hour(max(0, until - hours)))}' AND hour < '{sql_timestamp(hour(until))}'"
 
     by_sum = "sum(orders)::BIGINT AS orders, sum(takings)::BIGINT AS takings"
     return {
-        "one hour, one shop": f"SELECT orders, takings, dearest, usual FROM turnover {within(1, end - 100)} AND shop = 'shop 07'",
+        "one hour, one shop": "SELECT orders, takings, dearest, usual FROM turnover "
+        f"{within(1, end - 100)} AND shop = 'shop 07'",
         "a day, by hour": f"SELECT hour, {by_sum} FROM turnover {within(24)} GROUP BY hour ORDER BY hour",
-        "a month, by day": f"SELECT date_trunc('day', hour) AS day, {by_sum} FROM turnover {within(720)} GROUP BY day ORDER BY day",
+        "a month, by day": f"SELECT date_trunc('day', hour) AS day, {by_sum} FROM turnover "
+        f"{within(720)} GROUP BY day ORDER BY day",
         "all hours, by shop": f"SELECT shop, {by_sum} FROM turnover {within(end)} GROUP BY shop ORDER BY shop",
-        "a week, top 10 of takings": f"SELECT shop, {by_sum} FROM turnover {within(168)} GROUP BY shop ORDER BY takings DESC LIMIT 10",
-        "a day, distinct customers": f"SELECT shop, distinct_count(customers) AS n FROM visits_states {within(24)} GROUP BY shop ORDER BY shop",
+        "a week, top 10 of takings": f"SELECT shop, {by_sum} FROM turnover "
+        f"{within(168)} GROUP BY shop ORDER BY takings DESC LIMIT 10",
+        "a day, distinct customers": "SELECT shop, distinct_count(customers) AS n FROM visits_states "
+        f"{within(24)} GROUP BY shop ORDER BY shop",
     }
 
 

@@ -1,20 +1,21 @@
-"""What a recompute costs beside a script: the batch layer, with its audit and publication, and plain DuckDB with
-delta-rs.
+"""Measures a recompute with its audit and publication, compared with a script of plain DuckDB and delta-rs.
 
     python -m benchmarks.recompute [--full]
 
-A day of events (2 million, full: 8 million; 50 would take longer than a benchmark is to take) is recomputed into one
-metric: count, sum and maximum by one of 100 shops. Ours is the product's own job in one warm Spark session: it takes a
-cutoff, counts the events of all hours, stages, audits with Great Expectations, computes the drift, writes its reports
-and publishes; the notes say what its parts take. The peer is a script of a few lines in one process: DuckDB reads the
-data files of the same Delta table (quicker than by its Delta extension), takes the same hours up to the same cutoff,
-groups, and delta-rs replaces these hours in a table with the same columns; it neither audits nor keeps what was
-published before. Both do it once unmeasured, then by turns. Of one day the events have no id, so that neither looks for
-duplicates; of another they have, one in 100 is repeated, and both count the first of each id and hour. Events per
-second are of the wall, and of the CPU of Python and Java together.
+A day of events (2 million, full: 8 million; 50 million would take too long) is recomputed into one metric: count, sum
+and maximum for each of 100 shops. Hourline runs its own job in one warm Spark session: it takes a cutoff, counts the
+events of all hours, stages, audits with Great Expectations, computes the drift, writes its reports and publishes. The
+notes list the times of these parts.
 
-Then one hour of 500 events, in the middle of an archive of a year, of which all is published, beside the same in an
-archive of a day. Every result is compared with what Arrow has added up from the generated events, before a time counts.
+The peer is a script of a few lines in one process. DuckDB reads the data files of the same Delta table, which is faster
+than its Delta extension, takes the same hours up to the same cutoff, and groups. delta-rs replaces these hours in a
+table with the same columns. The script neither audits nor keeps the earlier results. Both run once unmeasured, and then
+in turn. The events of one day have no id, so neither subject looks for duplicates. The events of another day have one,
+one in 100 is repeated, and both count the first of each id and hour. Events per second are by wall time, and by the CPU
+time of Python and Java together.
+
+Then one hour of 500 events is recomputed, in the middle of an archive of a year that is all published, and in an
+archive of a day. Every result is compared with Arrow's sums over the generated events before a time counts.
 """
 
 import os
@@ -55,7 +56,7 @@ HOUR_EVENTS = 500
 YEAR = 365 * 24
 
 Spent = defaultdict[str, float]
-"""By part of a job, seconds."""
+"""Seconds by part of a job."""
 
 PARTS: list[tuple[str, object, str]] = [
     ("aggregation", recompute_layer, "aggregate"),
@@ -83,7 +84,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
 
 
 def a_day(spark: SparkSession, day: Archive, rounds: int) -> Iterator[Figure | str]:
-    """All hours of ``day``, beside the peer."""
+    """Recompute all hours of ``day``, and compare with the peer."""
     spent: Spent = defaultdict(float)
     ours, peer = [], []
     for number in range(rounds + 1):
@@ -104,7 +105,7 @@ def a_day(spark: SparkSession, day: Archive, rounds: int) -> Iterator[Figure | s
 
 
 def one_hour(spark: SparkSession, folder: Path, rounds: int) -> Iterator[Figure | str]:
-    """An hour in the middle of a year, beside one in the middle of a day."""
+    """Recompute an hour in the middle of a year, and compare with one in the middle of a day."""
     archives = {hours: written(folder / f"of-{hours}", hours, HOUR_EVENTS) for hours in (YEAR, 24)}
     for hours, archive in archives.items():
         archive.publish(hours)
@@ -153,11 +154,12 @@ def by_script(archive: Archive) -> Cost:
         events = DeltaTable(Layout.of(archive.project).events(archive.aggregation.source))
         with duckdb.connect() as connection:
             counting = f"FROM read_parquet($files) WHERE {within} AND sequence <= $cutoff"
-            if archive.with_id:  # of the ways to say it, DuckDB's quickest
+            if archive.with_id:  # the fastest form in DuckDB
                 first = 'row_number() OVER (PARTITION BY hour, sale ORDER BY sequence, partition, "offset") = 1'
                 counting = f"FROM (SELECT hour, shop, amount {counting} QUALIFY {first})"
             rows = connection.execute(
-                f"SELECT hour, shop, count(*) AS orders, sum(amount)::BIGINT AS takings, max(amount) AS dearest {counting} GROUP BY ALL ORDER BY ALL",
+                "SELECT hour, shop, count(*) AS orders, sum(amount)::BIGINT AS takings, max(amount) AS dearest "
+                f"{counting} GROUP BY ALL ORDER BY ALL",
                 {"files": events.file_uris(), "cutoff": archive.cutoff},
             ).to_arrow_table()
         write_deltalake(uri, rows.cast(TILES), mode="overwrite", predicate=within)
@@ -166,7 +168,7 @@ def by_script(archive: Archive) -> Cost:
 
 
 def check(table: DeltaTable, archive: Archive, chosen: HourRange) -> None:
-    """Raises AssertionError unless ``table`` holds what is true of the hours."""
+    """Raise AssertionError unless ``table`` has the expected rows of the hours."""
     hours = pa.array(list(chosen), TILES.field("hour").type)
     got, true = (
         rows.filter(pc.is_in(rows["hour"], hours)).select(TILES.names).cast(TILES)
@@ -179,7 +181,7 @@ def check(table: DeltaTable, archive: Archive, chosen: HourRange) -> None:
 
 @contextmanager
 def measured() -> Iterator[list[Cost]]:
-    """What this process and its Java take within the block."""
+    """The cost of this process and its Java within the block."""
     cost: list[Cost] = []
     before, began = sum(cpu_seconds(os.getpid()).values()), time.monotonic()
     yield cost

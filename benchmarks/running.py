@@ -1,7 +1,7 @@
-"""Runs a benchmark: its figures are printed, and kept for the page.
+"""Runs a benchmark, prints its figures, and stores them for the page.
 
-A benchmark is a module here with a function ``measure(full)``; ``python -m benchmarks.<name> [--full]`` runs it alone.
-Its figures replace those of its last run in ``benchmarks/last/``, of which the page is made.
+A benchmark is a module in this package with a function ``measure(full)``. ``python -m benchmarks.<name> [--full]`` runs
+it alone. Its figures replace those of its last run in ``benchmarks/last/``, the input of the page.
 """
 
 import os
@@ -18,9 +18,9 @@ from benchmarks.figures import COLUMNS, LAST, Figure, Result
 
 
 def run(name: str, measure: Callable[[bool], Iterable[Figure | str]]) -> None:
-    """The main program of a benchmark: measure, print, keep, and renew the page.
+    """Run a benchmark: measure, print, store the figures, and renew the page.
 
-    ``measure`` gives figures, and sentences that belong to them.
+    ``measure`` yields figures, and notes on them.
     """
     began = datetime.now(UTC)
     full = "--full" in sys.argv
@@ -41,12 +41,12 @@ def run(name: str, measure: Callable[[bool], Iterable[Figure | str]]) -> None:
     LAST.mkdir(exist_ok=True)
     (LAST / f"{name}.json").write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
     show(result)
-    # A process of its own, so that no process that is measured holds matplotlib.
+    # A separate process, so that no measured process loads matplotlib.
     subprocess.run([sys.executable, "-m", "benchmarks.page"], check=True)
 
 
 def show(result: Result) -> None:
-    """The table of one benchmark."""
+    """Print the table and notes of one benchmark."""
     table = Table(*COLUMNS, title=f"{result.name}{' (full)' if result.full else ''}")
     for figure in result.figures:
         table.add_row(*figure.row)
@@ -57,14 +57,14 @@ def show(result: Result) -> None:
 
 
 def machine() -> str:
-    """What the figures were taken on."""
+    """A description of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = f"{os.cpu_count()} cores ({platform.machine()})"
     return f"{cores}, {memory:.0f} GiB, {platform.system()}, Python {platform.python_version()}"
 
 
 def _commit() -> str:
-    """Dirty if something has changed since, but for what the benchmarks before this one have written."""
+    """The commit, marked dirty if other files than those of the benchmarks have changed."""
     written = [f":(top,exclude)benchmarks/{name}" for name in ("last", "FIGURES.md", "figures.svg")]
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":(top)", *written)
     return _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")

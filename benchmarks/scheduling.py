@@ -1,11 +1,10 @@
-"""What Airflow costs: a run's wall time beside the sum of its tasks, for one hour and for 24, and the memory of the
-whole stack.
+"""Measures the overhead of Airflow: a run's wall time compared with its tasks, and the memory of the whole stack.
 
     python -m benchmarks.scheduling [EVENTS_PER_HOUR]
 
-Events of 500 hours are imported; then, with Kafka, the speed layer and Airflow up, the DAG `backfill` is triggered for
-one hour and for 24 hours, three times each, every time for others. Times are of the wall, by Airflow's own records, the
-median of the three; the ratio is within one run. The answers are checked against DuckDB over the file before a time
+Events of 500 hours are imported. Then, with Kafka, the speed layer and Airflow up, the DAG `backfill` is triggered for
+one hour and for 24 hours, three times each, always for different hours. Times are wall times from Airflow's records,
+the median of three; the ratio is within one run. The answers are compared with DuckDB over the file before a time
 counts.
 """
 
@@ -61,7 +60,8 @@ def main(events: int) -> None:
     console = Console(width=140)
     console.print(table)
     console.print(
-        f"Airflow was up in {up:.1f} s; idle it takes {memory['airflow']} MB, Kafka and the speed layer {memory['speed']} MB"
+        f"Airflow was up in {up:.1f} s; when idle, it uses {memory['airflow']} MB, "
+        f"Kafka and the speed layer use {memory['speed']} MB"
     )
 
 

@@ -1,21 +1,21 @@
-"""What an event costs the speed layer, in CPU seconds, beside Kafka Streams and a bare Spark query.
+"""Measures the CPU time of an event in the speed layer, compared with Kafka Streams and a bare Spark query.
 
     python -m benchmarks.speed [--full]
 
-Each drains the same preloaded topic (JSON of some 200 bytes, 4 partitions, 500 shops over three hours) in a process of
-its own; counted are the CPU seconds of that process and of all that it starts, not the broker's. Without start-up
-means: from the first commit after 100,000 events (with `--full`, 300,000) to the last one, as the process itself tells
-of them. Hourline validates and archives each event with all its fields and computes count, sum and maximum by shop and
-hour, or ten such metrics. Both peers do the one metric, parse only the fields that it needs, take each event for valid
-and archive nothing.
+Each subject drains the same preloaded topic (JSON of about 200 bytes, 4 partitions, 500 shops over three hours) in a
+separate process. The CPU seconds of that process and its descendants count, but not those of the broker. "Without
+start-up" is from the first commit after 100,000 events (with `--full`, 300,000) to the last one, as reported by the
+process. Hourline validates and archives each event with all its fields, and computes count, sum and maximum by shop and
+hour, or ten such metrics. Both peers compute the one metric, parse only the fields that it needs, treat each event as
+valid, and archive nothing.
 
-Kafka Streams runs exactly once with RocksDB and its changelog topic, caches at their defaults, and commits every two
-seconds, which is about what a micro-batch of 100,000 records takes Hourline; the events' key is the shop, so that it
-need not repartition them, and a hand-written parser and states of 20 bytes serve it best. Its classes are not prepared,
-as Spark's are. A drain is too short for Hourline's maintenance, and for more than a few of its merges; `micro_batches`
-has those. Bare Spark has the same session, the same settings of Kafka and the same 100,000 records a micro-batch, and
-hands its sums to the no-op sink. Each answer is compared with DuckDB's over all events before its time counts; bare
-Spark's, which its sink forgets, in a run of its own.
+Kafka Streams runs exactly once with RocksDB and its changelog topic, with default caches. It commits every two seconds,
+which is about the time of a micro-batch of 100,000 records in Hourline. It has the best conditions: the key is the
+shop, so it need not repartition, the parser is written by hand, and a state has 20 bytes. Its classes are not archived,
+unlike those of Spark. A drain is too short for Hourline's maintenance and for more than a few of its merges;
+`micro_batches` has those. Bare Spark has the same session, the same settings of Kafka and the same 100,000 records per
+micro-batch, and writes its sums to the no-op sink. Each answer is compared with DuckDB's over all events before its
+time counts. The answer of bare Spark, which its sink discards, is checked in a separate run.
 """
 
 import statistics
@@ -39,7 +39,7 @@ from hourline_core.runtime.broker import Broker
 
 QUICK = (2, 300_000, 100_000)
 FULL = (3, 900_000, 300_000)
-"""Rounds, the events of the topic, and how many of them belong to the start-up."""
+"""The numbers of rounds, of events in the topic, and of those in the start-up."""
 
 TOPIC = "orders"
 COMMIT_MILLISECONDS = 2000
@@ -59,7 +59,7 @@ DIMENSIONS = {
     "ranges_by_channel": ["substring(product, 9, 2)", "channel"],
     "segments_by_channel": ["customer % 10", "channel"],
 }
-"""By metric; Spark and DuckDB read these expressions alike."""
+"""The expressions of each metric. Spark and DuckDB read them alike."""
 METRICS = list(DIMENSIONS)
 
 SETTINGS = """\
@@ -106,7 +106,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
 
 
 def figures(found: dict[str, list[Drained]]) -> Iterator[Figure]:
-    """What comes of the rounds of each subject."""
+    """The figures from the rounds of each subject."""
     warm = {name: [one.warm for one in of] for name, of in found.items()}
     whole = {name: [one.whole for one in of] for name, of in found.items()}
     for rates, which, goals in (
@@ -129,7 +129,7 @@ def figures(found: dict[str, list[Drained]]) -> Iterator[Figure]:
 
 
 class Topic:
-    """The topic, and what is true of it."""
+    """The topic, and its expected answers."""
 
     def __init__(self, folder: Path, bootstrap: str, events: int, first: int) -> None:
         self._folder, self._bootstrap, self._sizes = folder, bootstrap, (events, first)
@@ -139,7 +139,7 @@ class Topic:
         self._truth = {metric: true_rows(table, metric) for metric in METRICS}
 
     def by_hourline(self, metrics: list[str]) -> Drained:
-        """In a project of its own."""
+        """Hourline, in its own project."""
         project = self._project(metrics)
         done = drained(hourline(project, "speed", "--drain"), *self._sizes)
         with serving_layer.connect(project) as connection:
@@ -150,7 +150,7 @@ class Topic:
         return done
 
     def by_kafka_streams(self, command: list[str]) -> Drained:
-        """With the command line of ``kafka_streams``."""
+        """Kafka Streams, with the command line of ``kafka_streams``."""
         answer = self._folder / "answer.csv"
         done = drained([*command, self._bootstrap, TOPIC, str(answer)], *self._sizes)
         rows = [line.split(",") for line in answer.read_text().splitlines()]
@@ -161,11 +161,11 @@ class Topic:
         return done
 
     def by_bare_spark(self) -> Drained:
-        """Its answer is forgotten."""
+        """Bare Spark. Its answer is discarded."""
         return drained(self._bare_spark(), *self._sizes)
 
     def check_bare_spark(self) -> None:
-        """Run it once with an answer that is kept."""
+        """Run it once, and keep its answer."""
         answer = self._folder / "answer.parquet"
         drained([*self._bare_spark(), str(answer)], *self._sizes)
         sums = "sum(events)::BIGINT AS events, sum(amount) AS amount, max(most) AS most"
@@ -191,7 +191,7 @@ class Topic:
 
 
 def true_rows(table: pa.Table, metric: str) -> Rows:
-    """What DuckDB finds in the orders: hour (ms), dimensions, measures."""
+    """DuckDB's answer over the orders: hour (ms), dimensions, measures."""
     columns = ", ".join([*DIMENSIONS[metric], *(text.replace("count", "count(*)") for text in MEASURES.values())])
     duckdb.register("orders", table)
     return duckdb.sql(f'SELECT "at" // 3600000 * 3600000, {columns} FROM orders GROUP BY ALL ORDER BY ALL').fetchall()

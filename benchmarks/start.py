@@ -1,22 +1,21 @@
-"""How long starts take: `hourline up` to the first visible row, a restart after kill -9, and one hour recomputed,
-beside a bare Spark session.
+"""Measures start times, compared with a bare Spark session.
 
     python -m benchmarks.start [--full]
 
-The peer is a process of its own that does nothing but build the same Spark session, with the same jars and settings but
-for the classes that set-up has prepared, and count the rows of a Delta table of half a million events. Ours does that
-too, and starts what it needs besides. A recompute of so few events does without Java's second compiler; so does the
-peer that it is compared with.
+The peer is a process that only builds the same Spark session, with the same jars and settings but without the prepared
+class archives, and counts the rows of a Delta table of half a million events. Hourline does the same, and starts all
+else that it needs. A recompute of so few events runs without Java's second compiler, and so does the peer that it is
+compared with.
 
-- `hourline up` on a new project, its own Kafka included, until a query shows a record that is sent as soon as Kafka
-  takes it.
+- `hourline up` on a new project, with its own Kafka, until a query shows a record that was sent as soon as Kafka
+  accepted it.
 - The speed layer and its Kafka are killed with -9, with an hour of state: 200,000 events (full: 500,000) with ids, all
-  of one hour, which it must
-  know again: some are repeated. `hourline up`, until a query shows a record that was sent meanwhile.
+  in one hour. Some are repeated, and must be recognised. Then `hourline up`, until a query shows a record that was sent
+  in the meantime.
 - `hourline recompute` of one hour of 20,000 events, out of a day of them, until it has ended.
 
-Times are of the wall, from the start of a process; all by turns. A query is asked when the speed layer has committed
-something, so that asking takes nothing from what is measured. The answers are checked before a time counts.
+Times are wall times from the start of a process; the subjects take turns. Queries run after a commit of the speed
+layer, so they take no time from it. The answers are checked before a time counts.
 """
 
 import sys
@@ -61,7 +60,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
         with Clicks(folder / "state", STATE[full]) as state:
             state.up()
             for number in range(ROUNDS):
-                state.kill()  # nothing else is to run now
+                state.kill()  # nothing else may run now
                 seconds["bare"].append(bare(archive))
                 seconds["brief"].append(bare(archive, "brief"))
                 seconds["recompute"].append(recompute(archive, number))
@@ -83,7 +82,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
 
 
 def bare(archive: Archive, compilers: str = "both") -> float:
-    """The peer."""
+    """Run the peer."""
     events = Layout.of(archive.project).events(archive.aggregation.source)
     return cost_of(
         [sys.executable, "-c", BARE, str(archive.project.root), events, str(24 * HOUR_EVENTS), compilers]
@@ -91,7 +90,7 @@ def bare(archive: Archive, compilers: str = "both") -> float:
 
 
 def recompute(archive: Archive, number: int) -> float:
-    """Recompute an hour that was not recomputed before."""
+    """Recompute an hour for the first time."""
     begin = FIRST + number * HOUR
     between = ["--from", hour_text(begin), "--to", hour_text(begin + HOUR)]
     wall = cost_of(hourline(archive.project.root, "recompute", *between)).wall

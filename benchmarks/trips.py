@@ -1,4 +1,4 @@
-"""The project that benchmarks of the batch layer work on: trips of 500 hours, imported from a file."""
+"""The project for benchmarks of the batch layer: trips of 500 hours, imported from a file."""
 
 import json
 import random
@@ -63,7 +63,7 @@ def imported(folder: Path, events: int) -> tuple[Project, Path]:
 
 
 def check(project: Project, file: Path) -> None:
-    """Every cell of the metric takings is what DuckDB makes of the file."""
+    """Check that every cell of the metric takings equals DuckDB's over the file."""
     hour = "date_trunc('hour', \"at\"::TIMESTAMPTZ)"
     expected = duckdb.sql(
         f"SELECT {hour} h, city, count(*), max(price) FROM '{file}' GROUP BY ALL ORDER BY ALL"

@@ -1,1 +1,1 @@
-"""What Hourline is measured beside, where that is a program of its own."""
+"""Peers of the benchmarks that are separate programs."""

@@ -1,9 +1,9 @@
-"""A bare Spark query beside the speed layer: it parses and aggregates a topic and keeps nothing. Same session, batches
-and way of reading Kafka.
+"""A bare Spark query as a peer of the speed layer: it parses and aggregates a topic, and stores nothing.
 
     python -m benchmarks.peers.bare_spark PROJECT BOOTSTRAP [ANSWERS]
 
-With ANSWERS, a Parquet file, the partial sums of each micro-batch are written there instead of into Spark's no-op sink.
+It has the same session and batches, and reads Kafka in the same way. With ANSWERS, a Parquet file, the partial sums of
+each micro-batch are written there instead of into Spark's no-op sink.
 """
 
 import sys
@@ -40,7 +40,7 @@ def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
             found.append(sums.toArrow())
         else:
             sums.write.format("noop").mode("overwrite").save()
-        read = min(left, most)  # as many as it may, but for a few that dividing them among partitions leaves over
+        read = min(left, most)  # the maximum, except for a small remainder of its division among the partitions
         left -= read
         print(f"{read:,} records")  # noqa: T201
 

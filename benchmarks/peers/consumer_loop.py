@@ -1,10 +1,9 @@
-"""The peer of the freshness benchmark: the least that archives events and counts them by hour. One process,
-confluent-kafka, Arrow, delta-rs.
+"""The peer of the freshness benchmark: the smallest program that archives events and counts them by hour.
 
     python -m benchmarks.peers.consumer_loop BOOTSTRAP TOPIC FOLDER COMMIT_SECONDS
 
-Neither checks its records nor survives a crash: events and tiles are two commits, and it begins at the topic's first
-record.
+It is one process with confluent-kafka, Arrow and delta-rs. It neither validates records nor survives a crash: events
+and tiles are two commits, and it begins at the topic's first record.
 """
 
 import io
@@ -64,14 +63,14 @@ def main(bootstrap: str, topic: str, folder: Path, commit_seconds: float) -> Non
 
 
 def append(table: DeltaTable, rows: pa.Table) -> None:
-    """As Hourline commits: without a look for log files that have expired."""
+    """Commit like Hourline, without a search for expired log files."""
     write_deltalake(
         table, rows, mode="append", post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False)
     )
 
 
 def tiles_of(rows: pa.Table, commit: int) -> pa.Table:
-    """Orders and takings by hour and shop, and when they were about to be committed."""
+    """Orders and takings by hour and shop, with the time just before their commit."""
     hours = pc.floor_temporal(rows["at"].cast(pa.timestamp("ms", "UTC")), unit="hour").cast(TIMESTAMP)
     sums = (
         rows.append_column("hour", hours).group_by(["hour", "shop"]).aggregate([("amount", "count"), ("amount", "sum")])

@@ -1,4 +1,4 @@
-"""The program of Kafka Streams: fetched, compiled and run."""
+"""Fetches, compiles and runs the program of Kafka Streams."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ _PEERS = Path(__file__).parent
 
 @contextmanager
 def kafka_streams(heap: str, commit_milliseconds: int, threads: int) -> Iterator[list[str]]:
-    """Its command line, to which address, topic and file for the answer are to be added, for the length of the block."""
+    """The command line, within the block. The caller adds the address, the topic and the file for the answer."""
     compiler = find_java().resolve().with_name("javac")
     assert compiler.exists(), (
         f"the peer is written in Java, and there is no {compiler}: install a JDK, and set JAVA_HOME to its folder"
