@@ -20,7 +20,7 @@ from hourline_core.model import Metric, Project
 from hourline_core.model.hours import Clock, hour_text
 from hourline_core.runtime.lease import turn
 from hourline_core.runtime.spark import spark_session
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 
 
 def accept(project: Project, metric: Metric, hour: datetime, person: str, reason: str, clock: Clock) -> None:

@@ -23,7 +23,7 @@ from hourline_core.ledger.coverage import HourVersions, read_coverage
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, declaration_hash
 from hourline_core.model.hours import HOUR, Clock, HourRange, wall_clock
-from hourline_core.storage.tables import exists, open_table
+from hourline_core.storage.opening import exists, open_table
 
 _HOURS_PER_JOB = 24
 """Between two jobs the hourly recompute has its turn: it should not wait for a week to be done."""

@@ -22,12 +22,17 @@ from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.coverage_rows import CompactedFinal
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.report_pages import SHOWN
+from hourline_core.ledger.unpublished import drop_unpublished
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
 from hourline_core.sql.database import open_database
-from hourline_core.storage import tables
+from hourline_core.storage import commits
+from hourline_core.storage.compaction import compactable
+from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.retention import KEPT_HOURS
 from hourline_core.storage.table_maintenance import TableMaintenance
+from hourline_core.storage.vacuum import vacuumable
 
 _WORTH = 10
 """So many files less make a compaction worth a publication."""
@@ -42,7 +47,7 @@ class Maintenance:
     clock: Clock = wall_clock
     """Says what is older than ``batch.reports_kept`` (UTC). What a query may still need goes by the tables' own times.
     """
-    kept_hours: int = tables.KEPT_HOURS
+    kept_hours: int = KEPT_HOURS
     on_waiting: Callable[[int], None] = lambda process: None
     """Told whom it waits for, while another process recomputes."""
     _layout: Layout = field(init=False)
@@ -56,7 +61,7 @@ class Maintenance:
         """Do it, one line for each table that was changed; what a kill leaves undone the next run does. Raises
         ConflictError, TableError.
         """
-        if not tables.exists(self._layout.coverage, self._layout.storage_options):
+        if not exists(self._layout.coverage, self._layout.storage_options):
             return
         named = Coverage.at(self._open(self._layout.coverage)).declarations()
         of_metrics: list[Callable[[], list[str]]] = [
@@ -75,11 +80,11 @@ class Maintenance:
         if pinned is None:  # all of its hours are blocked, or it was reset meanwhile
             return []
         maintenance = TableMaintenance(f"final/{metric}/{declaration}", self._open(uri, pinned), self.dry_run)
-        if tables.compactable(maintenance.table, "hour") >= _WORTH:
+        if compactable(maintenance.table, "hour") >= _WORTH:
             if not self.dry_run:
                 maintenance.table = self._open(uri)
                 if maintenance.table.version() != pinned:  # what a run that was killed has left
-                    tables.restore(maintenance.table, pinned, {"restored": pinned})
+                    commits.restore(maintenance.table, pinned, {"restored": pinned})
             maintenance.compact("hour", _WORTH)
             if not self.dry_run:
                 self._pin(table, coverage, metric, declaration, maintenance.table.version())
@@ -90,7 +95,7 @@ class Maintenance:
 
     def _staged(self, metric: str, declaration: str) -> list[str]:
         uri = self._layout.staged_of(metric, declaration)
-        if not tables.exists(uri, self._layout.storage_options):
+        if not exists(uri, self._layout.storage_options):
             return []
         maintenance = TableMaintenance(f"staged/{metric}/{declaration}", self._open(uri), self.dry_run)
         named = [then.of(metric, declaration).staged_versions() for then in self._in_use()]
@@ -105,7 +110,7 @@ class Maintenance:
         count, old = self._old_findings()
         if count:
             if not self.dry_run:
-                tables.delete(maintenance.table, old, {"older": f"than {self.project.settings.batch.reports_kept}"})
+                commits.delete(maintenance.table, old, {"older": f"than {self.project.settings.batch.reports_kept}"})
             maintenance.done.append(f"{count:,} findings deleted")
         return self._kept(maintenance)
 
@@ -125,7 +130,7 @@ class Maintenance:
                 )
             maintenance.done.append(f"{before:,} files compacted into 1")
         kept = self._versions_in_use()
-        if tables.vacuumable(maintenance.table, self.kept_hours, kept):
+        if vacuumable(maintenance.table, self.kept_hours, kept):
             if not self.dry_run:
                 self._leave_no_publication_open(maintenance.table)
             maintenance.vacuum(self.kept_hours, kept)
@@ -153,7 +158,7 @@ class Maintenance:
 
     def _commit(self, coverage: DeltaTable, rows: pa.Table, metadata: dict[str, str]) -> None:
         self._leave_no_publication_open(coverage)
-        tables.overwrite(coverage, rows, None, metadata)
+        commits.overwrite(coverage, rows, None, metadata)
 
     def _leave_no_publication_open(self, coverage: DeltaTable) -> None:
         """The next version of coverage is no publication: what was kept of one that did not come about would seem to be
@@ -161,8 +166,8 @@ class Maintenance:
         """
         for uri in (self._layout.drift, self._layout.quality):
             kept = self._open(uri)
-            tables.drop_unpublished(kept, coverage)
-            tables.fence(kept)
+            drop_unpublished(kept, coverage)
+            commits.fence(kept)
 
     def _with_checkpoint(self, maintenance: TableMaintenance) -> list[str]:
         if maintenance.done and not self.dry_run:
@@ -214,4 +219,4 @@ class Maintenance:
         return [commit["version"] for commit in commits[: recent + 1]]
 
     def _open(self, uri: str, version: int | None = None) -> DeltaTable:
-        return tables.open_table(uri, self._layout.storage_options, version)
+        return open_table(uri, self._layout.storage_options, version)

@@ -18,9 +18,16 @@ from hourline_core.errors import ConflictError
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA, BlockedHour, CoverageRow, CoveredHour, Promotion
 from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
+from hourline_core.ledger.unpublished import drop_unpublished
 from hourline_core.model import Project
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.storage import tables
+from hourline_core.storage import commits
+from hourline_core.storage.compaction import compact
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.opening import open_table
+from hourline_core.storage.retention import KEPT_HOURS, PUBLISHED
+from hourline_core.storage.seen_versions import versions_of
+from hourline_core.storage.vacuum import vacuum
 
 _FILES = 50
 """Each publication adds a file to drift and one to quality; this number of files is merged into one."""
@@ -95,14 +102,14 @@ class Publication:
         for item in metrics:
             fresh += self._overwrite_final(item, final[item.aggregation.metric.name], moment)
             fresh += self._blocked_rows(item)
-        self._commit_coverage(fresh, tables.seen([drift, quality]), cost or {})
+        self._commit_coverage(fresh, versions_of([drift, quality]), cost or {})
 
     def numbered(self, findings: pa.Table) -> pa.Table:
         """``findings`` with the number of this publication (QUALITY_SCHEMA)."""
         return findings.set_column(0, "publication", pa.array([self.number] * findings.num_rows, pa.int64()))
 
     def _open(self, uri: str, kind: str, schema: pa.Schema, description: str) -> DeltaTable:
-        return tables.open_or_create(uri, self._layout.storage_options, kind, schema, tables.PUBLISHED, description)
+        return open_or_create(uri, self._layout.storage_options, kind, schema, PUBLISHED, description)
 
     def _open_final(self, aggregation: AggregationPlan) -> DeltaTable:
         uri, name = self._layout.final(aggregation.source, aggregation.metric), aggregation.metric.name
@@ -111,7 +118,7 @@ class Publication:
     def _refuse_overtaken(self) -> None:
         """Raise ConflictError if coverage has a commit since the publication began."""
         uri, version = self._layout.coverage, self._coverage.version()
-        if tables.open_table(uri, self._layout.storage_options).version() != version:
+        if open_table(uri, self._layout.storage_options).version() != version:
             raise ConflictError(
                 f"another process has written to the table at {self._coverage.table_uri} since version {version}; "
                 "this one stops and changes nothing"
@@ -121,12 +128,12 @@ class Publication:
         """Append rows under the version of coverage that will publish them; what an earlier run left under it was never
         published.
         """
-        tables.drop_unpublished(table, self._coverage)
+        drop_unpublished(table, self._coverage)
         if rows.num_rows:
-            tables.append(table, rows, {"publication": self.number})
+            commits.append(table, rows, {"publication": self.number})
         if len(table.file_uris()) > _FILES:
-            tables.compact(table, by="publication")
-            tables.vacuum(table, tables.KEPT_HOURS)
+            compact(table, by="publication")
+            vacuum(table, KEPT_HOURS)
 
     def _drift_rows(self, metrics: list[MetricPublication], moment: datetime) -> pa.Table:
         rows = [
@@ -174,9 +181,9 @@ class Publication:
         if table.version() != published:
             # An earlier run got no further than this table. Built upon, its rows would be published with a cutoff that
             # is not theirs.
-            tables.restore(table, published, {"restored": published})
+            commits.restore(table, published, {"restored": published})
         rows, hours = metric.staged.rows_of(metric.passed), metric.passed
-        tables.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})
+        commits.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})
         source, version = aggregation.source.name, table.version()
         fresh: list[CoverageRow] = [CoveredHour(*of, source, hour, cutoff, version, moment) for hour in hours]
         if metric.promotes:
@@ -186,7 +193,7 @@ class Publication:
     def _commit_coverage(self, fresh: list[CoverageRow], seen: Mapping[str, int], cost: Mapping[str, float]) -> None:
         rows, replaced = self._covered.replacement(fresh)
         hours = {row.hour for row in fresh if isinstance(row, CoveredHour | BlockedHour)}
-        tables.overwrite(self._coverage, rows, replaced, {"hours": len(hours), **cost}, seen)
+        commits.overwrite(self._coverage, rows, replaced, {"hours": len(hours), **cost}, seen)
 
 
 def _among(column: str, hours: list[datetime]) -> str:

@@ -13,7 +13,7 @@ from hourline_core.compute.aggregation import counted, with_derived
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import HOUR, sql_timestamp
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 
 _SORTED_AGAIN = 2
 """Up to this number of metrics, reading the events again and sorting them to find duplicates is quicker than holding

@@ -13,7 +13,7 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model import DeclaredMetric, Project
 from hourline_core.model.hours import HourRange, hour_text
-from hourline_core.storage.tables import exists, open_table
+from hourline_core.storage.opening import exists, open_table
 
 _PAGES = 50
 """So many reports are named at most."""

@@ -6,7 +6,9 @@ from batch_layer.aggregate import MetricTiles, SourceTiles
 from batch_layer.read import SourceEvents
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project
-from hourline_core.storage import tables
+from hourline_core.storage import commits
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.retention import PUBLISHED
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,13 @@ def stage_metric(project: Project, tiles: MetricTiles) -> StagedMetric:
     ConflictError.
     """
     layout, aggregation = Layout.of(project), tiles.aggregation
-    table = tables.open_or_create(
+    table = open_or_create(
         layout.staged(aggregation.source, aggregation.metric),
         layout.storage_options,
         "staged",
         aggregation.schema,
-        tables.PUBLISHED,
+        PUBLISHED,
         f"staged tiles of {aggregation.metric.name}",
     )
-    tables.overwrite(table, tiles.rows, None, {"cutoff": tiles.cutoff})
+    commits.overwrite(table, tiles.rows, None, {"cutoff": tiles.cutoff})
     return StagedMetric(aggregation, tiles.hours, tiles.cutoff, table.to_pyarrow_table(), table.version())

@@ -19,7 +19,11 @@ from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.lease import turn
-from hourline_core.storage import data_files, tables
+from hourline_core.storage import commits, data_files
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.opening import open_table
+from hourline_core.storage.retention import KEPT_HOURS, STREAMED
+from hourline_core.storage.vacuum import vacuum
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,12 @@ class Verification:
         layout = Layout.of(self.project)
         with turn(self.project.workspace, "batch", self.on_waiting):
             files = self._files(layout)
-            kept = tables.open_or_create(
+            kept = open_or_create(
                 layout.checksums,
                 layout.storage_options,
                 "checksums",
                 CHECKSUMS_SCHEMA,
-                tables.STREAMED,
+                STREAMED,
                 "checksums of data files",
             )
             noted = {(row["table"], row["file"]): row for row in kept.to_pyarrow_table().to_pylist()}
@@ -68,14 +72,14 @@ class Verification:
                 move(number)
             first = sum((row["table"], row["file"]) not in noted for row in rows)
             if first or len(rows) < len(noted):
-                tables.overwrite(kept, pa.Table.from_pylist(rows, CHECKSUMS_SCHEMA), None, {"files": len(rows)})
-                tables.vacuum(kept, tables.KEPT_HOURS)
+                commits.overwrite(kept, pa.Table.from_pylist(rows, CHECKSUMS_SCHEMA), None, {"files": len(rows)})
+                vacuum(kept, KEPT_HOURS)
         return Verified(len(files), first, damage)
 
     def _files(self, layout: Layout) -> dict[tuple[str, str], DeltaTable]:
         """By table and path, the data files of all versions that the newest snapshot reads."""
         opened = [
-            (name, tables.open_table(f"{layout.root}/{name}", layout.storage_options, version))
+            (name, open_table(f"{layout.root}/{name}", layout.storage_options, version))
             for name, versions in take_snapshot(self.project).versions.items()
             for version in versions
         ]

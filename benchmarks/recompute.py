@@ -48,7 +48,7 @@ from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.layout import Layout
 from hourline_core.model.hours import HOUR, HourRange, sql_timestamp
 from hourline_core.runtime.spark import spark_session
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 
 DAY = {False: 2_000_000, True: 8_000_000}
 ROUNDS = {False: 2, True: 3}

@@ -21,7 +21,7 @@ from hourline_core.model.hours import hour_text
 from hourline_core.sql.hour_states import WEAKEST_FIRST
 from hourline_core.sql.literals import literal
 from hourline_core.sql.query_tree import Node, named_table, names_any_table, nodes_of, parse_query
-from hourline_core.storage.tables import KEPT_HOURS
+from hourline_core.storage.retention import KEPT_HOURS
 
 _WEAK = ("missing", "blocked")
 _VIEWS = ("", "_states", "_final", "_provisional")

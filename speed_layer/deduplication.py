@@ -23,7 +23,7 @@ from hourline_core.compute.aggregation import explain, with_derived
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.storage.tables import files_with
+from hourline_core.storage.file_ranges import files_with
 
 Hashes = npt.NDArray[np.int64]
 

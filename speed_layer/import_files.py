@@ -27,7 +27,7 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.storage.tables import exists, open_table
+from hourline_core.storage.opening import exists, open_table
 from speed_layer.deduplication import with_id_hash
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished, Origin

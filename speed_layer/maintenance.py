@@ -17,8 +17,12 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
-from hourline_core.storage import tables
+from hourline_core.storage import commits
+from hourline_core.storage.compaction import compact
+from hourline_core.storage.opening import open_table
+from hourline_core.storage.retention import KEPT_HOURS
 from hourline_core.storage.table_maintenance import TableMaintenance
+from hourline_core.storage.vacuum import vacuum
 from speed_layer.progress_compaction import compact_progress
 
 if TYPE_CHECKING:
@@ -41,11 +45,11 @@ def maintain_after(project: Project, source_tables: "SourceTables", finished: in
         maintain_source(project, source_tables)
     elif finished % MERGED == 0:
         for table in source_tables.tables:
-            tables.compact(table, below=SMALL_BYTES)
+            compact(table, below=SMALL_BYTES)
 
 
 def maintain_source(
-    project: Project, source_tables: "SourceTables", kept_hours: int = tables.KEPT_HOURS, clock: Clock = wall_clock
+    project: Project, source_tables: "SourceTables", kept_hours: int = KEPT_HOURS, clock: Clock = wall_clock
 ) -> None:
     """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises
     ConflictError when another process writes to them.
@@ -60,8 +64,8 @@ def maintain_source(
     cutoffs = coverage.recomputed_up_to(source_tables.source.name)
     compact_progress(source_tables.progress, clock() - _asked_again(project, kept_hours), cutoffs)
     for table in source_tables.tables:
-        tables.compact(table)
-        tables.vacuum(table, kept_hours)
+        compact(table)
+        vacuum(table, kept_hours)
 
 
 def maintain_stopped(
@@ -69,7 +73,7 @@ def maintain_stopped(
     source: Source,
     *,
     dry_run: bool = False,
-    kept_hours: int = tables.KEPT_HOURS,
+    kept_hours: int = KEPT_HOURS,
     clock: Clock = wall_clock,
 ) -> list[str]:
     """The same for the tables of ``source`` while no speed layer runs: one line for each table that was changed, or
@@ -91,9 +95,7 @@ def maintain_stopped(
             addresses[address] = coverage.of(of.metric.name, of.declaration)
     lines = []
     for address, covered in addresses.items():
-        maintenance = TableMaintenance(
-            address, tables.open_table(f"{layout.root}/{address}", layout.storage_options), dry_run
-        )
+        maintenance = TableMaintenance(address, open_table(f"{layout.root}/{address}", layout.storage_options), dry_run)
         if covered and (done := prune(maintenance.table, covered, dry_run)):
             maintenance.done.append(f"{done:,} hours pruned")
         if address.startswith("progress/"):
@@ -127,5 +129,5 @@ def prune(table: DeltaTable, covered: DeclarationCoverage, dry_run: bool = False
         taken_over = " OR ".join(
             f"(sequence <= {cutoff} AND hour IN ({', '.join(moments)}))" for cutoff, moments in by_cutoff.items()
         )
-        tables.delete(table, taken_over, {"pruned": f"{hours} hours"}, {"coverage": covered.publication})
+        commits.delete(table, taken_over, {"pruned": f"{hours} hours"}, {"coverage": covered.publication})
     return hours

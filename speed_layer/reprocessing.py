@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range, Reading
-from hourline_core.storage import tables
+from hourline_core.storage import commits
 
 Offsets = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -101,7 +101,7 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow)
             )
     if dropped:
         predicate = f"sequence < {row.sequence} AND topic_id = '{row.topic_id}' AND ({' OR '.join(dropped)})"
-        tables.delete(rejected, predicate, {"validated anew": row.sequence})
+        commits.delete(rejected, predicate, {"validated anew": row.sequence})
 
 
 def _offsets_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> dict[int, Offsets]:

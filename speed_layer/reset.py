@@ -25,9 +25,12 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import Position, ProgressRow
 from hourline_core.ledger.read_offsets import Reading, offsets_in, without
+from hourline_core.ledger.unpublished import drop_unpublished
 from hourline_core.model import Metric, Project, Source, declaration_hash
 from hourline_core.runtime.topics import offsets_at, topic_id_of, topic_offsets
-from hourline_core.storage import tables
+from hourline_core.storage import commits
+from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.seen_versions import require_seen, versions_of
 from speed_layer.source_tables import clear_unfinished
 
 Target = Literal["earliest", "latest"] | datetime | Mapping[int, int]
@@ -128,11 +131,11 @@ class MetricReset:
             )
         layout = Layout.of(project)
         self._provisional = {of: table for of, table in self._tables.provisional.items() if of[0] == metric.name}
-        there = tables.exists(layout.coverage, layout.storage_options)
-        self._coverage = tables.open_table(layout.coverage, layout.storage_options) if there else None
+        there = exists(layout.coverage, layout.storage_options)
+        self._coverage = open_table(layout.coverage, layout.storage_options) if there else None
         # What is kept of each publication, under its number.
         self._kept = (
-            [tables.open_table(uri, layout.storage_options) for uri in (layout.drift, layout.quality)] if there else []
+            [open_table(uri, layout.storage_options) for uri in (layout.drift, layout.quality)] if there else []
         )
         covered = Coverage.at(self._coverage).hours(metric.name)
         self.touched = [(f"progress/{metric.source}", "one more row"), *self._tables.unfinished()]
@@ -156,14 +159,14 @@ class MetricReset:
         row = ProgressRow.of_metric_reset(last, sequence, self._metric.name, moment)
         self._tables.progress.reset(row, self._tables.versions(), of_metric=True)
         for table in self._provisional.values():
-            tables.delete(table, None, {"reset": sequence})
+            commits.delete(table, None, {"reset": sequence})
         if self._coverage:
             for kept in self._kept:
-                tables.drop_unpublished(kept, self._coverage)
-                tables.fence(
+                drop_unpublished(kept, self._coverage)
+                commits.fence(
                     kept
                 )  # the version that coverage gets now is no publication that a frozen recompute could keep anything for
-            tables.delete(self._coverage, condition_on(self._metric.name), {"reset": sequence})
+            commits.delete(self._coverage, condition_on(self._metric.name), {"reset": sequence})
         return sequence
 
 
@@ -174,23 +177,21 @@ class _Tables:
         self.source = source
         layout = Layout.of(project)
         options = layout.storage_options
-        if not tables.exists(layout.progress(source), options):
+        if not exists(layout.progress(source), options):
             raise UsageError(
                 f"nothing was read of source '{source.name}' yet, so there is nothing to reset; `hourline up` begins at the earliest record"
             )
-        self.progress = Progress(tables.open_table(layout.progress(source), options))
-        self.events = tables.open_table(layout.events(source), options)
-        self.rejected = tables.open_table(layout.rejected(source), options)
+        self.progress = Progress(open_table(layout.progress(source), options))
+        self.events = open_table(layout.events(source), options)
+        self.rejected = open_table(layout.rejected(source), options)
         last = self.progress.last_row()
         written = {(known.metric, known.declaration) for known in last.metrics} if last else set()
         declared = {(metric.name, declaration_hash(source, metric)) for metric in project.metrics_of(source.name)}
         addresses = {of: layout.provisional_of(*of) for of in sorted(written | declared)}
-        self.provisional = {
-            of: tables.open_table(uri, options) for of, uri in addresses.items() if tables.exists(uri, options)
-        }
+        self.provisional = {of: open_table(uri, options) for of, uri in addresses.items() if exists(uri, options)}
         """By metric and declaration."""
         for table in self._written():
-            tables.require_seen(table, self.progress.table)
+            require_seen(table, self.progress.table)
 
     def unfinished(self) -> list[Touched]:
         """What is there of a micro-batch that did not finish."""
@@ -208,7 +209,7 @@ class _Tables:
 
     def versions(self) -> dict[str, int]:
         """By name, the versions that a reset leaves the tables at."""
-        return tables.seen(self._written())
+        return versions_of(self._written())
 
     def _written(self) -> list[DeltaTable]:
         return [self.events, self.rejected, *self.provisional.values()]

@@ -21,7 +21,11 @@ from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, WrittenMetric
 from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import Source, to_stored
-from hourline_core.storage import tables
+from hourline_core.storage import commits
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.opening import exists
+from hourline_core.storage.retention import STREAMED
+from hourline_core.storage.seen_versions import require_seen, versions_of
 from speed_layer.reprocessing import drop_reprocessed
 
 
@@ -73,14 +77,14 @@ class SourceTables:
 
     def finish(self, row: ProgressRow) -> None:
         """Commit progress, which finishes the micro-batch and says at which versions it leaves its tables."""
-        self.progress.finish(row, tables.seen([self.events, self.rejected, *self.provisional.values()]))
+        self.progress.finish(row, versions_of([self.events, self.rejected, *self.provisional.values()]))
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another
         process writes there.
         """
         numbered = rows.append_column("sequence", pa.array([sequence] * rows.num_rows, pa.int64()))
-        tables.append(
+        commits.append(
             table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence
         )
 
@@ -103,42 +107,42 @@ def open_source_tables(
     options = layout.storage_options
     # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every
     # table after the other did.
-    if not tables.exists(layout.progress(source), options):
+    if not exists(layout.progress(source), options):
         refuse_without_progress(layout, source)
     progress = Progress(
-        tables.open_or_create(
+        open_or_create(
             layout.progress(source),
             options,
             "progress",
             PROGRESS_SCHEMA,
-            tables.STREAMED,
+            STREAMED,
             f"finished micro-batches of {source.name}",
         )
     )
-    events = tables.open_or_create(
-        layout.events(source), options, "events", events_schema, tables.STREAMED, f"accepted events of {source.name}"
+    events = open_or_create(
+        layout.events(source), options, "events", events_schema, STREAMED, f"accepted events of {source.name}"
     )
-    rejected = tables.open_or_create(
+    rejected = open_or_create(
         layout.rejected(source),
         options,
         "rejected",
         REJECTED_SCHEMA,
-        tables.STREAMED,
+        STREAMED,
         f"rejected records of {source.name}",
     )
     provisional = {
-        aggregation.name: tables.open_or_create(
+        aggregation.name: open_or_create(
             layout.provisional(aggregation.source, aggregation.metric),
             options,
             "provisional",
             schemas[aggregation.name],
-            {**tables.STREAMED, DECLARATION: to_stored(aggregation.source, aggregation.metric)},
+            {**STREAMED, DECLARATION: to_stored(aggregation.source, aggregation.metric)},
             f"provisional tiles of {aggregation.metric.name}",
         )
         for aggregation in aggregations
     }
     for table in (events, rejected, *provisional.values()):
-        tables.require_seen(table, progress.table)
+        require_seen(table, progress.table)
     first = clear_unfinished(progress, events, rejected, provisional.values())
     last = progress.last_row()
     known = {written.name: written.complete_from for written in last.metrics} if last else {}
@@ -170,13 +174,13 @@ def clear_unfinished(
     it cannot finish a micro-batch any more; then off each other table, or rows of an unfinished one could come to lie
     under a sequence that this process will have finished.
     """
-    tables.fence(progress.table)
+    commits.fence(progress.table)
     finished = progress.sequence
     written = [(table, last_sequence(table)) for table in (events, rejected, *provisional)]
     for table, sequence in written:
         if sequence > finished:
-            tables.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
-        tables.fence(table)
+            commits.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
+        commits.fence(table)
     if last := progress.last_row():
         drop_reprocessed(events, rejected, last)
     return max(finished, *(sequence for _, sequence in written)) + 1

@@ -72,15 +72,15 @@ MUTANTS = [
         "batch_layer/publication.py",
         (
             (
-                '        tables.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})\n',
+                '        commits.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})\n',
                 "        self.later = [*getattr(self, 'later', []), (table, rows, hours)]\n",
             ),
             ("aggregation.source.name, table.version()\n", "aggregation.source.name, table.version() + 1\n"),
             (
-                "        self._commit_coverage(fresh, tables.seen([drift, quality]), cost or {})\n",
-                "        self._commit_coverage(fresh, tables.seen([drift, quality]), cost or {})\n"
+                "        self._commit_coverage(fresh, versions_of([drift, quality]), cost or {})\n",
+                "        self._commit_coverage(fresh, versions_of([drift, quality]), cost or {})\n"
                 "        for table, rows, hours in self.later:\n"
-                "            tables.overwrite(table, rows, _among('hour', hours), {})\n",
+                "            commits.overwrite(table, rows, _among('hour', hours), {})\n",
             ),
         ),
         "tests/protocol/test_failpoints.py",
@@ -166,12 +166,12 @@ MUTANTS = [
     Mutant(
         "a start fences who wrote before",
         "speed_layer/source_tables.py",
-        (("        tables.fence(table)\n", ""),),
+        (("        commits.fence(table)\n", ""),),
         "tests/protocol/test_two_speed_layers.py",
     ),
     Mutant(
         "a commit is made on the version expected, or not at all",
-        "hourline_core/storage/tables.py",
+        "hourline_core/storage/commits.py",
         (("        max_commit_retries=0,", "        max_commit_retries=10,"),),
         "tests/protocol/test_two_speed_layers.py",
     ),
@@ -181,7 +181,7 @@ MUTANTS = [
         (
             (
                 "        self._refuse_overtaken()",
-                "        self._coverage = tables.open_table(self._layout.coverage, self._layout.storage_options)\n"
+                "        self._coverage = open_table(self._layout.coverage, self._layout.storage_options)\n"
                 "        self._covered = Coverage.at(self._coverage)",
             ),
         ),
@@ -230,13 +230,13 @@ MUTANTS = [
     ),
     Mutant(
         "compaction keeps every row once",
-        "hourline_core/storage/tables.py",
+        "hourline_core/storage/compaction.py",
         (("(pc.field(by) >= lowest)", "(pc.field(by) > lowest)"),),
         "tests/protocol/test_speed_maintenance.py -k pruned",
     ),
     Mutant(
         "files that a reader may still be at are kept",
-        "hourline_core/storage/tables.py",
+        "hourline_core/storage/retention.py",
         (("KEPT_HOURS = 2\n", "KEPT_HOURS = 0\n"),),
         "tests/protocol/test_speed_maintenance.py -k goes_on_reading",
     ),
@@ -249,7 +249,7 @@ MUTANTS = [
     Mutant(
         "what an unfinished publication has left is deleted before maintenance commits to coverage",
         "batch_layer/maintain.py",
-        (("            tables.drop_unpublished(kept, coverage)\n", ""),),
+        (("            drop_unpublished(kept, coverage)\n", ""),),
         "tests/protocol/test_maintain.py -k killed",
     ),
     Mutant(
@@ -260,9 +260,9 @@ MUTANTS = [
     ),
     Mutant(
         "drift of a publication that never was is not kept",
-        "hourline_core/storage/tables.py",
+        "hourline_core/ledger/unpublished.py",
         (
-            ('        delete(kept, f"publication >= {publication}"', '        len(f"{publication}"'),
+            ('        commits.delete(kept, f"publication >= {publication}"', '        len(f"{publication}"'),
             (', {"unpublished": publication})', ")"),
         ),
         "tests/protocol/test_publications.py",

@@ -21,7 +21,7 @@ from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 from pyarrow import json
 
 from hourline_core.ledger.layout import TIMESTAMP
-from hourline_core.storage.tables import STREAMED
+from hourline_core.storage.retention import STREAMED
 from speed_layer.maintenance import MERGED, MICRO_BATCHES, SMALL_BYTES
 
 ORDERS = pa.schema({"shop": pa.string(), "customer": pa.int64(), "amount": pa.int64(), "at": pa.int64()})

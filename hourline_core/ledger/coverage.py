@@ -27,7 +27,7 @@ from hourline_core.ledger.layout import TIMESTAMP, Layout
 from hourline_core.model import DeclaredMetric, Project
 from hourline_core.model.hours import HourRange, sql_timestamp
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.tables import Table
+from hourline_core.storage.opening import Table
 
 _KEY = ["metric", "declaration", "hour"]
 

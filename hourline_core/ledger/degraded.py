@@ -15,7 +15,7 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.snapshot import Snapshot, look_up, take_snapshot
 from hourline_core.model import Project
 from hourline_core.storage.data_files import damage_of
-from hourline_core.storage.tables import exists, open_table, readable_versions
+from hourline_core.storage.opening import exists, open_table, readable_versions
 
 
 def degraded_snapshot(project: Project) -> tuple[Snapshot, set[str]]:

@@ -11,7 +11,7 @@ from hourline_core.ledger.layout import DECLARATION, Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import DeclaredMetric, Metric, Project, declaration_hash, from_stored
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.tables import require_seen
+from hourline_core.storage.seen_versions import require_seen
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.tables import exists, readable_versions
+from hourline_core.storage.opening import exists, readable_versions
 
 
 def open_progress(project: Project, source: Source, opened: OpenTables, on_damage: OnDamage) -> Progress | None:

@@ -9,7 +9,7 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project
 from hourline_core.storage.data_files import name_of
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.tables import refuse_older, require_seen
+from hourline_core.storage.seen_versions import refuse_older, require_seen
 
 
 def other_table_versions(

@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, from_arrow, to_arrow
 from hourline_core.ledger.read_offsets import Reading, reading_of
-from hourline_core.storage import tables
+from hourline_core.storage import commits
+from hourline_core.storage.file_ranges import rows_of
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
@@ -62,7 +63,7 @@ class Progress:
 
     def row(self, sequence: int) -> ProgressRow | None:
         """The row of a finished sequence; None: there is none, or it was compacted into a later one."""
-        return next(iter(from_arrow(_in_order(tables.rows_of(self.table, "sequence", sequence)))), None)
+        return next(iter(from_arrow(_in_order(rows_of(self.table, "sequence", sequence)))), None)
 
     def rows(self, after: int, up_to: int) -> list[ProgressRow]:
         """The rows of sequences above ``after``, up to ``up_to``, in order."""
@@ -98,17 +99,17 @@ class Progress:
         Raises ConflictError when another process has written to progress.
         """
         metadata = {"sequence": row.sequence}
-        tables.append(self.table, to_arrow([row]), metadata, [SPEED_WRITER], row.sequence, written)
+        commits.append(self.table, to_arrow([row]), metadata, [SPEED_WRITER], row.sequence, written)
 
     def reset(self, row: ProgressRow, written: Mapping[str, int], of_metric: bool) -> None:
         """Commit the row of a reset, of the source or of a metric. The rest as in ``finish``."""
         writers = [SPEED_WRITER, _METRIC_RESET] if of_metric else [SPEED_WRITER]
-        tables.append(self.table, to_arrow([row]), {"reset": row.sequence}, writers, row.sequence, written)
+        commits.append(self.table, to_arrow([row]), {"reset": row.sequence}, writers, row.sequence, written)
 
     def compact(self, after: int, up_to: int, rows: Iterable[ProgressRow]) -> None:
         """Replace the rows above ``after``, up to ``up_to``, by ``rows``. Raises ConflictError as ``finish`` does."""
         compacted = to_arrow(rows)
-        tables.overwrite(
+        commits.overwrite(
             self.table,
             compacted,
             f"sequence > {after} AND sequence <= {up_to}",

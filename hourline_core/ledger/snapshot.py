@@ -22,7 +22,8 @@ from hourline_core.ledger.other_tables import other_table_versions
 from hourline_core.model import Metric, Project
 from hourline_core.storage.data_files import DataFiles, local_files, name_of
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.tables import refuse_older, update
+from hourline_core.storage.opening import update
+from hourline_core.storage.seen_versions import refuse_older
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from hourline_core.model import Project, Source, declaration_hash, from_stored
 from hourline_core.model.hours import parse_moment
 from hourline_core.storage.data_files import damage_of, is_whole
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.tables import exists, open_table
+from hourline_core.storage.opening import exists, open_table
 
 
 def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:

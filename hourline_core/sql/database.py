@@ -25,7 +25,7 @@ from hourline_core.sql.hour_states import metric_hours_sql
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import late_sql, source_hours_sql
 from hourline_core.storage.data_files import DataFiles, damage_of, data_size
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 
 Files = Mapping[tuple[str, int], DataFiles]
 NO_FILES: Files = {}

@@ -18,7 +18,7 @@ from pyarrow.fs import FileType
 from hourline_core.errors import TableError
 from hourline_core.storage.commit_log import commit_file
 from hourline_core.storage.data_files import file_system
-from hourline_core.storage.tables import Table, exists, open_table, refuse_damaged, update
+from hourline_core.storage.opening import Table, exists, open_table, refuse_damaged, update
 
 _MOST = 256
 """The maximum number of tables that are kept."""

@@ -1,4 +1,4 @@
-"""Which version of Hourline wrote a table, told by a property of it."""
+"""The properties that tell which version of Hourline wrote a table, and for which place."""
 
 from deltalake import DeltaTable
 
@@ -6,6 +6,9 @@ from hourline_core.errors import OldWorkspaceError
 
 FORMAT = {"hourline.format": "0.2"}
 """A property of each table: the first version of Hourline that writes tables as they are now. Those of 0.1 have none."""
+
+PLACE = "hourline.table"
+"""The property of a table that says where it belongs: its path below the root of the tables."""
 
 
 def refuse_other_format(table: DeltaTable, uri: str) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
 
-from hourline_core.storage import tables
+from hourline_core.storage.compaction import compact, compactable
+from hourline_core.storage.vacuum import vacuum, vacuumable
 
 
 @dataclass
@@ -28,24 +29,24 @@ class TableMaintenance:
         """Merge small files, if there are ``saving`` less afterwards, and say whether that was so. Raises
         ConflictError.
         """
-        less = tables.compactable(self.table, by)
+        less = compactable(self.table, by)
         if less < saving:
             return False
         before = len(self.table.file_uris())
         if not self.dry_run:
-            tables.compact(self.table, by)
+            compact(self.table, by)
         self.done.append(
             f"{before:,} files compacted into {before - less if self.dry_run else len(self.table.file_uris()):,}"
         )
         return True
 
     def vacuum(self, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
-        """Delete files that nobody needs any more, see ``tables.vacuum``. Raises ConflictError, TableError."""
-        files = tables.vacuumable(self.table, kept_hours, kept_versions)
+        """Delete files that nobody needs any more, see ``vacuum``. Raises ConflictError, TableError."""
+        files = vacuumable(self.table, kept_hours, kept_versions)
         if not files:
             return
         if not self.dry_run:
-            tables.vacuum(self.table, kept_hours, kept_versions)
+            vacuum(self.table, kept_hours, kept_versions)
         self.done.append(f"{len(files):,} old files deleted ({size_text(sum(file.size for file in files))})")
 
 

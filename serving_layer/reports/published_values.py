@@ -15,7 +15,7 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.layout import Layout
 from hourline_core.sql.literals import literal
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell, finish_values

@@ -21,7 +21,7 @@ from hourline.cli import run
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import declaration_hash
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 from speed_layer.maintenance import maintain_source
 from speed_layer.reset import MetricReset
 from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, expected

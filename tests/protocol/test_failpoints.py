@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import hourline_core.storage.tables
+import hourline_core.storage
 from hourline_core.model.hours import HOUR, wall_clock
 from hourline_core.runtime import failpoints
 from speed_layer.maintenance import maintain_source
@@ -43,7 +43,8 @@ def test_killed_at_every_step_that_needs_no_spark(tmp_path: Path, monkeypatch: p
     assert run(None) == 0
     tables.check()
     assert set((tmp_path / "places").read_text().splitlines()) == set(CHAIN), "a step that nobody visits here"
-    steps = set(re.findall(r'_step\("(\w+)"', Path(hourline_core.storage.tables.__file__).read_text())) | {"create"}
+    sources = [file.read_text() for file in Path(hourline_core.storage.__file__).parent.glob("*.py")]
+    steps = {step for source in sources for step in re.findall(r'durable_step\("(\w+)"', source)} | {"create"}
     assert steps == {place.split()[1] for place in CHAIN}, "a kind of step that nobody visits here"
 
 

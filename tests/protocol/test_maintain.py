@@ -29,7 +29,8 @@ from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime import failpoints
 from hourline_core.runtime.lease import lease, turn
-from hourline_core.storage.tables import append, open_table
+from hourline_core.storage import commits
+from hourline_core.storage.opening import open_table
 from speed_layer.maintenance import maintain_stopped
 from tests.support.bare_tables import BASE, SOURCE, TILINGS, BareTables, hour
 from tests.support.frozen_process import PATIENCE
@@ -252,7 +253,7 @@ def test_old_findings_go_but_for_hours_that_are_blocked_accepted_or_shown(tables
         }
         for number, (words, (of, days, origin)) in enumerate(found.items(), 1)
     ]
-    append(quality, pa.Table.from_pylist(rows, QUALITY_SCHEMA), {})
+    commits.append(quality, pa.Table.from_pylist(rows, QUALITY_SCHEMA), {})
     list(Maintenance(tables.project, clock=lambda: now).run())
     with serving_layer.connect(tables.project) as connection:
         left = {

@@ -17,7 +17,7 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import BatchSettings, Settings
 from hourline_core.model.hours import HOUR
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 from serving_layer.reports.late import list_late_hours
 from serving_layer.reports.lineage import explain_number
 from serving_layer.reports.status import report_status

@@ -22,7 +22,7 @@ from hourline_core.ledger.coverage import read_coverage
 from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model.hours import HourRange, wall_clock
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import BASE, METRICS, SOURCE, TILINGS, BareTables, hour, tiles
 

@@ -19,7 +19,7 @@ import pytest
 
 import serving_layer
 from batch_layer.maintain import Maintenance
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 from serving_layer import Connection
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import METRICS, BareTables, expected, hour

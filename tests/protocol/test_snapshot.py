@@ -13,7 +13,7 @@ import pytest
 
 import serving_layer
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 from serving_layer.shared_snapshot import NEWEST
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import SOURCE, BareTables, expected

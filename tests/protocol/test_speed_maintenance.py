@@ -8,7 +8,11 @@ import duckdb
 import pyarrow as pa
 
 import serving_layer
-from hourline_core.storage import tables
+from hourline_core.storage import commits
+from hourline_core.storage.compaction import compact
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.opening import open_table
+from hourline_core.storage.retention import STREAMED
 from speed_layer.maintenance import MICRO_BATCHES, maintain_source
 from tests.support.bare_tables import BareTables
 
@@ -111,21 +115,21 @@ def test_compaction_keeps_rows_of_files_that_were_written_in_different_ways(tmp_
     )
     wider = pa.schema([*schema, ("note", pa.string())])
     uri = str(tmp_path / "events" / "sales")
-    table = tables.open_or_create(uri, {}, "events", schema, tables.STREAMED, "")
+    table = open_or_create(uri, {}, "events", schema, STREAMED, "")
     for sequence in range(1, 7):
         rows = [
             {"sequence": sequence, "shop": shop, "read": [{"topic": shop, "last": sequence}]}
             for shop in ("north", "south", None)
         ]
-        tables.append(table, pa.Table.from_pylist(rows, schema), {})
-    tables.delete(table, "sequence <= 4 AND shop = 'south'", {})  # delta-rs writes anew what is left of these files
-    table = tables.open_or_create(uri, {}, "events", wider, tables.STREAMED, "")
-    tables.append(
+        commits.append(table, pa.Table.from_pylist(rows, schema), {})
+    commits.delete(table, "sequence <= 4 AND shop = 'south'", {})  # delta-rs writes anew what is left of these files
+    table = open_or_create(uri, {}, "events", wider, STREAMED, "")
+    commits.append(
         table, pa.Table.from_pylist([{"sequence": 7, "shop": "east", "read": None, "note": "new"}], wider), {}
     )
     before = table.to_pyarrow_table().sort_by("sequence").to_pylist()
-    tables.compact(table)
+    compact(table)
     assert len(table.file_uris()) == 1
-    after = tables.open_table(uri, {}).to_pyarrow_table()
+    after = open_table(uri, {}).to_pyarrow_table()
     assert sorted(after.to_pylist(), key=str) == sorted(before, key=str)
     assert len(before) == 15

@@ -17,7 +17,7 @@ from hourline_core.ledger.time_travel import token_of
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import BatchSettings, Settings
 from hourline_core.model.hours import wall_clock
-from hourline_core.storage.tables import open_table
+from hourline_core.storage.opening import open_table
 from speed_layer.maintenance import maintain_source, maintain_stopped
 from tests.support.bare_tables import METRICS, SOURCE, BareTables
 

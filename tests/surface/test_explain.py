@@ -14,7 +14,8 @@ import serving_layer
 from hourline import load_project
 from hourline.cli import app
 from hourline_core.errors import UsageError
-from hourline_core.storage import tables
+from hourline_core.storage.opening import open_table
+from hourline_core.storage.vacuum import vacuum
 from serving_layer.reports.lineage import Explanation, explain_number
 from tests.support.visits import BASE, Visit, Visits, chosen, hour, values
 
@@ -154,7 +155,7 @@ def test_what_vacuum_has_taken_is_known_no_more_than_drift_has_kept(site: Visits
     site.publish(0)
     site.micro_batch(Visit(0, "home", 150, "b"))
     site.publish(0)
-    tables.vacuum(tables.open_table(site.layout.final(site.source, site.metric), {}), 0)
+    vacuum(open_table(site.layout.final(site.source, site.metric), {}), 0)
     of_home = [entry.values for entry in explain(site, 0, {"page": "home"}).published]
     assert of_home == [None, values(site.visits)]
     assert "its values are not kept any more" in command(site, "loads", "2024-03-01T00", "page=home")

@@ -16,7 +16,9 @@ from hourline.cli import run
 from hourline.initialise import initialise
 from hourline_core.errors import OldWorkspaceError
 from hourline_core.ledger.layout import Layout
-from hourline_core.storage.tables import STREAMED, open_or_create, open_table
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.opening import open_table
+from hourline_core.storage.retention import STREAMED
 
 MOMENT = pa.timestamp("us", tz="UTC")
 PROGRESS = pa.schema(

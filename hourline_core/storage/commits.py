@@ -1,0 +1,144 @@
+"""Commits to a Delta table: made on the version that its handle stands on, or not at all.
+
+delta-rs commits, in this process. ``max_commit_retries=0`` makes a commit fail when somebody else has committed since
+the handle was opened. That fences a writer that lost its lease without knowing it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError
+
+from hourline_core.errors import ConflictError
+from hourline_core.runtime import failpoints
+from hourline_core.storage.commit_log import TRANSACTIONS
+from hourline_core.storage.seen_versions import NO_VERSIONS, transactions
+
+# A reader skips whole groups of rows by their least and greatest values: of a year in one file, a day is a few of
+# these.
+_ROWS_IN_GROUP = 8192
+
+_LOG_KEPT = PostCommitHookProperties(cleanup_expired_logs=False)
+"""For frequent commits: in a long log, looking for what has expired takes longer than the commit itself. Those of
+maintenance look.
+"""
+
+
+def fence(table: DeltaTable) -> None:
+    """Commit nothing but a version: whoever opened the table before cannot write to it any more. Raises ConflictError
+    as ``append`` does.
+    """
+    with durable_step("fence", table):
+        write_deltalake(
+            table,
+            pa.schema(table.schema().to_arrow()).empty_table(),
+            mode="append",
+            commit_properties=commit_properties({"fenced": "a start"}),
+        )
+
+
+def append(
+    table: DeltaTable,
+    rows: pa.Table,
+    metadata: Mapping[str, Any],
+    writers: Sequence[str] = (),
+    sequence: int = 0,
+    seen: Mapping[str, int] = NO_VERSIONS,
+) -> None:
+    """Append ``rows``; the commit also records ``sequence`` as the newest of each of ``writers`` (an application
+    transaction), and the versions of other tables that it goes by (``seen``).
+
+    Raises ConflictError when the table has a commit that this handle has not seen.
+    """
+    recorded = [*(Transaction(writer, sequence) for writer in writers), *transactions(seen)]
+    with durable_step("append", table):
+        write_deltalake(
+            table,
+            rows,
+            mode="append",
+            commit_properties=commit_properties(metadata, recorded),
+            post_commithook_properties=_LOG_KEPT,
+        )
+
+
+def overwrite(
+    table: DeltaTable,
+    rows: pa.Table,
+    predicate: str | None,
+    metadata: Mapping[str, Any],
+    seen: Mapping[str, int] = NO_VERSIONS,
+    writers: Sequence[str] = (),
+    sequence: int = 0,
+) -> None:
+    """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. ``seen``, ``writers``, ``sequence`` and
+    errors as for ``append``.
+    """
+    properties = commit_properties(
+        metadata, [*(Transaction(writer, sequence) for writer in writers), *transactions(seen)]
+    )
+    with durable_step("overwrite", table):
+        write_deltalake(
+            table,
+            rows,
+            mode="overwrite",
+            predicate=predicate,
+            commit_properties=properties,
+            writer_properties=small_row_groups(),
+        )
+
+
+def delete(
+    table: DeltaTable, predicate: str | None, metadata: Mapping[str, Any], seen: Mapping[str, int] = NO_VERSIONS
+) -> None:
+    """Delete the rows that satisfy ``predicate`` (all, without reading them, if None). ``seen`` and errors as for
+    ``append``.
+    """
+    with durable_step("delete", table):
+        table.delete(predicate, commit_properties=commit_properties(metadata, transactions(seen)))
+
+
+def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> None:
+    """Make the table's newest version equal to ``version``. Raises ConflictError as ``append`` does."""
+    with durable_step("restore", table):
+        table.restore(version, commit_properties=commit_properties(metadata))
+
+
+@contextmanager
+def durable_step(name: str, table: DeltaTable) -> Iterator[None]:
+    """One durable step: a commit to ``table`` within the block, with a failpoint on either side."""
+    place = f"{name} {table.metadata().name}"
+    failpoints.reached(f"before {place}")
+    try:
+        yield
+    except CommitFailedError:
+        raise ConflictError(
+            f"another process has written to the table at {table.table_uri} since version {table.version()}; "
+            "this one stops and changes nothing"
+        ) from None
+    failpoints.reached(f"after {place}")
+
+
+def commit_properties(metadata: Mapping[str, Any], recorded: Sequence[Transaction] = ()) -> CommitProperties:
+    """For a commit on the version that the handle stands on, or none; with ``metadata`` and application transactions."""
+    told = {**metadata, TRANSACTIONS: len(recorded)} if recorded else metadata
+    return CommitProperties(
+        custom_metadata={f"hourline.{key}": str(value) for key, value in told.items()},
+        max_commit_retries=0,
+        app_transactions=list(recorded),
+    )
+
+
+def small_row_groups() -> WriterProperties:
+    """For files of sorted rows, of which readers skip groups."""
+    # Compression is off by default where other properties are given.
+    return WriterProperties(compression="SNAPPY", max_row_group_size=_ROWS_IN_GROUP)

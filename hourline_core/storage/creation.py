@@ -1,0 +1,66 @@
+"""Creating a Delta table from its declaration, and adding the columns that it lacks."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from hourline_core.errors import TableError
+from hourline_core.runtime import failpoints
+from hourline_core.storage.commit_log import WIDENED
+from hourline_core.storage.commits import commit_properties, durable_step
+from hourline_core.storage.data_files import place_of
+from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.table_format import FORMAT, PLACE
+
+
+def open_or_create(
+    uri: str,
+    storage_options: Mapping[str, str],
+    kind: str,
+    schema: pa.Schema,
+    configuration: Mapping[str, str],
+    description: str,
+) -> DeltaTable:
+    """The table at ``uri``; created empty if it is not there, with ``schema``, ``configuration`` (STREAMED or
+    PUBLISHED, and properties of our own), its ``kind`` (events, final…) as its name, and ``description``; catalogues
+    show both.
+
+    Columns that ``schema`` has and the table lacks are added, null in older rows. Raises TableError when a column's
+    type differs.
+    """
+    if not exists(uri, storage_options):
+        failpoints.reached(f"before create {kind}")
+        # Another process may have been quicker; then it is opened as it is.
+        with suppress(DeltaError):
+            DeltaTable.create(
+                uri,
+                schema,
+                name=kind,
+                description=description,
+                configuration={**configuration, **FORMAT, PLACE: place_of(uri, kind)},
+                storage_options=dict(storage_options),
+                raise_if_key_not_exists=False,  # properties of our own
+            )
+        failpoints.reached(f"after create {kind}")
+    table = open_table(uri, storage_options)
+    there = {column.name: column for column in pa.schema(table.schema().to_arrow())}
+    for column in schema:
+        if column.name in there and there[column.name].type != column.type:
+            raise TableError(
+                f"column '{column.name}' of the table at {uri} is {there[column.name].type}, "
+                f"and now declared as {column.type}; "
+                "give the field another name, or keep its type"
+            )
+    if any(column.name not in there for column in schema):
+        with durable_step("widen", table):
+            write_deltalake(
+                table,
+                schema.empty_table(),
+                mode="append",
+                schema_mode="merge",
+                commit_properties=commit_properties({WIDENED: "columns"}),
+            )
+    return table

@@ -1,0 +1,42 @@
+"""Which values of a column each data file of a table may hold, by its log: so others need not be read."""
+
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from hourline_core.storage.data_files import read_rows
+
+
+class FileRange(NamedTuple):
+    """A data file, and the first and last value of a column in it."""
+
+    path: str
+    size: int
+    first: Any
+    last: Any
+
+
+def file_ranges(table: DeltaTable, by: str) -> list[FileRange]:
+    """In order."""
+    files = pa.table(table.get_add_actions(flatten=True)).select(["path", "size_bytes", f"min.{by}", f"max.{by}"])
+    return sorted(map(FileRange._make, zip(*files.to_pydict().values(), strict=True)), key=attrgetter("first"))
+
+
+def files_with(table: DeltaTable, column: str, lowest: Any, highest: Any = None) -> list[str]:
+    """The data files, by their paths below the table, that may have values of a column from ``lowest`` to ``highest``
+    (None: to its end), both in.
+    """
+    return [
+        file.path
+        for file in file_ranges(table, column)
+        if file.last >= lowest and (highest is None or file.first <= highest)
+    ]
+
+
+def rows_of(table: DeltaTable, column: str, value: Any) -> pa.Table:
+    """The rows with this value of a column, read from the files that may have it. Raises TableError."""
+    rows = read_rows(table, files_with(table, column, value, value))
+    return rows.filter(pc.equal(rows[column], value))
