@@ -15,7 +15,7 @@ CHAIN = [
     ),
     *(
         f"{side} create {table}"
-        for table in ("coverage", "drift", "quality", "final", "staged")
+        for table in ("coverage", "staged", "final", "drift", "quality")
         for side in ("before", "after")
     ),
     *(
