@@ -41,8 +41,8 @@ def drained(command: Sequence[str], events: int, first: int) -> Drained:
         try:
             for line in process.stdout or ():
                 said.append(line)
-                if found := _RECORDS.search(line):
-                    read += int(found[1].replace(",", ""))
+                if match := _RECORDS.search(line):
+                    read += int(match[1].replace(",", ""))
                     commits.append((read, sum(cpu_seconds(process.pid, with_ended=True).values())))
         except BaseException:
             process.terminate()
