@@ -10,7 +10,7 @@ from hourline_core.errors import BrokerError, SetupError
 from hourline_core.runtime.broker import Broker, running_broker
 from hourline_core.runtime.file_lock import holder
 from hourline_core.runtime.java import find_java
-from hourline_core.runtime.topics import ensure_topic
+from hourline_core.runtime.topics import topic_offsets
 
 
 def test_a_broker_that_dies_at_once_is_told_with_its_last_words(
@@ -41,11 +41,9 @@ def test_the_file_a_killed_broker_left_behind_is_not_believed(tmp_path: Path) ->
     assert running_broker(tmp_path) is None
 
 
-def test_a_kafka_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hourline_core.runtime.topics.TIMEOUT_SECONDS", 1.0)
-    monkeypatch.setattr("hourline_core.runtime.kafka_admin.TIMEOUT_SECONDS", 1.0)
+def test_a_kafka_that_does_not_answer() -> None:
     with pytest.raises(
         BrokerError,
         match=r"127\.0\.0\.1:1 did not answer within 1 seconds, .*Connection refused.* change kafka\.bootstrap",
     ):
-        ensure_topic("127.0.0.1:1", "flights", 1, {})
+        topic_offsets("127.0.0.1:1", "flights", {}, seconds=1.0)
