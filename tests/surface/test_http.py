@@ -255,7 +255,7 @@ def test_a_cell_is_found_by_hour_and_dimensions(client: httpx.Client) -> None:
         ("explain/visits/2024-03-09", 404, "no event in 2024-03-09T00:00Z; the nearest with events: 2024-03-01T04:00Z"),
         ("drift?metric=visit", 404, "there is no metric 'visit' — did you mean 'visits'?"),
         ("hours?metric=visit", 404, "there is no metric 'visit' — did you mean 'visits'?"),
-        ("quality?failed=1&open=1", 400, "give failed or open, not both: open is what is blocked now, failed what ever was"),
+        ("quality?failed=1&blocked=1", 400, "give failed or blocked, not both: blocked is what is blocked now"),
         ("rejected/click", 404, "there is no source 'click' — did you mean 'clicks'?"),
         ("changes?x=1", 400, "there is no parameter 'x'"),
         ("metrics/visits?limit=1&limit=2", 400, "got limit twice; it has one value"),
@@ -307,7 +307,7 @@ def test_the_first_requests_of_a_server_may_come_at_once(tables: BareTables) -> 
 
 
 def test_what_nobody_has_foreseen_shows_no_stack_trace(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("serving_layer.http.hour_routes.late_hours", lambda *_: 1 // 0)
+    monkeypatch.setattr("serving_layer.http.hour_routes.list_late_hours", lambda *_: 1 // 0)
     with serving(tables.project) as client:
         answer = client.get("/api/v1/late")
         assert (answer.status_code, answer.json()) == (

@@ -44,7 +44,7 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Connection
     """Has /api/v1/late do something else."""
 
     def compute(work: Callable[[Connection], Any]) -> None:
-        monkeypatch.setattr("serving_layer.http.hour_routes.late_hours", lambda connection, _: work(connection))
+        monkeypatch.setattr("serving_layer.http.hour_routes.list_late_hours", lambda connection, _: work(connection))
 
     return compute
 
