@@ -29,11 +29,5 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def finished_project(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
-    """A project with hours of every state, to be read or copied, not to be changed."""
-    project = parcels.make(tmp_path_factory.mktemp("finished"), kafka, topic="finished")
-    project.send("scans", parcels.scans(project.random, 400, first_hour=0, hours=5))
-    project.drain()
-    project.recompute()
-    project.send("scans", parcels.scans(project.random, 50, first_hour=1, hours=1))
-    project.drain()
-    return project
+    """A project with hours of every state, to be read or copied. Nothing may be sent to its topic: all copies read it."""
+    return parcels.make_finished(tmp_path_factory.mktemp("finished"), kafka, topic="finished")

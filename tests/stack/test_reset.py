@@ -162,10 +162,8 @@ def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(
     assert status(project).skipped == 0
 
 
-def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_again(
-    finished_project: StackProject, tmp_path: Path
-) -> None:
-    project = finished_project.copy(tmp_path)
+def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_again(kafka: str, tmp_path: Path) -> None:
+    project = parcels.make_finished(tmp_path, kafka, topic="metric_reset")
     for step in ("append progress", "delete provisional", "delete coverage"):
         for when in ("before", "after"):
             killed(project, "reset", "flow", "--yes", step=f"{when} {step}")

@@ -132,6 +132,17 @@ def make(root: Path, kafka: str, topic: str, records_per_batch: int = 500) -> St
     return StackProject(root, kafka, {"scans": rule()})
 
 
+def make_finished(root: Path, kafka: str, topic: str) -> StackProject:
+    """The project in ``root`` with hours of every state: some are recomputed, and one of these is revised since."""
+    project = make(root, kafka, topic)
+    project.send("scans", scans(project.random, 400, first_hour=0, hours=5))
+    project.drain()
+    project.recompute()
+    project.send("scans", scans(project.random, 50, first_hour=1, hours=1))
+    project.drain()
+    return project
+
+
 def scans(rand: random.Random, count: int, first_hour: int, hours: int) -> list[Body]:
     """Events in hours from BEGIN on; about one in eight is a duplicate of an earlier one, some of those with other
     values, some in another hour.
