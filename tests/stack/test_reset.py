@@ -33,6 +33,7 @@ from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject, leave_rows
 
+DAY = timedelta(days=1)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STRICT = "belt: {type: string, required: true}"
 
@@ -176,7 +177,7 @@ def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_agai
             if step != "delete coverage":  # back to hours of every state
                 continue
             project.recompute(
-                plan_range(project.project, HourRange(parcels.BEGIN, parcels.BEGIN + timedelta(days=1)), ["flow"])
+                plan_range(project.project, HourRange(parcels.BEGIN - DAY, parcels.BEGIN + DAY), ["flow"])
             )
             assert check_but_missing(project) == {}
     project.drain()
