@@ -24,6 +24,7 @@ from hourline_core.ledger.report_pages import page_name, report_site
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.serving import ServeSettings
 from hourline_core.runtime.ports import free_ports
+from hourline_core.runtime.quirks import import_great_expectations
 from serving_layer.http.server import Server
 from speed_layer.source_tables import open_source_tables
 from tests.support.headless_browser import NoBrowserError, headless_browser
@@ -108,6 +109,7 @@ class Sales:
     def publish(self, *numbers: int, blocked: tuple[int, ...] = ()) -> None:
         """Recompute these hours, all of whose audits pass, but for those that are ``blocked``."""
         # Great Expectations reads its switch, above, as it is imported.
+        import_great_expectations()
         from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
 
         from batch_layer.reports.data_docs import write_page

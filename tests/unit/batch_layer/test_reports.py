@@ -20,6 +20,7 @@ from batch_layer.reports.overview import write_overview
 from batch_layer.reports.site import prune
 from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.ledger.report_pages import page_name, page_path
+from hourline_core.runtime.quirks import import_great_expectations
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 NOW = START + timedelta(days=30)
@@ -89,6 +90,7 @@ def put_page(site: Path, publication: int, metric: str | None = "views") -> Path
 @pytest.fixture(scope="module")
 def validate() -> Any:
     """Validates a data frame with Great Expectations as an audit does."""
+    import_great_expectations()
     import great_expectations as gx
 
     context = gx.get_context(mode="ephemeral")
@@ -111,6 +113,7 @@ def validate() -> Any:
 
 
 def expect(name: str, **parameters: Any) -> Any:
+    import_great_expectations()
     import great_expectations.expectations
 
     return getattr(great_expectations.expectations, name)(**parameters)
@@ -204,6 +207,7 @@ def test_markup_in_values_is_shown_as_text(tmp_path: Path, validate: Any) -> Non
 
 
 def test_markup_in_what_other_renderers_return_is_shown_as_text() -> None:
+    import_great_expectations()
     from great_expectations.render.components import RenderedTableContent
 
     from batch_layer.reports.data_docs import OfflineView
@@ -234,6 +238,7 @@ def test_a_warning_is_told_from_a_failure_and_a_crash(tmp_path: Path, validate: 
 
 
 def test_odd_results_make_a_page_all_the_same(tmp_path: Path, validate: Any) -> None:
+    import_great_expectations()
     from great_expectations.core.expectation_validation_result import (
         ExpectationSuiteValidationResult,
         ExpectationValidationResult,
