@@ -13,6 +13,7 @@ from hourline_core.compute.aggregation import counted, with_derived
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import HOUR, sql_timestamp
+from hourline_core.model.scratch_columns import COUNTS, IS_FIRST
 from hourline_core.storage.opening import open_table
 
 _SORTED_AGAIN = 2
@@ -30,7 +31,7 @@ class SourceEvents:
     cutoff: int
     """The sequence up to which they are read."""
     archived: DataFrame
-    """All of them; ``_counts`` says which of them count."""
+    """All of them; COUNTS says which of them count."""
 
     @property
     def counted(self) -> DataFrame:
@@ -71,12 +72,12 @@ class ArchivedEvents:
         self._events = with_derived(events.where(within & (F.col("sequence") <= cutoff)), source)
 
     def marked(self) -> DataFrame:
-        """All events, with ``_counts``: the first event of an id in an hour counts, if it fulfils the source's
+        """All events, with COUNTS: the first event of an id in an hour counts, if it fulfils the source's
         ``where``. Events without an id cannot be told apart: each of them counts.
         """
-        events = self._numbered() if self._source.id else self._events.withColumn("_first", F.lit(True))
+        events = self._numbered() if self._source.id else self._events.withColumn(IS_FIRST, F.lit(True))
         condition = F.expr(self._source.where or "true")
-        return events.withColumn("_counts", F.coalesce(F.col("_first") & condition, F.lit(False))).drop("_first")
+        return events.withColumn(COUNTS, F.coalesce(F.col(IS_FIRST) & condition, F.lit(False))).drop(IS_FIRST)
 
     def counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:
         """The events that had counted before: the first of each id up to the earlier cutoff of its hour, and after it
@@ -84,10 +85,10 @@ class ArchivedEvents:
         """
         covered = [F.when(F.col("hour") == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
         before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
-        events = self._numbered() if self._source.id else self._events.withColumn("_first", F.lit(True))
+        events = self._numbered() if self._source.id else self._events.withColumn(IS_FIRST, F.lit(True))
         return counted(
-            events.where(F.when(F.col("sequence") <= before, F.col("_first")).otherwise(~F.col("duplicate"))).drop(
-                "_first"
+            events.where(F.when(F.col("sequence") <= before, F.col(IS_FIRST)).otherwise(~F.col("duplicate"))).drop(
+                IS_FIRST
             ),
             self._source,
         )
@@ -95,12 +96,12 @@ class ArchivedEvents:
     def _numbered(self) -> DataFrame:
         identity = F.expr(self._source.id or "null")
         arrivals = Window.partitionBy("hour", identity).orderBy("sequence", "partition", "offset")
-        return self._events.withColumn("_first", (F.row_number().over(arrivals) == 1) | identity.isNull())
+        return self._events.withColumn(IS_FIRST, (F.row_number().over(arrivals) == 1) | identity.isNull())
 
 
 def keep_counted(marked: DataFrame) -> DataFrame:
     """The events that count, of those that ``ArchivedEvents.marked`` gives."""
-    return marked.where("_counts").drop("_counts")
+    return marked.where(COUNTS).drop(COUNTS)
 
 
 def keep_hours(events: DataFrame, hours: list[datetime]) -> DataFrame:

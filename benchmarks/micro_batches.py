@@ -41,6 +41,7 @@ from benchmarks.running import run
 from hourline_core.compute.aggregation import event_time_type, plan_aggregation
 from hourline_core.compute.validation import validate
 from hourline_core.model import Project
+from hourline_core.model.scratch_columns import OUTCOME
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.topics import ensure_topic
 from speed_layer.kafka_stream import read_topic
@@ -139,7 +140,7 @@ def drained_bare(spark: SparkSession, project: Project, bootstrap: str, checkpoi
         nonlocal accepted
         validated = validated.persist()
         discard(validated)
-        events = validated.where("outcome = 'accepted'")
+        events = validated.where(f"{OUTCOME} = 'accepted'")
         with ThreadPoolExecutor(len(aggregations)) as pool:
             list(pool.map(discard, [aggregation.tiles(events) for aggregation in aggregations]))
         if number == 0:

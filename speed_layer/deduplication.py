@@ -23,6 +23,7 @@ from hourline_core.compute.aggregation import explain, with_derived
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
+from hourline_core.model.scratch_columns import ID_HASH, OUTCOME
 from hourline_core.storage.file_ranges import files_with
 
 Hashes = npt.NDArray[np.int64]
@@ -38,17 +39,17 @@ class Deduplicator:
         self._by_hour: dict[int, Hashes] = {}
 
     def duplicates(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Which of ``rows`` (hour, id_hash, partition, offset) have an id that was seen before, in these rows or
+        """Which of ``rows`` (hour, ID_HASH, partition, offset) have an id that was seen before, in these rows or
         earlier; by row.
 
-        Of several in these rows the first by partition and offset is none, as in a recompute. A row without an id_hash
+        Of several in these rows the first by partition and offset is none, as in a recompute. A row without an ID_HASH
         is never one.
         """
         found = np.zeros(rows.num_rows, dtype=np.bool_)
-        identified = np.flatnonzero(pc.is_valid(rows["id_hash"]).to_numpy())
+        identified = np.flatnonzero(pc.is_valid(rows[ID_HASH]).to_numpy())
         if not len(identified):
             return found
-        hashes, hours, partitions, offsets = _columns(rows.take(identified), "id_hash", "hour", "partition", "offset")
+        hashes, hours, partitions, offsets = _columns(rows.take(identified), ID_HASH, "hour", "partition", "offset")
         order = np.lexsort((offsets, partitions, hashes))
         again = np.concatenate(([False], hashes[order][1:] == hashes[order][:-1]))
         repeated = np.zeros(len(identified), dtype=np.bool_)
@@ -62,8 +63,8 @@ class Deduplicator:
         return found
 
     def remember(self, rows: pa.Table, clock: datetime | None) -> None:
-        """Add the ids of ``rows`` (hour, id_hash), and forget hours that lie further behind ``clock`` than the horizon."""
-        hashes, hours = _columns(rows.filter(pc.is_valid(rows["id_hash"])), "id_hash", "hour")
+        """Add the ids of ``rows`` (hour, ID_HASH), and forget hours that lie further behind ``clock`` than the horizon."""
+        hashes, hours = _columns(rows.filter(pc.is_valid(rows[ID_HASH])), ID_HASH, "hour")
         for hour in np.unique(hours):
             known = self._by_hour.get(int(hour), np.empty(0, dtype=np.int64))
             self._by_hour[int(hour)] = np.union1d(known, hashes[hours == hour])
@@ -73,19 +74,17 @@ class Deduplicator:
 
 
 def with_id_hash(validated: DataFrame, source: Source) -> DataFrame:
-    """The validated records with ``id_hash`` (bigint): of (id, hour), null where there is no id, or no accepted event."""
+    """The validated records with ID_HASH (bigint): of (id, hour), null where there is no id, or no accepted event."""
     if source.id is None:
-        return validated.withColumn("id_hash", F.lit(None).cast("bigint"))
-    hashed = with_derived(validated, source).withColumn(
-        "id_hash", F.when(F.col("outcome") == "accepted", _hash(source))
-    )
+        return validated.withColumn(ID_HASH, F.lit(None).cast("bigint"))
+    hashed = with_derived(validated, source).withColumn(ID_HASH, F.when(F.col(OUTCOME) == "accepted", _hash(source)))
     return hashed.drop(*source.derived)
 
 
 def archived_id_hashes(
     spark: SparkSession, source: Source, address: str, events: DeltaTable, since: datetime
 ) -> pa.Table:
-    """hour, id_hash of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the
+    """hour, ID_HASH of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the
     version it stands on.
 
     Its files are read as Parquet: a session's first query on a Delta table takes Spark seconds, for which the next
@@ -97,7 +96,7 @@ def archived_id_hashes(
             *(_literally(f"{address}/{path}") for path in files_with(events, "hour", since))
         )
         recent = with_derived(archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp")), source)
-        return recent.select("hour", _hash(source).alias("id_hash")).toArrow()
+        return recent.select("hour", _hash(source).alias(ID_HASH)).toArrow()
     except PySparkException as error:
         words = explain(error).rstrip(".")
         raise SparkError(

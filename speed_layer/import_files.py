@@ -27,6 +27,7 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.scratch_columns import ARRIVED
 from hourline_core.storage.opening import exists, open_table
 from speed_layer.deduplication import with_id_hash
 from speed_layer.maintenance import maintain_after
@@ -193,7 +194,7 @@ def _records(
             "topic": pa.array([origin.topic] * size, pa.string()),
             "partition": pa.array([0] * size, pa.int32()),
             "offset": pa.array(range(first, first + size), pa.int64()),
-            "arrived": pa.array([arrived] * size, TIMESTAMP),
+            ARRIVED: pa.array([arrived] * size, TIMESTAMP),
         }
     )
     validated = validate(spark.createDataFrame(records), source, event_time_type(spark, source))

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.errors import BrokerError, SetupError
 from hourline_core.model import Source
+from hourline_core.model.scratch_columns import ARRIVED
 
 # librdkafka's names of PEM files, and what the Java client calls their content.
 _PEM_FILES = {
@@ -22,7 +23,7 @@ def read_topic(
 ) -> DataFrame:
     """The records of ``source``'s topic, committed ones only, from ``start`` on; at most ``most`` a micro-batch.
 
-    Columns: key, value, topic, partition, offset, and ``arrived``, when their micro-batch was planned (UTC).
+    Columns: key, value, topic, partition, offset, and ARRIVED, when their micro-batch was planned (UTC).
     """
     reader = (
         spark.readStream.format("kafka")
@@ -42,7 +43,7 @@ def read_topic(
     records = reader.load().select("key", "value", "topic", "partition", "offset")
     # By itself, the time would be written into the Java code that Spark makes of all that reads it: new code, compiled
     # anew, for each micro-batch. Of a function over arrays it makes none.
-    return records.withColumn("arrived", F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])
+    return records.withColumn(ARRIVED, F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])
 
 
 def starting_offsets(source: Source, available: dict[int, tuple[int, int]], read: dict[int, int]) -> dict[int, int]:

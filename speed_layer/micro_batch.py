@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
-from hourline_core.compute.validation import KEY, VALUE
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model.hours import Clock
+from hourline_core.model.scratch_columns import ARRIVED, KEY, OUTCOME, REASON, VALUE
 from hourline_core.model.windows import HOURLY
 from speed_layer.deduplication import Deduplicator
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
@@ -83,7 +83,7 @@ class MicroBatch:
                     for found in (rows.filter(again), fresh.filter(fresh["duplicate"]))
                 ]
             )
-            accepted = _without(validated.where("outcome = 'accepted'"), left_out)
+            accepted = _without(validated.where(F.col(OUTCOME) == "accepted"), left_out)
             if rows.num_rows <= _FEW_RECORDS:
                 accepted = accepted.coalesce(1)
             # A declaration that is being replaced has its source's derived fields and condition with it.
@@ -118,11 +118,12 @@ class MicroBatch:
 
     def _archive(self, rows: pa.Table, origin: Origin, sequence: int) -> None:
         identified = rows.append_column("topic_id", pa.array([origin.topic_id] * rows.num_rows, pa.string()))
-        accepted = identified.filter(pc.equal(rows["outcome"], "accepted"))
-        rejected = identified.filter(pc.equal(rows["outcome"], "rejected"))
-        # A field may be called key or value, too: of a rejected record there are no fields.
-        rejected = rejected.drop_columns([name for name in ("key", "value") if name in rejected.column_names])
-        rejected = rejected.rename_columns({KEY: "key", VALUE: "value"})
+        accepted = identified.filter(pc.equal(rows[OUTCOME], "accepted"))
+        rejected = identified.filter(pc.equal(rows[OUTCOME], "rejected"))
+        # A field may have one of these names, too; it is null in every rejected record.
+        stored_names = {ARRIVED: "arrived", REASON: "reason", KEY: "key", VALUE: "value"}
+        rejected = rejected.drop_columns([name for name in stored_names.values() if name in rejected.column_names])
+        rejected = rejected.rename_columns(stored_names)
         for chosen, table, schema in (
             (accepted, self.source_tables.events, self.source_tables.events_schema),
             (rejected, self.source_tables.rejected, REJECTED_SCHEMA),
@@ -134,11 +135,11 @@ class MicroBatch:
         """The last commit, which makes the micro-batch count: ``rows`` are what it has read, ``fresh`` those that did
         not count already.
         """
-        outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh["outcome"]).to_pylist()}
+        outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh[OUTCOME]).to_pylist()}
         duplicates = fresh.filter(fresh["duplicate"]).num_rows
-        accepted = fresh.filter(pc.and_(pc.equal(fresh["outcome"], "accepted"), pc.invert(fresh["duplicate"])))
+        accepted = fresh.filter(pc.and_(pc.equal(fresh[OUTCOME], "accepted"), pc.invert(fresh["duplicate"])))
         anew = self._reprocessing.reprocessed(fresh)
-        arrived = pc.max(rows["arrived"]).as_py()
+        arrived = pc.max(rows[ARRIVED]).as_py()
         before = self.source_tables.clock if self.source.clock == "event_time" else arrived
         hours = self._hours(accepted, None if origin.history else before)
         moments = [moment for moment in (self.source_tables.clock, pc.max(accepted["event_time"]).as_py()) if moment]

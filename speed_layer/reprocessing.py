@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range, Reading
+from hourline_core.model.scratch_columns import OUTCOME
 from hourline_core.storage import commits
 
 Offsets = npt.NDArray[np.int64]
@@ -41,10 +42,10 @@ class Reprocessing:
         self._rejected = _offsets_from(rejected, topic_id, starts)
 
     def counted(self, rows: pa.Table) -> Marks:
-        """Which of ``rows`` (partition, offset, outcome) count already, and are to be passed over."""
+        """Which of ``rows`` (partition, offset, OUTCOME) count already, and are to be passed over."""
         if not self._ahead:
             return np.zeros(rows.num_rows, dtype=np.bool_)
-        tombstone = pc.equal(rows["outcome"], "tombstone").to_numpy()
+        tombstone = pc.equal(rows[OUTCOME], "tombstone").to_numpy()
         passed: Marks = _marked(rows, self._archived, _among) | (tombstone & _marked(rows, self._ahead, _within))
         return passed
 

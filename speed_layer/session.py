@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.aggregation import counted, event_time_type, plan_aggregation, with_derived
 from hourline_core.compute.check import refuse_unresolved
@@ -12,6 +13,7 @@ from hourline_core.compute.validation import validate
 from hourline_core.errors import HourlineError, SparkError
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.scratch_columns import ARRIVED, OUTCOME
 from hourline_core.runtime.spark import spark_session
 from speed_layer.deduplication import with_id_hash
 
@@ -61,11 +63,11 @@ def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) ->
 
 def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
     """Run all that a micro-batch runs on one record, which is rejected."""
-    columns = "key binary, value binary, topic string, partition int, offset bigint, arrived timestamp"
+    columns = f"key binary, value binary, topic string, partition int, offset bigint, {ARRIVED} timestamp"
     record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock())], columns)
     validated = with_id_hash(validate(record, source, event_time_type(spark, source)), source).persist()
     validated.toArrow()
-    events = counted(with_derived(validated.where("outcome = 'accepted'"), source), source)
+    events = counted(with_derived(validated.where(F.col(OUTCOME) == "accepted"), source), source)
     for metric in project.metrics_of(source.name):
         plan_aggregation(spark, source, metric).tiles(events).toArrow()
     validated.unpersist()

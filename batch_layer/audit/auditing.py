@@ -21,6 +21,7 @@ from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
+from hourline_core.model.scratch_columns import COUNTS
 from hourline_core.runtime import failpoints
 
 FAILED = Check("audit", {})
@@ -106,7 +107,7 @@ class _Audit:
         in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
         validations = [_of_facts(self._validator, source_facts(source, events, in_progress, self._hours))]
         if checks:
-            counting = marked.where("_counts").withColumn("hour", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"))
+            counting = marked.where(COUNTS).withColumn("hour", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"))
             known = {
                 hour_text(hour): {
                     "": events.count(hour, "counted"),

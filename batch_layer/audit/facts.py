@@ -20,6 +20,7 @@ from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Metric, Source
 from hourline_core.model.hours import hour_text
+from hourline_core.model.scratch_columns import COUNTS
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import values_sql
 
@@ -58,16 +59,16 @@ class EventFacts:
 def event_facts(
     events: DataFrame, source: Source, aggregations: Sequence[AggregationPlan], columns: Iterable[str]
 ) -> EventFacts:
-    """Count ``events``: the archived ones with derived fields, and ``_counts`` that says which of them count;
+    """Count ``events``: the archived ones with derived fields, and COUNTS that says which of them count;
     ``columns``: where not null.
     """
     aggregates = [
         F.expr("count_if(NOT duplicate)").alias("archived"),
-        F.expr("count_if(_counts)").alias("counted"),
+        F.expr(f"count_if({COUNTS})").alias("counted"),
         F.expr("count_if(event_time < hour OR event_time >= hour + INTERVAL 1 HOUR OR event_time IS NULL)").alias(
             "strays"
         ),
-        *(F.expr(f"count(`{name}`) FILTER (WHERE _counts)").alias(f"known of {name}") for name in columns),
+        *(F.expr(f"count(`{name}`) FILTER (WHERE {COUNTS})").alias(f"known of {name}") for name in columns),
         *(
             F.expr(f"count_if(`{name}` IS NULL)").alias(f"null of {name}")
             for name, field in source.fields.items()
@@ -76,7 +77,7 @@ def event_facts(
     ]
     for aggregation in aggregations:
         metric = aggregation.metric
-        counts = f"_counts AND ({metric.where})" if metric.where else "_counts"
+        counts = f"{COUNTS} AND ({metric.where})" if metric.where else COUNTS
         aggregates.append(F.expr(f"count_if({counts})").alias(f"of {metric.name}"))
         aggregates += [
             F.expr(f"{aggregation.states[c]} FILTER (WHERE {counts})").alias(f"{metric.name}.{c}")

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, WithJsonSchema
 
 from hourline_core.model.base import describe, refuse
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 
 LONGEST = 63
 LOWER = r"^[a-z][a-z0-9_]*$"
@@ -14,11 +15,7 @@ ANY_CASE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 # Columns of the tables that Hourline writes itself.
 RESERVED_COLUMNS = frozenset({"hour", "state", "sequence", "layer"})
-RESERVED_FIELDS = frozenset(
-    {"event_time", "hour", "sequence", "topic_id", "topic", "partition", "offset", "reason", "arrived", "duplicate"}
-)
-# Columns that the speed layer uses while it validates records, and the batch layer while it aggregates.
-RESERVED_FIELDS |= {"outcome", "id_hash", "_text", "_valid", "_parsed", "_time", "_corrupt", "_first", "_counts"}
+RESERVED_FIELDS = frozenset({"event_time", "hour", "sequence", "topic_id", "topic", "partition", "offset", "duplicate"})
 # Views that the serving layer offers in addition to those of the metrics.
 RESERVED_METRICS = frozenset({"hours", "late_events", "drift", "quality", "publications", "hourline_snapshot"})
 RESERVED_METRIC_STARTS = ("events_", "rejected_")
@@ -58,9 +55,10 @@ def _field_name(name: str) -> str:
     if len(name) > LONGEST:
         raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
     # Spark tells columns apart without regard to case.
-    if name.casefold() in RESERVED_FIELDS:
+    if name.casefold() in RESERVED_FIELDS or name.casefold().startswith(SCRATCH_PREFIX):
         raise refuse(
-            f"got the name {describe(name)}, which Hourline uses itself: choose another than {_join(RESERVED_FIELDS)}"
+            f"got the name {describe(name)}, which Hourline uses itself: "
+            f"choose another than {_join(RESERVED_FIELDS)}, {SCRATCH_PREFIX}…"
         )
     return name
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.progress import started_sql
 from serving_layer.connection import Connection
@@ -79,13 +80,16 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         else "false"
     )
     # The first of an id may lie in another cell of the hour.
-    of_hour = f"SELECT *, {repeated} AS repeated FROM events_{source.name} WHERE {cell.condition({})}"
+    of_hour = f"SELECT *, {repeated} AS {SCRATCH_PREFIX}repeated FROM events_{source.name} WHERE {cell.condition({})}"
     connection.database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _events AS
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late,
                started,
                CASE WHEN sequence <= {-1 if cutoff is None else cutoff} THEN 'final' ELSE 'provisional' END AS layer
-        FROM (SELECT * FROM ({of_hour}) WHERE {cell.condition(columns)})
+        FROM (
+            SELECT sequence, topic_id, topic, partition, "offset", duplicate, hour, {SCRATCH_PREFIX}repeated AS repeated
+            FROM ({of_hour}) WHERE {cell.condition(columns)}
+        )
         -- Old progress is compacted: the row that holds a sequence is the next one.
         ASOF JOIN ({started_sql(source)}) ON sequence <= until
         LEFT JOIN (SELECT hour, sequence, true AS late FROM hourline.late_{source.name}) USING (hour, sequence)""")

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import serving_layer
 from batch_layer.plan import plan
+from serving_layer.reports.lineage import explain_number
 from tests.support import oracle
 from tests.support.oracle import Body, MetricRule, SourceRule
 from tests.support.project_files import write_project
@@ -45,7 +47,22 @@ FILES = {
         """,
     "sources/ticks.yaml": """\
         topic: another.ticks
-        fields: {ms: long, symbol: string, price: float, Ratio: double}
+        # From `key` on, all have names that Hourline uses itself somewhere.
+        fields:
+          ms: long
+          symbol: string
+          price: float
+          Ratio: double
+          key: string
+          value: double
+          reason: {type: string, required: true}
+          arrived: long
+          outcome: string
+          repeated: boolean
+          late: long
+          started: long
+          _first: long
+        derived: {id_hash: arrived + 1, _counts: late is null}
         event_time: {expression: ms, encoding: epoch_milliseconds}
         clock: wall
         grace: 30m
@@ -78,6 +95,19 @@ FILES = {
         dimensions: {symbol: symbol, up: Ratio > 1}
         measures: {n: count, low: min(price), high: max(price), mean_price: mean(price), ratio: mean(Ratio), prices: distinct(price)}
         where: price > 0 or price is null
+        """,
+    "metrics/own_names.yaml": """\
+        source: ticks
+        dimensions: {in_time: _counts, outcome: outcome}
+        measures:
+          key: min(key)
+          value: max(value)
+          reason: distinct(reason)
+          arrived: sum(arrived)
+          repeated: sum(repeated)
+          started: max(started)
+          first: sum(_first)
+          id_hash: sum(id_hash)
         """,
 }
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -169,7 +199,20 @@ TICKS = SourceRule(
                 "ratio": ("mean", lambda b: b["Ratio"]),
                 "prices": ("distinct", lambda b: b["price"]),
             },
-        )
+        ),
+        "own_names": MetricRule(
+            dimensions={"in_time": lambda b: b["late"] is None, "outcome": lambda b: b["outcome"]},
+            measures={
+                "key": ("min", lambda b: b["key"]),
+                "value": ("max", lambda b: b["value"]),
+                "reason": ("distinct", lambda b: b["reason"]),
+                "arrived": ("sum", lambda b: b["arrived"]),
+                "repeated": ("sum", lambda b: None if b["repeated"] is None else int(b["repeated"])),
+                "started": ("max", lambda b: b["started"]),
+                "first": ("sum", lambda b: b["_first"]),
+                "id_hash": ("sum", lambda b: None if b["arrived"] is None else b["arrived"] + 1),
+            },
+        ),
     },
 )
 
@@ -182,8 +225,11 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     for begin in ("2024-03-30T23:00", "2024-10-26T23:00"):
         project.send("meters", [reading(rand, begin, minutes=7 * 60) for _ in range(300)])
     project.send("ticks", [tick(rand) for _ in range(300)])
+    project.send_refused("ticks", [b'{"ms": 1715000000000, "key": "a", "value": 1, "arrived": 1}'])
     project.drain()
     assert project.check() > 1000
+    (rejected,) = project.table("rejected", "ticks")
+    assert (rejected["reason"], rejected["key"]) == ("required field 'reason' is missing or null", None)
 
     # Wall time closes the ticks, event time the meters.
     first = min(event.hour for event in project.events("ticks"))
@@ -203,6 +249,10 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     assert project.check() > 1000
     project.recompute()
     assert project.check() > 1000
+    with serving_layer.connect(project.project) as connection:
+        explanation = explain_number(connection, "own_names", first, {"outcome": "rejected"})
+    of_cell = [event for event in project.events("ticks") if (event.hour, event.body["outcome"]) == (first, "rejected")]
+    assert explanation.events and explanation.events.events == len(of_cell) > 0
 
 
 def reading(rand: random.Random, begin: str, minutes: int) -> Body:
@@ -233,6 +283,12 @@ def tick(rand: random.Random) -> Body:
         # Quarters, which 32 bits hold exactly.
         "price": maybe(rand, rand.randrange(-20, 400) / 4),
         "Ratio": maybe(rand, rand.uniform(0.5, 2)),
+        "key": maybe(rand, rand.choice("abc")),
+        "value": maybe(rand, rand.randrange(100) / 4),
+        "reason": rand.choice(["sold", "bought"]),
+        "outcome": maybe(rand, rand.choice(["accepted", "rejected", "tombstone"])),
+        "repeated": maybe(rand, rand.random() < 0.5),
+        **{name: maybe(rand, rand.randrange(1000)) for name in ("arrived", "late", "started", "_first")},
     }
 
 

@@ -8,6 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import EventTime, Field, Project, Settings, Source
+from hourline_core.model.scratch_columns import ID_HASH
 from hourline_core.runtime.spark import spark_session
 from speed_layer.deduplication import archived_id_hashes
 
@@ -42,8 +43,8 @@ def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_pat
         spark.stop()
     assert none == []
     assert [row["hour"] for row in second] == [BASE + timedelta(hours=1)] * 4
-    hashes = [row["id_hash"] for row in second]
+    hashes = [row[ID_HASH] for row in second]
     assert sorted(hashes.count(one) for one in set(hashes) - {None}) == [1, 2], "x twice, y once"
     assert hashes.count(None) == 1
-    (first,) = (row["id_hash"] for row in every if row["hour"] == BASE)
+    (first,) = (row[ID_HASH] for row in every if row["hour"] == BASE)
     assert first is not None and first not in hashes, "the same id in another hour"

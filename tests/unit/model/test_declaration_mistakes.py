@@ -117,8 +117,12 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
         (
             "derived: {Hour: b}",
             "derived.Hour: got the name 'Hour', which Hourline uses itself: choose another than "
-            "_corrupt, _counts, _first, _parsed, _text, _time, _valid, arrived, duplicate, event_time, hour, id_hash, offset, outcome, "
-            "partition, reason, sequence, topic, topic_id",
+            "duplicate, event_time, hour, offset, partition, sequence, topic, topic_id, _hourline_…",
+        ),
+        (
+            "derived: {_Hourline_counts: b}",
+            "derived._Hourline_counts: got the name '_Hourline_counts', which Hourline uses itself: choose another than "
+            "duplicate, event_time, hour, offset, partition, sequence, topic, topic_id, _hourline_…",
         ),
         (
             "derived: {1st: b}",

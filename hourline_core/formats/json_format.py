@@ -1,0 +1,73 @@
+"""Records whose value is one JSON object."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline_core.model.fields import Field
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX, UNDECODED, VALUE
+
+_TEXT, _VALID_TEXT, _PARSED = f"{SCRATCH_PREFIX}text", f"{SCRATCH_PREFIX}valid_text", f"{SCRATCH_PREFIX}parsed"
+_CORRUPT = f"{SCRATCH_PREFIX}corrupt"
+
+_OPTIONS = {
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
+    # Strict, since Spark's own leniency reads '12:00' as noon of the day of reading.
+    "timestampFormat": "yyyy-MM-dd['T'][ ]HH:mm:ss[.SSSSSSSSS][XXX]",
+}
+
+
+class JsonFormat:
+    """JSON objects with ``fields``. A field that was not declared is ignored; one that is absent is null."""
+
+    def __init__(self, fields: Mapping[str, Field]) -> None:
+        self._fields = fields
+
+    def decode(self, records: DataFrame) -> DataFrame:
+        """As ``RecordFormat.decode``. The text must be valid UTF-8 and exactly one JSON object."""
+        # These two are columns of their own: within from_json they would be interpreted, not compiled.
+        texts = records.withColumn(_TEXT, F.col(VALUE).cast("string")).withColumn(_VALID_TEXT, F.is_valid_utf8(_TEXT))
+        # Spark's JSON reader stops after the first value and ignores what follows it. Within an array that ends with a
+        # mark of ours, it cannot.
+        whole = f"r array<struct<{self._declared_fields()}>>, e int, {_CORRUPT} string"
+        marked = F.when(F.col(_VALID_TEXT), F.concat(F.lit('{"r":['), F.col(_TEXT), F.lit('],"e":1}')))
+        parsed = texts.withColumn(_PARSED, F.from_json(marked, whole, _OPTIONS))
+        body = F.col(_PARSED)["r"][0]
+        fields = [body[self._key(name)].alias(name) for name in self._fields]
+        return parsed.select("*", *fields, self._undecoded().alias(UNDECODED)).drop(_TEXT, _VALID_TEXT, _PARSED)
+
+    def _undecoded(self) -> Column:
+        """Why the value is not one JSON object of the declared fields; null where it is."""
+        parsed = F.col(_PARSED)
+        one_object = (F.size(parsed["r"]) == 1) & parsed["r"][0].isNotNull() & parsed["e"].isNotNull()
+        malformed = parsed[_CORRUPT].isNotNull() | ~F.coalesce(one_object, F.lit(False))
+        return F.when(~F.col(_VALID_TEXT), "invalid UTF-8").when(malformed, self._malformed(F.col(_TEXT)))
+
+    def _malformed(self, text: Column) -> Column:
+        """What is wrong with ``text`` that Spark could not read as the declared fields: the first field of another
+        type, or no JSON object at all.
+        """
+        alone = F.from_json(text, f"{self._declared_fields()}, {_CORRUPT} string", _OPTIONS)
+        wrong_types = []
+        for name, field in self._fields.items():
+            key = self._key(name)
+            got = F.get_json_object(text, f"$['{key}']")
+            is_wrong = alone[key].isNull() & (F.coalesce(got, F.lit("null")) != "null")
+            words = F.concat(F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {field.type}"))
+            wrong_types.append(F.when(is_wrong, words))
+        is_no_object = (
+            F.is_variant_null(F.try_parse_json(text)) | F.try_parse_json(text).isNull() | alone[_CORRUPT].isNull()
+        )
+        no_object = F.when(is_no_object, "invalid JSON: not exactly one object")
+        return F.coalesce(no_object, *wrong_types, F.lit("not a JSON object of the declared fields"))
+
+    def _key(self, name: str) -> str:
+        """The name that the field has in the JSON object."""
+        return self._fields[name].key or name
+
+    def _declared_fields(self) -> str:
+        """The declared fields as Spark DDL, under their names in the JSON object."""
+        return ", ".join(f"`{self._key(name)}` {field.spark_type}" for name, field in self._fields.items())
