@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,15 @@ def test_what_is_started_meanwhile_writes_to_the_log(tmp_path: Path, capfd: pyte
     assert capfd.readouterr().out == "after\n"
 
 
-def test_an_interrupt_waits_for_the_end_of_the_block_and_then_means_what_it_meant() -> None:
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell starts what it runs in the background with interrupts ignored, and children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_waits_for_the_end_of_the_block_and_then_means_what_it_meant(interruptible: None) -> None:
     reached = False
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), interrupts_deferred():
