@@ -94,7 +94,7 @@ def plan_backfill(
     remembered = _read(file)
     coverage = read_coverage(project)  # before the plan, so that no publication between the two is overlooked
     chosen = [project.metrics[name] for name in metrics or project.metrics]
-    declarations = {metric.name: declaration_hash(project.sources[metric.source], metric) for metric in chosen}
+    declarations = {metric.name: declaration_hash(project.source_of(metric), metric) for metric in chosen}
     pinned = {}
     for metric in chosen:
         name = f"{metric.name}_{declarations[metric.name]}"

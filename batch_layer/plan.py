@@ -78,7 +78,7 @@ def not_started(project: Project) -> list[str]:
     snapshot = take_snapshot(project)
     there = {tables.name for tables in snapshot.metrics}
     metrics = [metric for metric in project.metrics.values() if metric.source in snapshot.progress]
-    return [m.name for m in metrics if f"{m.name}_{declaration_hash(project.sources[m.source], m)}" not in there]
+    return [m.name for m in metrics if f"{m.name}_{declaration_hash(project.source_of(m), m)}" not in there]
 
 
 def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:
@@ -167,10 +167,10 @@ def _plan(
     rows = database.execute(f"FROM hourline.metric_hours {within} ORDER BY hour, metric").to_arrow_table().to_pylist()
     versions = coverage.versions()
     declarations = {
-        metric.name: declaration_hash(project.sources[metric.source], metric) for metric in project.metrics.values()
+        metric.name: declaration_hash(project.source_of(metric), metric) for metric in project.metrics.values()
     }
     expectations = {
-        m.name: expectations_hash(project.sources[m.source].expectations, m.expectations, m.history)
+        m.name: expectations_hash(project.source_of(m).expectations, m.expectations, m.history)
         for m in project.metrics.values()
     }
     return [

@@ -26,7 +26,7 @@ def results_since(project: Project, moment: datetime, hours: HourRange | None = 
     ``published`` and ``blocked`` are lists of hours (``2013-01-05T14:00Z``) by metric; ``reports`` are the pages of
     these audits, as URIs, the newest first. Raises TableError.
     """
-    declared = [DeclaredMetric(project.sources[metric.source], metric) for metric in project.metrics.values()]
+    declared = [DeclaredMetric(project.source_of(metric), metric) for metric in project.metrics.values()]
     coverage = read_coverage(project).about(declared)
     if hours is not None:
         coverage = coverage.within(hours)

@@ -124,7 +124,7 @@ class MetricReset:
 
     def __init__(self, project: Project, metric: Metric) -> None:
         self._metric = metric
-        self._tables = _Tables(project, project.sources[metric.source])
+        self._tables = _Tables(project, project.source_of(metric))
         if not self._tables.progress.last_row():
             raise UsageError(
                 f"nothing was computed for metric '{metric.name}' yet: no micro-batch of source '{metric.source}' has finished"

@@ -35,7 +35,7 @@ def declarations_with_tables(
 
     ``progress`` is that of its source: its last row says which declarations the speed layer writes. Raises TableError.
     """
-    layout, source = Layout.of(project), project.sources[metric.source]
+    layout, source = Layout.of(project), project.source_of(metric)
     last, current = progress.last_row(), declaration_hash(source, metric)
     written = {
         known.declaration: known.complete_from

@@ -71,6 +71,10 @@ class Project:
             return tables.rstrip("/")
         return str(self.root.absolute() / Path(tables).expanduser())
 
+    def source_of(self, metric: Metric) -> Source:
+        """The source that ``metric`` is computed from."""
+        return self.sources[metric.source]
+
     def metrics_of(self, source: str) -> list[Metric]:
         """The metrics over one source, sorted by name."""
         return [self.metrics[name] for name in sorted(self.metrics) if self.metrics[name].source == source]

@@ -202,7 +202,7 @@ def _declared(project: Project) -> str:
     then.
     """
     parts = [version("hourline"), project.name, project.settings.serve.model_dump_json(include={"sql", "rows"})]
-    parts += [to_stored(project.sources[metric.source], metric) for _, metric in sorted(project.metrics.items())]
+    parts += [to_stored(project.source_of(metric), metric) for _, metric in sorted(project.metrics.items())]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 
