@@ -22,7 +22,7 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import HourVersions, read_coverage
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, declaration_hash
-from hourline_core.model.hours import HOUR, Clock, HourRange, wall_clock
+from hourline_core.model.hours import Clock, HourRange, wall_clock
 from hourline_core.storage.opening import exists, open_table
 
 _HOURS_PER_JOB = 24
@@ -116,7 +116,7 @@ def plan_hours(
     """The hours among ``hours`` of a source that want recomputing; and, apart from them, those that have not closed
     yet.
     """
-    wanting = [] if not hours else plan_range(project, HourRange(min(hours), max(hours) + HOUR), clock=clock)
+    wanting = [] if not hours else plan_range(project, HourRange.spanning(hours), clock=clock)
     wanting = [item for item in wanting if item.source == source and item.hour in hours and item.reason != FORCED]
     closed = [item for item in wanting if item.closed]
     return Backfill(project, closed, closed, clock()), {item.hour for item in wanting if not item.closed}

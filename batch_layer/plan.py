@@ -16,7 +16,7 @@ import duckdb
 from hourline_core.ledger.coverage import HourVersions
 from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Metric, Project, Source, declaration_hash, expectations_hash
-from hourline_core.model.hours import HOUR, Clock, HourRange, sql_timestamp, wall_clock
+from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock
 from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
 
@@ -145,7 +145,7 @@ def _already_published(
     """The hours of ``planned`` that were published or blocked since they were planned, and that no late event has
     revised again.
     """
-    hours = HourRange(min(item.hour for item in planned), max(item.hour for item in planned) + HOUR)
+    hours = HourRange.spanning([item.hour for item in planned])
     current = {(item.metric, item.hour): item for item in _plan(project, database, snapshot, None, hours)}
     pairs = [(item, current.get((item.metric, item.hour), item)) for item in planned]
     return [

@@ -12,7 +12,7 @@ from batch_layer.plan import Job
 from hourline_core.compute.aggregation import counted, with_derived
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
-from hourline_core.model.hours import HOUR, sql_timestamp
+from hourline_core.model.hours import sql_timestamp
 from hourline_core.model.scratch_columns import COUNTS, IS_FIRST
 from hourline_core.storage.opening import open_table
 
@@ -65,9 +65,9 @@ class ArchivedEvents:
         layout = Layout.of(project)
         version = open_table(layout.events(source), layout.storage_options).version()
         events = spark.read.format("delta").option("versionAsOf", version).load(layout.events(source))
-        first, last = _timestamps([hours[0], hours[-1] + HOUR])
+        chosen = _timestamps(hours)
         # The bounds let Delta skip files by their statistics; a long IN list alone would not.
-        within = (F.col("hour") >= first) & (F.col("hour") < last) & F.col("hour").isin(*_timestamps(hours))
+        within = F.col("hour").between(chosen[0], chosen[-1]) & F.col("hour").isin(*chosen)
         self._source = source
         self._events = with_derived(events.where(within & (F.col("sequence") <= cutoff)), source)
 

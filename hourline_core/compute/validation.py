@@ -7,9 +7,11 @@ is the same for all records of the micro-batch, so no clock is read here.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.compute.windows import assign_pane
 from hourline_core.formats.format import format_of
 from hourline_core.model import EventTime, Source
 from hourline_core.model.scratch_columns import ARRIVED, EVENT_TIME, KEY, OUTCOME, REASON, UNDECODED, VALUE
+from hourline_core.model.windows import HOURLY
 
 ISO_WITH_OFFSET = r"^\d{4,6}-\d{1,2}-\d{1,2}[T ]\d{1,2}:\d{2}:\d{2}(\.\d{1,9})?\s?(Z|[+-]\d{2}:?\d{2})$"
 ISO_LOCAL = r"^\d{4,6}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?$"
@@ -40,7 +42,7 @@ def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFr
         F.when(is_rejected, F.col(KEY)).alias(KEY),
         F.when(is_rejected, F.col(VALUE)).alias(VALUE),
         F.when(is_accepted, F.col(EVENT_TIME)).alias("event_time"),
-        F.when(is_accepted, F.date_trunc("hour", F.col(EVENT_TIME))).alias("hour"),
+        F.when(is_accepted, assign_pane(F.col(EVENT_TIME), HOURLY)).alias("hour"),
         *(F.when(is_accepted, F.col(name)).alias(name) for name in source.fields),
     )
 

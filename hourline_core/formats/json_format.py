@@ -30,10 +30,10 @@ class JsonFormat:
         """As ``RecordFormat.decode``. The text must be valid UTF-8 and exactly one JSON object."""
         # These two are columns of their own: within from_json they would be interpreted, not compiled.
         texts = records.withColumn(_TEXT, F.col(VALUE).cast("string")).withColumn(_VALID_TEXT, F.is_valid_utf8(_TEXT))
-        # Spark's JSON reader stops after the first value and ignores what follows it. Within an array that ends with a
-        # mark of ours, it cannot.
+        # Spark's JSON reader stops after the first value and ignores what follows it. It cannot within an array whose
+        # last element is ours, in an object whose last field is ours: text that ends either too early lacks one of them.
         whole = f"r array<struct<{self._declared_fields()}>>, e int, {_CORRUPT} string"
-        marked = F.when(F.col(_VALID_TEXT), F.concat(F.lit('{"r":['), F.col(_TEXT), F.lit('],"e":1}')))
+        marked = F.when(F.col(_VALID_TEXT), F.concat(F.lit('{"r":['), F.col(_TEXT), F.lit(',null],"e":1}')))
         parsed = texts.withColumn(_PARSED, F.from_json(marked, whole, _OPTIONS))
         body = F.col(_PARSED)["r"][0]
         fields = [body[self._key(name)].alias(name) for name in self._fields]
@@ -42,7 +42,7 @@ class JsonFormat:
     def _undecoded(self) -> Column:
         """Why the value is not one JSON object of the declared fields; null where it is."""
         parsed = F.col(_PARSED)
-        one_object = (F.size(parsed["r"]) == 1) & parsed["r"][0].isNotNull() & parsed["e"].isNotNull()
+        one_object = (F.size(parsed["r"]) == 2) & parsed["r"][0].isNotNull() & parsed["e"].isNotNull()
         malformed = parsed[_CORRUPT].isNotNull() | ~F.coalesce(one_object, F.lit(False))
         return F.when(~F.col(_VALID_TEXT), "invalid UTF-8").when(malformed, self._malformed(F.col(_TEXT)))
 

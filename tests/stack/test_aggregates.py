@@ -1,11 +1,11 @@
-"""Every measure: however rows are split, in whatever order, Spark's partial states merged by DuckDB are the naive
-answer over all of them.
+"""Spark's expressions beside plain Python. Every measure: however rows are split, in whatever order, Spark's partial
+states merged by DuckDB are the naive answer over all of them. Windows: Spark assigns as the model does.
 """
 
 import math
 import random
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.aggregates import aggregate_of
+from hourline_core.compute.windows import assign_pane
 from hourline_core.model import EventTime, Field, Measure, Project, Settings, Source
+from hourline_core.model.windows import HOURLY, TumblingWindow
 from hourline_core.runtime.spark import spark_session
 from hourline_core.sql.database import connect
 from hourline_core.sql.merge import finished_value, merged_columns
@@ -103,6 +105,15 @@ def test_distinct_counts_stay_near_the_truth_when_they_are_many(spark: SparkSess
         ).fetchall()
     assert one_way == other_way
     assert one_way == pytest.approx(40_000, rel=0.05)
+
+
+def test_spark_assigns_the_windows_of_the_model(spark: SparkSession) -> None:
+    moments = [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), datetime(1970, 1, 1, tzinfo=UTC), MOMENT]
+    moments += [MOMENT - timedelta(microseconds=number * 987_654_321_987) for number in range(3000)]
+    for window in (HOURLY, TumblingWindow(timedelta(minutes=7)), TumblingWindow(timedelta(days=1))):
+        frame = spark.createDataFrame([(moment,) for moment in [*moments, None]], "moment timestamp")
+        rows = frame.select("moment", assign_pane(F.col("moment"), window).alias("pane")).toArrow().to_pylist()
+        assert rows == [{"moment": moment, "pane": moment and window.assign(moment)} for moment in [*moments, None]]
 
 
 def partial_states(spark: SparkSession, rows: list[dict[str, Any]]) -> pa.Table:
