@@ -84,7 +84,10 @@ def train(project: Project) -> None:
         finally:
             with suppress(Py4JError, OSError):  # it has already ended
                 spark.stop()
-            java.communicate(timeout=_ENDED_WITHIN_SECONDS)  # Java ends when its input is closed
+            try:
+                java.communicate(timeout=_ENDED_WITHIN_SECONDS)  # Java ends when its input is closed
+            finally:
+                java.kill()  # which does nothing if it has ended
     install_archive("spark", class_path)
     install_archive("broker", os.pathsep.join(map(str, fetch_jars("broker"))))
 
