@@ -10,10 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from batch_layer.plan import Job
 from hourline_core.compute.aggregation import counted, with_derived
+from hourline_core.compute.archive import from_archive
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import COUNTS, IS_FIRST
+from hourline_core.model.scratch_columns import COUNTS, DUPLICATE, HOUR, IS_FIRST, OFFSET, PARTITION, SEQUENCE
 from hourline_core.storage.opening import open_table
 
 _SORTED_AGAIN = 2
@@ -69,7 +70,8 @@ class ArchivedEvents:
         # The bounds let Delta skip files by their statistics; a long IN list alone would not.
         within = F.col("hour").between(chosen[0], chosen[-1]) & F.col("hour").isin(*chosen)
         self._source = source
-        self._events = with_derived(events.where(within & (F.col("sequence") <= cutoff)), source)
+        chosen_events = events.where(within & (F.col("sequence") <= cutoff))
+        self._events = with_derived(from_archive(chosen_events, source), source)
 
     def marked(self) -> DataFrame:
         """All events, with COUNTS: the first event of an id in an hour counts, if it fulfils the source's
@@ -83,11 +85,11 @@ class ArchivedEvents:
         """The events that had counted before: the first of each id up to the earlier cutoff of its hour, and after it
         all that were not recognised as duplicates.
         """
-        covered = [F.when(F.col("hour") == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
+        covered = [F.when(F.col(HOUR) == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
         before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
         events = self._numbered() if self._source.id else self._events.withColumn(IS_FIRST, F.lit(True))
         return counted(
-            events.where(F.when(F.col("sequence") <= before, F.col(IS_FIRST)).otherwise(~F.col("duplicate"))).drop(
+            events.where(F.when(F.col(SEQUENCE) <= before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(
                 IS_FIRST
             ),
             self._source,
@@ -95,7 +97,7 @@ class ArchivedEvents:
 
     def _numbered(self) -> DataFrame:
         identity = F.expr(self._source.id or "null")
-        arrivals = Window.partitionBy("hour", identity).orderBy("sequence", "partition", "offset")
+        arrivals = Window.partitionBy(HOUR, identity).orderBy(SEQUENCE, PARTITION, OFFSET)
         return self._events.withColumn(IS_FIRST, (F.row_number().over(arrivals) == 1) | identity.isNull())
 
 
@@ -106,7 +108,7 @@ def keep_counted(marked: DataFrame) -> DataFrame:
 
 def keep_hours(events: DataFrame, hours: list[datetime]) -> DataFrame:
     """The events of ``hours`` (UTC)."""
-    return events.where(F.col("hour").isin(*_timestamps(hours)))
+    return events.where(F.col(HOUR).isin(*_timestamps(hours)))
 
 
 def _timestamps(moments: list[datetime]) -> list[Column]:

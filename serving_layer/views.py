@@ -5,9 +5,11 @@ from collections.abc import Mapping
 import duckdb
 
 from hourline_core.aggregates import aggregate_of
+from hourline_core.ledger.layout import stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import Snapshot
-from hourline_core.model import Metric, Project
+from hourline_core.model import Metric, Project, Source
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
@@ -54,9 +56,10 @@ def views_sql(
                 of_layer = merged_states_sql(tables, stored, sequence, revised, [layer])
                 statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
     for name, known in snapshot.progress.items():
-        for view in (f"events_{name}", f"rejected_{name}"):
+        for view, columns in ((f"events_{name}", _event_columns(project.sources[name])), (f"rejected_{name}", "*")):
             if view not in snapshot.unreadable:
-                statements.append(f"CREATE VIEW {view} AS FROM hourline.{view} WHERE sequence <= {known.sequence}")
+                rows = f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}"
+                statements.append(f"CREATE VIEW {view} AS {rows}")
     statements.append(f"CREATE VIEW hours AS {_hours_sql(project, snapshot)}")
     if "late_events" not in snapshot.unreadable:
         statements.append(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
@@ -68,6 +71,17 @@ def views_sql(
         if metric.measures and f"{metric.name}_staged" not in snapshot.unreadable:
             statements.append(f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}")
     return statements
+
+
+def _event_columns(source: Source) -> str:
+    """What to select from the archive of ``source``: a field has its declared name, and a column of the archive that
+    has the same name gets a prefix.
+    """
+    names: dict[str, str] = {}
+    for field, stored in stored_names(source).items():
+        names |= {field.casefold(): f"{SCRATCH_PREFIX}{field.casefold()}", stored: field}
+    renamed = ", ".join(f"{identifier(column)} AS {identifier(name)}" for column, name in names.items())
+    return f"* RENAME ({renamed})" if names else "*"
 
 
 def _computable(

@@ -20,10 +20,11 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from pyspark.sql.types import StructType
 
 from hourline_core.compute.aggregation import explain, with_derived
+from hourline_core.compute.archive import from_archive
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import ID_HASH, OUTCOME
+from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, OUTCOME, PARTITION
 from hourline_core.storage.file_ranges import files_with
 
 Hashes = npt.NDArray[np.int64]
@@ -39,7 +40,7 @@ class Deduplicator:
         self._by_hour: dict[int, Hashes] = {}
 
     def duplicates(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Which of ``rows`` (hour, ID_HASH, partition, offset) have an id that was seen before, in these rows or
+        """Which of ``rows`` (HOUR, ID_HASH, PARTITION, OFFSET) have an id that was seen before, in these rows or
         earlier; by row.
 
         Of several in these rows the first by partition and offset is none, as in a recompute. A row without an ID_HASH
@@ -49,7 +50,7 @@ class Deduplicator:
         identified = np.flatnonzero(pc.is_valid(rows[ID_HASH]).to_numpy())
         if not len(identified):
             return found
-        hashes, hours, partitions, offsets = _columns(rows.take(identified), ID_HASH, "hour", "partition", "offset")
+        hashes, hours, partitions, offsets = _columns(rows.take(identified), ID_HASH, HOUR, PARTITION, OFFSET)
         order = np.lexsort((offsets, partitions, hashes))
         again = np.concatenate(([False], hashes[order][1:] == hashes[order][:-1]))
         repeated = np.zeros(len(identified), dtype=np.bool_)
@@ -63,8 +64,8 @@ class Deduplicator:
         return found
 
     def remember(self, rows: pa.Table, clock: datetime | None) -> None:
-        """Add the ids of ``rows`` (hour, ID_HASH), and forget hours that lie further behind ``clock`` than the horizon."""
-        hashes, hours = _columns(rows.filter(pc.is_valid(rows[ID_HASH])), ID_HASH, "hour")
+        """Add the ids of ``rows`` (HOUR, ID_HASH), and forget hours that lie further behind ``clock`` than the horizon."""
+        hashes, hours = _columns(rows.filter(pc.is_valid(rows[ID_HASH])), ID_HASH, HOUR)
         for hour in np.unique(hours):
             known = self._by_hour.get(int(hour), np.empty(0, dtype=np.int64))
             self._by_hour[int(hour)] = np.union1d(known, hashes[hours == hour])
@@ -78,13 +79,13 @@ def with_id_hash(validated: DataFrame, source: Source) -> DataFrame:
     if source.id is None:
         return validated.withColumn(ID_HASH, F.lit(None).cast("bigint"))
     hashed = with_derived(validated, source).withColumn(ID_HASH, F.when(F.col(OUTCOME) == "accepted", _hash(source)))
-    return hashed.drop(*source.derived)
+    return hashed.select(*validated.columns, ID_HASH)
 
 
 def archived_id_hashes(
     spark: SparkSession, source: Source, address: str, events: DeltaTable, since: datetime
 ) -> pa.Table:
-    """hour, ID_HASH of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the
+    """HOUR, ID_HASH of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the
     version it stands on.
 
     Its files are read as Parquet: a session's first query on a Delta table takes Spark seconds, for which the next
@@ -95,8 +96,9 @@ def archived_id_hashes(
         archived = spark.read.schema(schema).parquet(
             *(_literally(f"{address}/{path}") for path in files_with(events, "hour", since))
         )
-        recent = with_derived(archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp")), source)
-        return recent.select("hour", _hash(source).alias(ID_HASH)).toArrow()
+        recent = archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp"))
+        events_with_ids = with_derived(from_archive(recent, source), source)
+        return events_with_ids.select(HOUR, _hash(source).alias(ID_HASH)).toArrow()
     except PySparkException as error:
         words = explain(error).rstrip(".")
         raise SparkError(
@@ -111,7 +113,7 @@ def _literally(path: str) -> str:
 
 def _hash(source: Source) -> Column:
     identity = F.expr(source.id or "null")
-    return F.when(identity.isNotNull(), F.xxhash64(identity, F.col("hour")))
+    return F.when(identity.isNotNull(), F.xxhash64(identity, F.col(HOUR)))
 
 
 def _columns(rows: pa.Table, *names: str) -> list[Hashes]:

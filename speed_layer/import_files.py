@@ -27,7 +27,7 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.model.scratch_columns import ARRIVED
+from hourline_core.model.scratch_columns import ARRIVED, KEY, OFFSET, PARTITION, TOPIC, VALUE
 from hourline_core.storage.opening import exists, open_table
 from speed_layer.deduplication import with_id_hash
 from speed_layer.maintenance import maintain_after
@@ -189,11 +189,11 @@ def _records(
     size = len(payloads)
     records = pa.table(
         {
-            "key": pa.nulls(size, pa.binary()),
-            "value": pa.array(payloads, pa.binary()),
-            "topic": pa.array([origin.topic] * size, pa.string()),
-            "partition": pa.array([0] * size, pa.int32()),
-            "offset": pa.array(range(first, first + size), pa.int64()),
+            KEY: pa.nulls(size, pa.binary()),
+            VALUE: pa.array(payloads, pa.binary()),
+            TOPIC: pa.array([origin.topic] * size, pa.string()),
+            PARTITION: pa.array([0] * size, pa.int32()),
+            OFFSET: pa.array(range(first, first + size), pa.int64()),
             ARRIVED: pa.array([arrived] * size, TIMESTAMP),
         }
     )

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.errors import BrokerError, SetupError
 from hourline_core.model import Source
-from hourline_core.model.scratch_columns import ARRIVED
+from hourline_core.model.scratch_columns import ARRIVED, KEY, OFFSET, PARTITION, TOPIC, VALUE
 
 # librdkafka's names of PEM files, and what the Java client calls their content.
 _PEM_FILES = {
@@ -23,7 +23,7 @@ def read_topic(
 ) -> DataFrame:
     """The records of ``source``'s topic, committed ones only, from ``start`` on; at most ``most`` a micro-batch.
 
-    Columns: key, value, topic, partition, offset, and ARRIVED, when their micro-batch was planned (UTC).
+    Columns: KEY, VALUE, TOPIC, PARTITION, OFFSET, and ARRIVED, when their micro-batch was planned (UTC).
     """
     reader = (
         spark.readStream.format("kafka")
@@ -40,7 +40,8 @@ def read_topic(
     )
     for key, value in java_client_options(options).items():
         reader = reader.option(f"kafka.{key}", value)
-    records = reader.load().select("key", "value", "topic", "partition", "offset")
+    names = {"key": KEY, "value": VALUE, "topic": TOPIC, "partition": PARTITION, "offset": OFFSET}
+    records = reader.load().select(*(F.col(kafka_name).alias(name) for kafka_name, name in names.items()))
     # By itself, the time would be written into the Java code that Spark makes of all that reads it: new code, compiled
     # anew, for each micro-batch. Of a function over arrays it makes none.
     return records.withColumn(ARRIVED, F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])

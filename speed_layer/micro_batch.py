@@ -10,10 +10,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
+from hourline_core.compute.archive import events_to_archive, rejected_to_archive
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model.hours import Clock
-from hourline_core.model.scratch_columns import ARRIVED, KEY, OUTCOME, REASON, VALUE
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    DUPLICATE,
+    EVENT_TIME,
+    HOUR,
+    OFFSET,
+    OUTCOME,
+    PARTITION,
+    TOPIC_ID,
+)
 from hourline_core.model.windows import HOURLY
 from speed_layer.deduplication import Deduplicator
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
@@ -78,10 +88,7 @@ class MicroBatch:
             again = pa.array(self._reprocessing.counted(rows))
             fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
             left_out = pa.concat_tables(
-                [
-                    found.select(["partition", "offset"])
-                    for found in (rows.filter(again), fresh.filter(fresh["duplicate"]))
-                ]
+                [found.select([PARTITION, OFFSET]) for found in (rows.filter(again), fresh.filter(fresh[DUPLICATE]))]
             )
             accepted = _without(validated.where(F.col(OUTCOME) == "accepted"), left_out)
             if rows.num_rows <= _FEW_RECORDS:
@@ -102,9 +109,9 @@ class MicroBatch:
         return self._finish(rows, fresh, origin, sequence, started)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
-        """The rows with ``duplicate`` (boolean) instead of the hash that tells it."""
+        """The rows with DUPLICATE (boolean)."""
         duplicate = self._deduplicator.duplicates(rows)
-        return rows.append_column("duplicate", pa.array(duplicate))
+        return rows.append_column(DUPLICATE, pa.array(duplicate))
 
     def _tiles(self, aggregation: AggregationPlan, events: DataFrame, sequence: int) -> None:
         tiles = aggregation.tiles(events).toArrow()
@@ -117,16 +124,12 @@ class MicroBatch:
             )
 
     def _archive(self, rows: pa.Table, origin: Origin, sequence: int) -> None:
-        identified = rows.append_column("topic_id", pa.array([origin.topic_id] * rows.num_rows, pa.string()))
+        identified = rows.append_column(TOPIC_ID, pa.array([origin.topic_id] * rows.num_rows, pa.string()))
         accepted = identified.filter(pc.equal(rows[OUTCOME], "accepted"))
         rejected = identified.filter(pc.equal(rows[OUTCOME], "rejected"))
-        # A field may have one of these names, too; it is null in every rejected record.
-        stored_names = {ARRIVED: "arrived", REASON: "reason", KEY: "key", VALUE: "value"}
-        rejected = rejected.drop_columns([name for name in stored_names.values() if name in rejected.column_names])
-        rejected = rejected.rename_columns(stored_names)
         for chosen, table, schema in (
-            (accepted, self.source_tables.events, self.source_tables.events_schema),
-            (rejected, self.source_tables.rejected, REJECTED_SCHEMA),
+            (events_to_archive(accepted, self.source), self.source_tables.events, self.source_tables.events_schema),
+            (rejected_to_archive(rejected), self.source_tables.rejected, REJECTED_SCHEMA),
         ):
             if chosen.num_rows:
                 self.source_tables.append(table, schema, chosen, sequence)
@@ -136,21 +139,23 @@ class MicroBatch:
         not count already.
         """
         outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh[OUTCOME]).to_pylist()}
-        duplicates = fresh.filter(fresh["duplicate"]).num_rows
-        accepted = fresh.filter(pc.and_(pc.equal(fresh[OUTCOME], "accepted"), pc.invert(fresh["duplicate"])))
+        duplicates = fresh.filter(fresh[DUPLICATE]).num_rows
+        accepted = fresh.filter(pc.and_(pc.equal(fresh[OUTCOME], "accepted"), pc.invert(fresh[DUPLICATE])))
         anew = self._reprocessing.reprocessed(fresh)
         arrived = pc.max(rows[ARRIVED]).as_py()
         before = self.source_tables.clock if self.source.clock == "event_time" else arrived
         hours = self._hours(accepted, None if origin.history else before)
-        moments = [moment for moment in (self.source_tables.clock, pc.max(accepted["event_time"]).as_py()) if moment]
+        moments = [moment for moment in (self.source_tables.clock, pc.max(accepted[EVENT_TIME]).as_py()) if moment]
         self.source_tables.clock = max(moments, default=None)
-        offsets = rows.group_by("partition").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        offsets = rows.group_by(PARTITION).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
         finished = self._clock()
         row = ProgressRow(
             sequence,
             origin.topic_id,
             origin.topic,
-            offsets=tuple(OffsetsRead(read["partition"], read["offset_min"], read["offset_max"]) for read in offsets),
+            offsets=tuple(
+                OffsetsRead(read[PARTITION], read[f"{OFFSET}_min"], read[f"{OFFSET}_max"]) for read in offsets
+            ),
             counts=RecordCounts(
                 records=fresh.num_rows - anew,
                 accepted=accepted.num_rows,
@@ -186,18 +191,18 @@ class MicroBatch:
         before this micro-batch; None: of none can that be said.
         """
         after = HOURLY.complete_after(self.source.grace)
-        counts = accepted.group_by("hour").aggregate([("offset", "count")]).sort_by("hour")
+        counts = accepted.group_by(HOUR).aggregate([(OFFSET, "count")]).sort_by(HOUR)
         return tuple(
             HourEvents(hour, events, late=events if clock and hour + after <= clock else 0)
-            for hour, events in zip(counts["hour"].to_pylist(), counts["offset_count"].to_pylist(), strict=True)
+            for hour, events in zip(counts[HOUR].to_pylist(), counts[f"{OFFSET}_count"].to_pylist(), strict=True)
         )
 
 
 def _without(events: DataFrame, found: pa.Table) -> DataFrame:
-    """The events but for ``found`` (partition, offset)."""
+    """The events but for ``found`` (PARTITION, OFFSET)."""
     if found.num_rows == 0:
         return events
-    return events.join(F.broadcast(events.sparkSession.createDataFrame(found)), ["partition", "offset"], "left_anti")
+    return events.join(F.broadcast(events.sparkSession.createDataFrame(found)), [PARTITION, OFFSET], "left_anti")
 
 
 def _raise_first(futures: list[Future[None]]) -> None:

@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from hourline_core.compute.aggregation import AggregationPlan, empty_events, nullable, plan_aggregation
-from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.layout import Layout, stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source, declaration_hash
@@ -28,8 +28,9 @@ def open_micro_batch(
     ConflictError. The caller holds the lease "speed".
     """
     aggregations = _aggregations(spark, project, source)
-    fields = nullable(to_arrow_schema(empty_events(spark, source).drop("event_time", "hour").schema, timezone="UTC"))
-    source_tables = open_source_tables(Layout.of(project), source, fields, aggregations, topic_id)
+    fields = empty_events(spark, source).select(*source.fields).withColumnsRenamed(stored_names(source))
+    fields_schema = nullable(to_arrow_schema(fields.schema, timezone="UTC"))
+    source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, topic_id)
     deduplicator = Deduplicator(source.id_horizon)
     if source.id and source_tables.clock:
         archived = archived_id_hashes(

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range, Reading
-from hourline_core.model.scratch_columns import OUTCOME
+from hourline_core.model.scratch_columns import OFFSET, OUTCOME, PARTITION
 from hourline_core.storage import commits
 
 Offsets = npt.NDArray[np.int64]
@@ -42,7 +42,7 @@ class Reprocessing:
         self._rejected = _offsets_from(rejected, topic_id, starts)
 
     def counted(self, rows: pa.Table) -> Marks:
-        """Which of ``rows`` (partition, offset, OUTCOME) count already, and are to be passed over."""
+        """Which of ``rows`` (PARTITION, OFFSET, OUTCOME) count already, and are to be passed over."""
         if not self._ahead:
             return np.zeros(rows.num_rows, dtype=np.bool_)
         tombstone = pc.equal(rows[OUTCOME], "tombstone").to_numpy()
@@ -55,11 +55,11 @@ class Reprocessing:
 
     def passed(self, rows: pa.Table) -> None:
         """``rows`` have been processed: let go of the partitions where they end beyond what was read before."""
-        for entry in rows.group_by("partition").aggregate([("offset", "max")]).to_pylist():
-            ahead = self._ahead.get(entry["partition"])
-            if ahead and entry["offset_max"] + 1 >= ahead[-1][1]:
+        for entry in rows.group_by(PARTITION).aggregate([(OFFSET, "max")]).to_pylist():
+            ahead = self._ahead.get(entry[PARTITION])
+            if ahead and entry[f"{OFFSET}_max"] + 1 >= ahead[-1][1]:
                 for held in (self._ahead, self._archived, self._rejected):
-                    held.pop(entry["partition"], None)
+                    held.pop(entry[PARTITION], None)
 
 
 def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow) -> None:
@@ -134,7 +134,7 @@ def _within(offsets: Offsets, ranges: list[Range]) -> Marks:
 
 def _marked(rows: pa.Table, held: Mapping[int, _Held], is_held: Callable[[Offsets, _Held], Marks]) -> Marks:
     """Of which rows the offset is held in their partition."""
-    partitions, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
+    partitions, offsets = rows[PARTITION].to_numpy(), rows[OFFSET].to_numpy()
     found = np.zeros(rows.num_rows, dtype=np.bool_)
     for partition, of_partition in held.items():
         here = partitions == partition

@@ -21,13 +21,11 @@ from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
-from hourline_core.model.scratch_columns import COUNTS
+from hourline_core.model.scratch_columns import COUNTS, HOUR, OFFSET, PARTITION, TOPIC, visible_name
 from hourline_core.runtime import failpoints
 
 FAILED = Check("audit", {})
 """Stands for an audit that could not be done."""
-
-_EVENT_KEYS = ["hour", "topic", "partition", "offset"]
 
 
 @dataclass
@@ -100,14 +98,18 @@ class _Audit:
         """Count the events, and audit them."""
         source, marked = self._source, self._events
         checks = declared_checks(source.expectations, dict(marked.dtypes))
-        columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {"hour"})
+        keys = {visible_name(column, source.field_names): column for column in (HOUR, TOPIC, PARTITION, OFFSET)}
+        hour = next(iter(keys))
+        columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {hour})
         events = event_facts(marked, source, [metric.aggregation for metric in self._staged.metrics], columns)
         self._audited.events = sum(events.count(hour, "counted") for hour in events.rows)
         view = f"hourline.source_hours_{source.name}"
         in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
         validations = [_of_facts(self._validator, source_facts(source, events, in_progress, self._hours))]
         if checks:
-            counting = marked.where(COUNTS).withColumn("hour", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"))
+            texts = {key: F.col(column) for key, column in keys.items()}
+            texts[hour] = F.date_format(HOUR, "yyyy-MM-dd'T'HH:mm'Z'")
+            counting = marked.where(COUNTS).withColumns(texts)
             known = {
                 hour_text(hour): {
                     "": events.count(hour, "counted"),
@@ -115,7 +117,7 @@ class _Audit:
                 }
                 for hour in self._hours
             }
-            validations.append(self._validator.events(counting, checks, known, _EVENT_KEYS))
+            validations.append(self._validator.events(counting, checks, known, list(keys)))
         self._keep(None, validations)
         return events
 

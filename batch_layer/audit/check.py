@@ -12,7 +12,8 @@ def unsuitable(project: Project) -> list[str]:
     """What is wrong with the declared expectations, one line each: ``metrics/x.yaml:12: …``."""
     declared: list[tuple[str, Source | Metric, list[str]]] = []
     for source in project.sources.values():
-        declared.append(("source", source, [*source.fields, *source.derived, "event_time", "hour"]))
+        names = dict.fromkeys([*source.fields, *source.derived, "event_time", "hour"])
+        declared.append(("source", source, list(names)))
     for metric in project.metrics.values():
         declared.append(("metric", metric, ["hour", *metric.dimensions, *metric.measures]))
     mistakes = []

@@ -7,7 +7,7 @@ way than the tiles have come.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -20,7 +20,8 @@ from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Metric, Source
 from hourline_core.model.hours import hour_text
-from hourline_core.model.scratch_columns import COUNTS
+from hourline_core.model.scratch_columns import COUNTS, DUPLICATE, EVENT_TIME, HOUR
+from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import values_sql
 
@@ -62,12 +63,12 @@ def event_facts(
     """Count ``events``: the archived ones with derived fields, and COUNTS that says which of them count;
     ``columns``: where not null.
     """
+    seconds = HOURLY.pane // timedelta(seconds=1)
+    outside = f"{EVENT_TIME} < {HOUR} OR {EVENT_TIME} >= {HOUR} + INTERVAL {seconds} SECONDS"
     aggregates = [
-        F.expr("count_if(NOT duplicate)").alias("archived"),
+        F.expr(f"count_if(NOT {DUPLICATE})").alias("archived"),
         F.expr(f"count_if({COUNTS})").alias("counted"),
-        F.expr("count_if(event_time < hour OR event_time >= hour + INTERVAL 1 HOUR OR event_time IS NULL)").alias(
-            "strays"
-        ),
+        F.expr(f"count_if({outside} OR {EVENT_TIME} IS NULL)").alias("strays"),
         *(F.expr(f"count(`{name}`) FILTER (WHERE {COUNTS})").alias(f"known of {name}") for name in columns),
         *(
             F.expr(f"count_if(`{name}` IS NULL)").alias(f"null of {name}")
@@ -87,8 +88,8 @@ def event_facts(
             F.expr(f"{size} FILTER (WHERE {counts})").alias(f"{metric.name}.{name} size")
             for name, size in doubles(aggregation).items()
         ]
-    rows = events.groupBy("hour").agg(*aggregates).toArrow().to_pylist()
-    return EventFacts({row["hour"]: row for row in rows})
+    rows = events.groupBy(HOUR).agg(*aggregates).toArrow().to_pylist()
+    return EventFacts({row[HOUR]: row for row in rows})
 
 
 def added_up(aggregation: AggregationPlan) -> list[str]:

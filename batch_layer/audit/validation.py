@@ -77,7 +77,7 @@ class Validator:
         self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]
     ) -> Validation:
         """Evaluate ``checks`` over ``events``; ``known`` says by hour how many of them there are (under ``""``), and by
-        column, not null.
+        column, not null. The first of ``keys`` is the column of the hour (as text).
 
         Rows stay in Spark: only some of those that fail are collected.
         """
@@ -91,7 +91,7 @@ class Validator:
             else:
                 again.append(check)
         for hour in hours:
-            here = events.where(events["hour"] == hour)
+            here = events.where(events[keys[0]] == hour)
             applicable = [check for check in (*again, *whole) if known[hour][""] or not check.columns]
             for check, result in self._run(self._events, here, applicable, keys, "SUMMARY", {"hour": hour}, found):
                 found.findings.append(of_hour(check, result, hour))

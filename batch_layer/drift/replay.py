@@ -14,6 +14,7 @@ from batch_layer.read import ArchivedEvents, keep_counted
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model.scratch_columns import HOUR
 
 
 @dataclass(frozen=True)
@@ -58,5 +59,5 @@ def _add_magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tup
     if not sizes:
         return {}
     counting = events.where(metric.where) if metric.where else events
-    rows = counting.groupBy("hour").agg(*sizes.values()).toArrow().to_pylist()
-    return {(row["hour"], name): row[name] for row in rows for name in sizes if row[name] is not None}
+    rows = counting.groupBy(HOUR).agg(*sizes.values()).toArrow().to_pylist()
+    return {(row[HOUR], name): row[name] for row in rows for name in sizes if row[name] is not None}

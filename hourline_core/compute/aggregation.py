@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.model import DeclaredMetric, Metric, Source
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, visible_name
 
 
 class UnresolvedError(Exception):
@@ -37,10 +38,10 @@ class AggregationPlan(DeclaredMetric):
 
 
 def empty_events(spark: SparkSession, source: Source) -> DataFrame:
-    """No events, with the columns that declared expressions may name: the fields, ``event_time`` and ``hour``."""
+    """No events, with the fields, EVENT_TIME and HOUR."""
     fields = ", ".join(f"`{name}` {field.spark_type}" for name, field in source.fields.items())
     try:
-        return spark.createDataFrame([], f"{fields}, event_time timestamp, hour timestamp")
+        return spark.createDataFrame([], f"{fields}, {EVENT_TIME} timestamp, {HOUR} timestamp")
     except PySparkException as error:
         raise UnresolvedError(("fields",), explain(error)) from error
 
@@ -50,7 +51,7 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
     suit its encoding.
     """
     time = source.event_time
-    events = empty_events(spark, source).drop("event_time", "hour")
+    events = empty_events(spark, source).select(*source.fields)
     path = ("event_time",)
     found = type_of(events, time.expression, path)
     suits = {
@@ -67,7 +68,11 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
 
 
 def with_derived(events: DataFrame, source: Source) -> DataFrame:
-    """The events with the source's derived fields as further columns."""
+    """The events with what else declared expressions may name: ``event_time`` and ``hour``, unless fields have these
+    names, and the source's derived fields.
+    """
+    for column in (EVENT_TIME, HOUR):
+        events = events.withColumn(visible_name(column, source.field_names), F.col(column))
     for name, expression in source.derived.items():
         try:
             events = events.withColumn(name, F.expr(expression))
@@ -141,5 +146,8 @@ def explain(error: PySparkException) -> str:
 def _tiles(events: DataFrame, metric: Metric, states: dict[str, str]) -> DataFrame:
     if metric.where:
         events = events.where(metric.where)
-    keys = [F.col("hour"), *(F.expr(expression).alias(name) for name, expression in metric.dimensions.items())]
+    keys = [
+        F.col(HOUR).alias("hour"),
+        *(F.expr(expression).alias(name) for name, expression in metric.dimensions.items()),
+    ]
     return events.groupBy(*keys).agg(*(F.expr(sql).alias(column) for column, sql in states.items()))

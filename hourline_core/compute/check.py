@@ -17,6 +17,7 @@ from hourline_core.compute.aggregation import (
 )
 from hourline_core.errors import DeclarationError, did_you_mean
 from hourline_core.model import Metric, Project, Source
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 
 # A recompute would get other values than the micro-batch did.
 _NOT_REPEATABLE = re.compile(
@@ -42,8 +43,9 @@ def unresolved(spark: SparkSession, project: Project) -> list[str]:
         if place.failed:
             continue  # each of its metrics would only say the same again
         events = with_derived(empty_events(spark, source), source)
+        named = [name for name in events.columns if not name.startswith(SCRATCH_PREFIX)]
         for metric in project.metrics_of(source.name):
-            _check_metric(spark, source, metric, _Place(project, "metric", metric.name, events.columns, mistakes))
+            _check_metric(spark, source, metric, _Place(project, "metric", metric.name, named, mistakes))
     return mistakes
 
 

@@ -10,7 +10,19 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.compute.windows import assign_pane
 from hourline_core.formats.format import format_of
 from hourline_core.model import EventTime, Source
-from hourline_core.model.scratch_columns import ARRIVED, EVENT_TIME, KEY, OUTCOME, REASON, UNDECODED, VALUE
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    EVENT_TIME,
+    HOUR,
+    KEY,
+    OFFSET,
+    OUTCOME,
+    PARTITION,
+    REASON,
+    TOPIC,
+    UNDECODED,
+    VALUE,
+)
 from hourline_core.model.windows import HOURLY
 
 ISO_WITH_OFFSET = r"^\d{4,6}-\d{1,2}-\d{1,2}[T ]\d{1,2}:\d{2}:\d{2}(\.\d{1,9})?\s?(Z|[+-]\d{2}:?\d{2})$"
@@ -18,13 +30,13 @@ ISO_LOCAL = r"^\d{4,6}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?$
 
 
 def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
-    """Validate Kafka records (key, value, topic, partition, offset, ARRIVED).
+    """Validate Kafka records (KEY, VALUE, TOPIC, PARTITION, OFFSET, ARRIVED).
 
-    Returns topic, partition, offset, ARRIVED; OUTCOME (accepted, rejected, tombstone) and, for rejected records, REASON,
-    KEY and VALUE; event_time, hour (UTC) and the declared fields, null unless accepted. ``event_time_type`` is the Spark
+    Returns TOPIC, PARTITION, OFFSET, ARRIVED; OUTCOME (accepted, rejected, tombstone) and, for rejected records, REASON,
+    KEY and VALUE; EVENT_TIME, HOUR (UTC) and the declared fields, null unless accepted. ``event_time_type`` is the Spark
     type of the event time's expression.
     """
-    decoded = format_of(source).decode(records.withColumnsRenamed({"key": KEY, "value": VALUE}))
+    decoded = format_of(source).decode(records)
     timed = decoded.withColumn(EVENT_TIME, _event_time(source.event_time, event_time_type))
     validated = timed.withColumn(REASON, _reason(source)).withColumn(
         OUTCOME,
@@ -33,16 +45,16 @@ def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFr
     is_accepted = F.col(OUTCOME) == "accepted"
     is_rejected = F.col(OUTCOME) == "rejected"
     return validated.select(
-        "topic",
-        "partition",
-        "offset",
+        TOPIC,
+        PARTITION,
+        OFFSET,
         ARRIVED,
         OUTCOME,
         REASON,
         F.when(is_rejected, F.col(KEY)).alias(KEY),
         F.when(is_rejected, F.col(VALUE)).alias(VALUE),
-        F.when(is_accepted, F.col(EVENT_TIME)).alias("event_time"),
-        F.when(is_accepted, assign_pane(F.col(EVENT_TIME), HOURLY)).alias("hour"),
+        F.when(is_accepted, F.col(EVENT_TIME)).alias(EVENT_TIME),
+        F.when(is_accepted, assign_pane(F.col(EVENT_TIME), HOURLY)).alias(HOUR),
         *(F.when(is_accepted, F.col(name)).alias(name) for name in source.fields),
     )
 

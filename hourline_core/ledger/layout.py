@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.model import Metric, Project, Source, declaration_hash
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -44,8 +45,16 @@ EVENT_COLUMNS: Columns = {
     "hour": Column(TIMESTAMP, "The start of the hour of `event_time`."),
     "duplicate": Column(pa.bool_(), "Whether the speed layer has recognised it as a duplicate, which does not count."),
 }
-"""The events table begins with these; the source's declared fields follow, under their own names."""
+"""The events table begins with these. The source's declared fields follow, as ``stored_names`` calls them."""
 EVENT_SCHEMA = schema_of(EVENT_COLUMNS)
+
+_FIELD_PREFIX = f"{SCRATCH_PREFIX}field_"
+
+
+def stored_names(source: Source) -> dict[str, str]:
+    """The names in the archive of those fields that have the name of one of its own columns."""
+    return {name: f"{_FIELD_PREFIX}{name}" for name in source.fields if name.casefold() in EVENT_COLUMNS}
+
 
 REJECTED_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch that read the record."),

@@ -95,9 +95,7 @@ class Field(Declaration):
     """Whether an event without the field, or with null in it, is rejected."""
 
     key: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^`'\\]+$")] | None = None
-    """The field's name in the event, if it differs. A declared name has letters, digits and `_` only, and some names
-    are reserved.
-    """
+    """The field's name in the event, if it differs. A declared name has letters, digits and `_` only."""
 
     @property
     def spark_type(self) -> str:

@@ -15,7 +15,6 @@ ANY_CASE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 # Columns of the tables that Hourline writes itself.
 RESERVED_COLUMNS = frozenset({"hour", "state", "sequence", "layer"})
-RESERVED_FIELDS = frozenset({"event_time", "hour", "sequence", "topic_id", "topic", "partition", "offset", "duplicate"})
 # Views that the serving layer offers in addition to those of the metrics.
 RESERVED_METRICS = frozenset({"hours", "late_events", "drift", "quality", "publications", "hourline_snapshot"})
 RESERVED_METRIC_STARTS = ("events_", "rejected_")
@@ -55,10 +54,10 @@ def _field_name(name: str) -> str:
     if len(name) > LONGEST:
         raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
     # Spark tells columns apart without regard to case.
-    if name.casefold() in RESERVED_FIELDS or name.casefold().startswith(SCRATCH_PREFIX):
+    if name.casefold().startswith(SCRATCH_PREFIX):
         raise refuse(
-            f"got the name {describe(name)}, which Hourline uses itself: "
-            f"choose another than {_join(RESERVED_FIELDS)}, {SCRATCH_PREFIX}…"
+            f"got the name {describe(name)}, allowed are names that do not begin with {SCRATCH_PREFIX}, "
+            "as Hourline's own columns do"
         )
     return name
 

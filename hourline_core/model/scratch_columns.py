@@ -1,10 +1,23 @@
-"""The columns that Hourline adds to a source's fields while it works, and does not store in the archive of events.
+"""The columns that Hourline adds to a source's fields while it works.
 
-All of them have one prefix, which no declared field may begin with. So a field may have any name without it.
+All of them have one prefix, which no declared field may begin with. So a field may have any name without it. The layout
+of the archive says under which names some of them are stored.
 """
+
+from collections.abc import Container
 
 SCRATCH_PREFIX = "_hourline_"
 
+TOPIC_ID = "_hourline_topic_id"
+"""string: what identifies the topic, or the imported file, for ever."""
+TOPIC = "_hourline_topic"
+"""string: the name of the topic, or of the imported file."""
+PARTITION = "_hourline_partition"
+"""int: the partition of the topic."""
+OFFSET = "_hourline_offset"
+"""bigint: the offset in the partition, or the number of the row in the file."""
+SEQUENCE = "_hourline_sequence"
+"""bigint: the number of the micro-batch that read the record."""
 ARRIVED = "_hourline_arrived"
 """timestamp (UTC): when Spark planned the micro-batch that read the record."""
 KEY = "_hourline_key"
@@ -14,14 +27,27 @@ VALUE = "_hourline_value"
 UNDECODED = "_hourline_undecoded"
 """string: why the value could not be decoded; null where it could be."""
 EVENT_TIME = "_hourline_event_time"
-"""timestamp (UTC): the event time of a record, before it is known to be accepted."""
+"""timestamp (UTC): when the event happened; null where the record was not accepted."""
+HOUR = "_hourline_hour"
+"""timestamp (UTC): the start of the hour of the event time; null where the record was not accepted."""
 OUTCOME = "_hourline_outcome"
 """string: accepted, rejected or tombstone."""
 REASON = "_hourline_reason"
 """string: why a record was rejected; null where it was not."""
 ID_HASH = "_hourline_id_hash"
 """bigint: the hash of (id, hour); null where there is no id, or no accepted event."""
+DUPLICATE = "_hourline_duplicate"
+"""boolean: whether the speed layer has recognised the event as a duplicate."""
 IS_FIRST = "_hourline_is_first"
 """boolean: whether an archived event is the first one of its id and hour."""
 COUNTS = "_hourline_counts"
 """boolean: whether an archived event counts in results."""
+
+
+def visible_name(column: str, fields: Container[str]) -> str:
+    """The name of one of these columns where people see it: without the prefix, unless a field has that name.
+
+    ``fields`` are the names of the fields in lower case, since Spark and DuckDB tell columns apart without regard to it.
+    """
+    name = column.removeprefix(SCRATCH_PREFIX)
+    return column if name in fields else name

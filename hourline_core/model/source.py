@@ -81,6 +81,11 @@ class Source(Declaration):
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1
     """The number of partitions of the topic, if Hourline creates it."""
 
+    @property
+    def field_names(self) -> frozenset[str]:
+        """The names of its declared and derived fields, in lower case."""
+        return frozenset(name.casefold() for name in (*self.fields, *self.derived))
+
     @model_validator(mode="after")
     def _check_names_and_times(self) -> Self:
         refuse_same_names(fields=self.fields, derived=self.derived)

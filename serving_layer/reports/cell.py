@@ -38,12 +38,12 @@ class Cell:
         """A query: those of ``rows`` (a table, or a query in brackets, with hour and the dimensions) that belong here."""
         return f"SELECT * FROM {rows} WHERE {self.condition({name: name for name in self.values})}"
 
-    def condition(self, columns: Mapping[str, str]) -> str:
+    def condition(self, columns: Mapping[str, str], hour: str = "hour") -> str:
         """SQL that chooses the hour and, of the dimensions in ``columns``, the values; ``columns`` says what each is
-        called.
+        called, and ``hour`` is the column of the hour.
         """
         values = [self._is(name, column) for name, column in columns.items() if name in self.values]
-        return " AND ".join([f"hour = {literal(self.hour)}", *values])
+        return " AND ".join([f"{hour} = {literal(self.hour)}", *values])
 
     def _is(self, dimension: str, column: str) -> str:
         text = self.values[dimension]

@@ -2,7 +2,17 @@
 
 from datetime import datetime
 
-from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import (
+    DUPLICATE,
+    HOUR,
+    OFFSET,
+    PARTITION,
+    SCRATCH_PREFIX,
+    SEQUENCE,
+    TOPIC,
+    TOPIC_ID,
+    visible_name,
+)
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.progress import started_sql
 from serving_layer.connection import Connection
@@ -73,22 +83,30 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     columns = {name: column for name in cell.values if (column := field(metric.dimensions[name]))}
     conditions = [name for name, text in (("where", metric.where), ("where of the source", source.where)) if text]
     identity = field(source.id) if source.id else None
-    arrivals = f'PARTITION BY {identifier(identity)} ORDER BY sequence, partition, "offset"' if identity else ""
+    declared = {name.casefold() for name in connection.project.sources[source.name].fields}
+    own = ", ".join(
+        f"{identifier(visible_name(column, declared))} AS {column}"
+        for column in (SEQUENCE, TOPIC_ID, TOPIC, PARTITION, OFFSET, DUPLICATE, HOUR)
+    )
+    arrivals = f"PARTITION BY {identifier(identity)} ORDER BY {SEQUENCE}, {PARTITION}, {OFFSET}" if identity else ""
     repeated = (
-        f"NOT duplicate AND {identifier(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1"
+        f"NOT {DUPLICATE} AND {identifier(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1"
         if identity
         else "false"
     )
     # The first of an id may lie in another cell of the hour.
-    of_hour = f"SELECT *, {repeated} AS {SCRATCH_PREFIX}repeated FROM events_{source.name} WHERE {cell.condition({})}"
+    of_hour = f"""
+        SELECT *, {repeated} AS {SCRATCH_PREFIX}repeated
+        FROM (SELECT *, {own} FROM events_{source.name}) WHERE {cell.condition({}, HOUR)}"""
     connection.database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _events AS
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late,
                started,
                CASE WHEN sequence <= {-1 if cutoff is None else cutoff} THEN 'final' ELSE 'provisional' END AS layer
         FROM (
-            SELECT sequence, topic_id, topic, partition, "offset", duplicate, hour, {SCRATCH_PREFIX}repeated AS repeated
-            FROM ({of_hour}) WHERE {cell.condition(columns)}
+            SELECT {SEQUENCE} AS sequence, {TOPIC_ID} AS topic_id, {TOPIC} AS topic, {PARTITION} AS partition,
+                   {OFFSET} AS "offset", {DUPLICATE} AS duplicate, {HOUR} AS hour, {SCRATCH_PREFIX}repeated AS repeated
+            FROM ({of_hour}) WHERE {cell.condition(columns, HOUR)}
         )
         -- Old progress is compacted: the row that holds a sequence is the next one.
         ASOF JOIN ({started_sql(source)}) ON sequence <= until

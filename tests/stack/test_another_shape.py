@@ -3,6 +3,7 @@ wall clock, huge numbers.
 """
 
 import random
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -47,7 +48,7 @@ FILES = {
         """,
     "sources/ticks.yaml": """\
         topic: another.ticks
-        # From `key` on, all have names that Hourline uses itself somewhere.
+        # From `key` on, all have names that Hourline uses itself somewhere; those from `Hour` on, the archive does.
         fields:
           ms: long
           symbol: string
@@ -62,6 +63,17 @@ FILES = {
           late: long
           started: long
           _first: long
+          Hour: int
+          event_time: long
+          topic: string
+          topic_id: long
+          partition: double
+          offset: string
+          sequence: long
+          duplicate: boolean
+        expectations:
+          - expect_column_values_to_be_between: {column: Hour, min_value: 0, max_value: 23}
+          - expect_column_values_to_not_be_null: {column: offset}
         derived: {id_hash: arrived + 1, _counts: late is null}
         event_time: {expression: ms, encoding: epoch_milliseconds}
         clock: wall
@@ -95,6 +107,17 @@ FILES = {
         dimensions: {symbol: symbol, up: Ratio > 1}
         measures: {n: count, low: min(price), high: max(price), mean_price: mean(price), ratio: mean(Ratio), prices: distinct(price)}
         where: price > 0 or price is null
+        """,
+    "metrics/archive_names.yaml": """\
+        source: ticks
+        dimensions: {topic: topic, part: partition, hour_of_day: hour}
+        where: offset <> 'none'
+        measures:
+          event_time: sum(event_time)
+          topic_id: max(topic_id)
+          offset: min(offset)
+          numbers: distinct(sequence)
+          duplicate: sum(duplicate)
         """,
     "metrics/own_names.yaml": """\
         source: ticks
@@ -200,6 +223,21 @@ TICKS = SourceRule(
                 "prices": ("distinct", lambda b: b["price"]),
             },
         ),
+        "archive_names": MetricRule(
+            dimensions={
+                "topic": lambda b: b["topic"],
+                "part": lambda b: b["partition"],
+                "hour_of_day": lambda b: b["Hour"],
+            },
+            where=lambda b: b["offset"] != "none",
+            measures={
+                "event_time": ("sum", lambda b: b["event_time"]),
+                "topic_id": ("max", lambda b: b["topic_id"]),
+                "offset": ("min", lambda b: b["offset"]),
+                "numbers": ("distinct", lambda b: b["sequence"]),
+                "duplicate": ("sum", lambda b: None if b["duplicate"] is None else int(b["duplicate"])),
+            },
+        ),
         "own_names": MetricRule(
             dimensions={"in_time": lambda b: b["late"] is None, "outcome": lambda b: b["outcome"]},
             measures={
@@ -250,9 +288,20 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     project.recompute()
     assert project.check() > 1000
     with serving_layer.connect(project.project) as connection:
-        explanation = explain_number(connection, "own_names", first, {"outcome": "rejected"})
-    of_cell = [event for event in project.events("ticks") if (event.hour, event.body["outcome"]) == (first, "rejected")]
-    assert explanation.events and explanation.events.events == len(of_cell) > 0
+        explained = {
+            ("outcome", "rejected"): explain_number(connection, "own_names", first, {"outcome": "rejected"}),
+            ("topic", "b"): explain_number(connection, "archive_names", first, {"topic": "b"}),
+        }
+        fields = connection.sql(
+            'SELECT hour, event_time, topic, topic_id, partition, "offset", sequence, duplicate FROM events_ticks '
+            "WHERE _hourline_topic = 'another.ticks' AND NOT _hourline_duplicate AND _hourline_hour IS NOT NULL"
+        ).fetchall()
+    ticks = project.events("ticks")
+    for (field, value), explanation in explained.items():
+        of_cell = [event for event in ticks if (event.hour, event.body[field]) == (first, value)]
+        assert explanation.events and explanation.events.events == len(of_cell) > 0
+    names = ("Hour", "event_time", "topic", "topic_id", "partition", "offset", "sequence", "duplicate")
+    assert Counter(fields) == Counter(tuple(event.body[name] for name in names) for event in ticks)
 
 
 def reading(rand: random.Random, begin: str, minutes: int) -> Body:
@@ -289,6 +338,12 @@ def tick(rand: random.Random) -> Body:
         "outcome": maybe(rand, rand.choice(["accepted", "rejected", "tombstone"])),
         "repeated": maybe(rand, rand.random() < 0.5),
         **{name: maybe(rand, rand.randrange(1000)) for name in ("arrived", "late", "started", "_first")},
+        **{name: maybe(rand, rand.randrange(1000)) for name in ("event_time", "topic_id", "sequence")},
+        "Hour": maybe(rand, rand.randrange(24)),
+        "topic": maybe(rand, rand.choice("ab")),
+        "partition": maybe(rand, rand.randrange(3) / 2),
+        "offset": rand.choice(["none", "some"]),
+        "duplicate": maybe(rand, rand.random() < 0.5),
     }
 
 

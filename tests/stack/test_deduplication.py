@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import EventTime, Field, Project, Settings, Source
-from hourline_core.model.scratch_columns import ID_HASH
+from hourline_core.model.scratch_columns import HOUR, ID_HASH
 from hourline_core.runtime.spark import spark_session
 from speed_layer.deduplication import archived_id_hashes
 
@@ -26,11 +26,8 @@ def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_pat
     )
     address = str(tmp_path / "a b{c,d}*?é" / "scans")  # which Spark would take for a pattern
     for hour, ids in ((0, ["x"]), (1, ["x", "y", None]), (1, ["x"])):
-        write_deltalake(
-            address,
-            pa.table({"hour": pa.array([BASE + timedelta(hours=hour)] * len(ids), TIMESTAMP), "scan": ids}),
-            mode="append",
-        )
+        moments = pa.array([BASE + timedelta(hours=hour)] * len(ids), TIMESTAMP)
+        write_deltalake(address, pa.table({"hour": moments, "event_time": moments, "scan": ids}), mode="append")
     spark = spark_session(Project(tmp_path, settings, {"scans": source}, {}), "test")
     try:
         every, second, none = (
@@ -42,9 +39,9 @@ def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_pat
     finally:
         spark.stop()
     assert none == []
-    assert [row["hour"] for row in second] == [BASE + timedelta(hours=1)] * 4
+    assert [row[HOUR] for row in second] == [BASE + timedelta(hours=1)] * 4
     hashes = [row[ID_HASH] for row in second]
     assert sorted(hashes.count(one) for one in set(hashes) - {None}) == [1, 2], "x twice, y once"
     assert hashes.count(None) == 1
-    (first,) = (row[ID_HASH] for row in every if row["hour"] == BASE)
+    (first,) = (row[ID_HASH] for row in every if row[HOUR] == BASE)
     assert first is not None and first not in hashes, "the same id in another hour"

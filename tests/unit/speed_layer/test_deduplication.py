@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourline_core.ledger.layout import TIMESTAMP
-from hourline_core.model.scratch_columns import ID_HASH
+from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, PARTITION
 from speed_layer.deduplication import Deduplicator
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 
 
-SCHEMA = pa.schema({"hour": TIMESTAMP, ID_HASH: pa.int64(), "partition": pa.int32(), "offset": pa.int64()})
+SCHEMA = pa.schema({HOUR: TIMESTAMP, ID_HASH: pa.int64(), PARTITION: pa.int32(), OFFSET: pa.int64()})
 
 # An id's hash is that of (id, hour), so one hash belongs to one hour.
 events = st.tuples(st.integers(0, 5), st.none() | st.integers(0, 4), st.integers(0, 2))
@@ -22,10 +22,10 @@ events = st.tuples(st.integers(0, 5), st.none() | st.integers(0, 4), st.integers
 def table(batch: list[tuple[int, int | None, int]]) -> pa.Table:
     rows = [
         {
-            "hour": BASE + timedelta(hours=hour),
+            HOUR: BASE + timedelta(hours=hour),
             ID_HASH: None if identity is None else hour * 100 + identity,
-            "partition": partition,
-            "offset": offset,
+            PARTITION: partition,
+            OFFSET: offset,
         }
         for offset, (hour, identity, partition) in enumerate(batch)
     ]
