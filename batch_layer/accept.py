@@ -1,4 +1,6 @@
-"""A person overrules an audit: the staged rows of a blocked hour are published as they are, on record."""
+"""Publishes the staged rows of a blocked hour as they are, when a person overrules its audit. The decision is
+recorded.
+"""
 
 import json
 from contextlib import ExitStack
@@ -25,10 +27,10 @@ from hourline_core.storage.opening import open_table
 
 def accept(project: Project, metric: Metric, hour: datetime, person: str, reason: str, clock: Clock) -> None:
     """Publish the staged rows of a blocked ``hour`` (UTC) of ``metric``, with the cutoff of their recompute. Later
-    events count on top.
+    events count on top. ``person`` and ``reason`` are kept in the quality table.
 
-    ``person`` and ``reason`` are kept in the quality table. ``clock`` dates the publication (UTC). Raises UsageError
-    when the hour is not blocked, ConflictError when another process has published meanwhile, TableError.
+    ``clock`` dates the publication (UTC). Raises UsageError when the hour is not blocked, ConflictError when another
+    process has published meanwhile, TableError.
     """
     with ExitStack() as held:
 
@@ -47,7 +49,7 @@ def accept(project: Project, metric: Metric, hour: datetime, person: str, reason
 
 
 def _read_blocked(job: Job, metric: Metric, hour: datetime) -> StagedMetric:
-    """The staged rows of the hour, from the version of the staged table that its mark names."""
+    """The staged rows of the hour, from the version of the staged table that its mark in coverage names."""
     blocked = job.snapshot.blocked
     mark = blocked.get((metric.name, hour))
     if mark is None:
@@ -60,7 +62,7 @@ def _read_blocked(job: Job, metric: Metric, hour: datetime) -> StagedMetric:
     layout = Layout.of(job.project)
     table = open_table(layout.staged(declared.source, declared.metric), layout.storage_options, mark.staged)
     rows: pa.Table = table.to_pyarrow_table()
-    # The columns are those of the table; nothing is computed, so it needs no Spark to tell them.
+    # The columns are those of the table. Nothing is computed, so Spark is not needed to resolve them.
     aggregation = AggregationPlan(declared.source, declared.metric, {}, rows.schema)
     staged = StagedMetric(aggregation, [hour], mark.blocked_cutoff, rows, mark.staged)
     return replace(staged, rows=staged.rows_of([hour]))

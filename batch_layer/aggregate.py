@@ -17,11 +17,11 @@ class MetricTiles:
 
     aggregation: AggregationPlan
     hours: list[datetime]
-    """All hours that were recomputed (UTC), also those without rows."""
+    """All hours that were recomputed (UTC), with or without rows."""
     cutoff: int
     """The sequence up to which events were counted."""
     rows: pa.Table
-    """``aggregation.schema``, sorted as they are to lie in final."""
+    """Tiles of ``aggregation.schema``, sorted as they lie in final."""
 
     def rows_of(self, hours: list[datetime]) -> pa.Table:
         """The rows of ``hours`` (UTC)."""
@@ -48,7 +48,7 @@ def aggregate(events: SourceEvents) -> SourceTiles:
 
 
 def compute_tiles(aggregation: AggregationPlan, events: DataFrame, hours: list[datetime]) -> pa.Table:
-    """The metric's tiles of ``hours``, sorted as they are to lie in final."""
+    """The metric's tiles of ``hours``, sorted as they lie in final."""
     tiles: pa.Table = aggregation.tiles(keep_hours(events, hours)).toArrow().cast(aggregation.schema)
     sortable = [
         name for name in aggregation.metric.dimensions if not pa.types.is_nested(aggregation.schema.field(name).type)

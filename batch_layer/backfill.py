@@ -1,9 +1,8 @@
-"""A backfill: all hours of a range recomputed, each once, however often it is interrupted.
+"""Backfills: all hours of a range are recomputed, each once, however often it is interrupted.
 
-What it remembers is a small file: for each metric's declaration, the versions of final and staged that counted when the
-backfill began. An hour that was published in a higher version, or blocked, has been done since, by this backfill or by
-whoever else; so there is nothing to note after each job, and nothing that a crash between a publication and a note
-could tear apart.
+A backfill remembers one small file: for each metric's declaration, the versions of final and staged that counted when
+it began. An hour that was published in a higher version, or blocked, has been done since, by this backfill or by
+another process. So nothing is noted after a job, and a crash between a publication and a note cannot matter.
 """
 
 import hashlib
@@ -26,27 +25,27 @@ from hourline_core.model.hours import Clock, HourRange, wall_clock
 from hourline_core.storage.opening import exists, open_table
 
 _HOURS_PER_JOB = 24
-"""Between two jobs the hourly recompute has its turn: it should not wait for a week to be done."""
+"""The hourly recompute has its turn between two jobs, so a job must not take long."""
 
 _RECENT_PUBLICATIONS = 20
 
 
 @dataclass(frozen=True)
 class Backfill:
-    """What is to be done, and what was done before it was interrupted."""
+    """What is left to do, and what was done before an interruption."""
 
     project: Project
     wanted: list[PlannedHour]
     """All hours of all metrics."""
     left: list[PlannedHour]
-    """Those that have not been done since it began."""
+    """The hours that have not been done since it began."""
     begun: datetime
     resumed: bool = False
     file: Path | None = None
-    """Where it is remembered until it is done; None: `plan` tells as well what is left."""
+    """The file that remembers it until it is done. None: `plan` alone shows what is left."""
     pinned: dict[str, HourVersions] = field(default_factory=dict)
-    """By declaration (metric_hash), the highest versions of final, and of staged for blocked hours, that counted when
-    it began.
+    """By declaration (metric_hash), the highest versions of final, and of staged for blocked hours, that counted
+    when it began.
     """
 
     def run(
@@ -57,8 +56,8 @@ class Backfill:
         on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
         on_published: Callable[[Recomputed], None] = lambda done: None,
     ) -> list[Recomputed]:
-        """Recompute what is left, as ``recompute`` does, and raise what it does. Wherever it ends, the same backfill
-        planned again goes on there.
+        """Recompute what is left, as ``recompute`` does, and raise what it raises. Wherever it ends, the same
+        backfill planned again goes on there.
         """
         if self.file:
             self._remember(self.file)
@@ -73,7 +72,7 @@ class Backfill:
             on_published=on_published,
         )
         if self.file:
-            self.file.unlink(missing_ok=True)  # two at once both come to their end
+            self.file.unlink(missing_ok=True)  # Of two that run at once, both finish.
         return done
 
     def _remember(self, file: Path) -> None:
@@ -86,8 +85,8 @@ class Backfill:
 def plan_backfill(
     project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock
 ) -> Backfill:
-    """All hours of the range (of ``metrics``, or all) in which a source has events; one of the same range and metrics
-    that was interrupted is resumed. Changes nothing. Raises TableError.
+    """Plan all hours of the range (of ``metrics``, or all) in which a source has events. An interrupted backfill of
+    the same range and metrics is resumed. Changes nothing. Raises TableError.
     """
     key = f"{hours} {sorted(metrics) if metrics else 'all'}"
     file = project.workspace / "backfills" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
@@ -102,7 +101,7 @@ def plan_backfill(
         newest = HourVersions(covered.pinned(), max(covered.staged_versions(), default=None))
         pinned[name] = (
             remembered.pinned.get(name, newest) if remembered else newest
-        )  # one that was changed since is done anew, as a whole
+        )  # One that was changed since is done again as a whole.
     wanted = plan_range(project, hours, metrics, clock)
     left = [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
     return Backfill(
@@ -113,9 +112,7 @@ def plan_backfill(
 def plan_hours(
     project: Project, source: str, hours: set[datetime], clock: Clock = wall_clock
 ) -> tuple[Backfill, set[datetime]]:
-    """The hours among ``hours`` of a source that want recomputing; and, apart from them, those that have not closed
-    yet.
-    """
+    """The hours among ``hours`` of a source that need a recompute, and apart from them those that are still open."""
     wanting = [] if not hours else plan_range(project, HourRange.spanning(hours), clock=clock)
     wanting = [item for item in wanting if item.source == source and item.hour in hours and item.reason != FORCED]
     closed = [item for item in wanting if item.closed]
@@ -123,12 +120,12 @@ def plan_hours(
 
 
 def hours_per_job(project: Project) -> int:
-    """How many hours a backfill recomputes in one job."""
+    """The number of hours that a backfill recomputes in one job."""
     return min(_HOURS_PER_JOB, project.settings.batch.hours_per_job)
 
 
 def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
-    """How long it takes to recompute ``wanted``, by the last publications; None where none of them was timed."""
+    """The estimated time to recompute ``wanted``, by the last publications. None if none of them was timed."""
     layout = Layout.of(project)
     if not exists(layout.coverage, layout.storage_options):
         return None
@@ -144,7 +141,7 @@ def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
 
 
 def _is_done(item: PlannedHour, pinned: HourVersions) -> bool:
-    """Whether the hour was published, or blocked, since the backfill began, when the versions of final and staged were
+    """Whether the hour was published or blocked since the backfill began, when the versions of final and staged were
     ``pinned``.
     """
     return any(
@@ -154,8 +151,8 @@ def _is_done(item: PlannedHour, pinned: HourVersions) -> bool:
 
 
 def _fitted(timed: list[tuple[float, float]]) -> tuple[float, float]:
-    """Seconds a job and seconds an event, neither below zero, that come nearest to what was timed (events, seconds):
-    least squares.
+    """Seconds per job and seconds per event, neither below zero, fitted to the timed publications (events, seconds)
+    by least squares.
     """
     events, seconds = (sum(column) / len(timed) for column in zip(*timed, strict=True))
     spread = sum((e - events) ** 2 for e, _ in timed)

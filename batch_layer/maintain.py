@@ -1,13 +1,13 @@
-"""The daily maintenance of what the batch layer owns: compaction, vacuum, and what is kept of audits and backfills.
+"""The daily maintenance of the batch layer's tables: compaction, vacuum, and the retention of audits and backfills.
+Each table has its own turn, so the hourly recompute waits for one table at most.
 
-Each table has a turn of its own, so the hourly recompute waits for one of them at most. Compacting final makes a new
-version of it, which counts once a row of coverage names it: a row without an hour, since the rows of the hours say in
-which version each was *recomputed*, by which backfills go. Whoever is killed between the two leaves an unpublished
-version, which the next publication or compaction restores away.
+Compacting final makes a new version of it, which counts once a row of coverage names it. That row has no hour, since
+the rows of the hours name the version in which each was *recomputed*, which backfills use. A process that is killed in
+between leaves an unpublished version. The next publication or compaction restores the version before.
 
-A vacuum spares every version that coverage names, or has named within the time that a query may take, or an answer can
-be repeated: a file of a blocked hour's staged rows may have been out of date for weeks when the hour is mended, and a
-reader is at it still. The log stays whole: pinned versions, and version 0 of final, are read by it.
+A vacuum keeps every version that coverage names, or named within the time of a query or a repeatable answer. A file of
+a blocked hour's staged rows may have been out of date for weeks when the hour is mended, and a reader may still read
+it. The log stays whole: pinned versions, and version 0 of final, are read by it.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,38 +28,39 @@ from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
 from hourline_core.sql.database import open_database
 from hourline_core.storage import commits
-from hourline_core.storage.compaction import compactable
+from hourline_core.storage.compaction import count_compactable
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.retention import KEPT_HOURS
 from hourline_core.storage.table_maintenance import TableMaintenance
-from hourline_core.storage.vacuum import vacuumable
+from hourline_core.storage.vacuum import list_vacuumable
 
 _WORTH = 10
-"""So many files less make a compaction worth a publication."""
+"""The number of files that a compaction must save to be worth a publication."""
 
 
 @dataclass
 class Maintenance:
-    """One run over all that the batch layer owns; with ``dry_run`` it changes nothing and tells what it would do."""
+    """One run over all tables of the batch layer. With ``dry_run`` it changes nothing, and reports what it would do."""
 
     project: Project
     dry_run: bool = False
     clock: Clock = wall_clock
-    """Says what is older than ``batch.reports_kept`` (UTC). What a query may still need goes by the tables' own times.
+    """Decides what is older than ``batch.reports_kept`` (UTC). What a query may still need goes by the tables' own
+    times.
     """
     kept_hours: int = KEPT_HOURS
     on_waiting: Callable[[int], None] = lambda process: None
-    """Told whom it waits for, while another process recomputes."""
+    """Called with the process that this one waits for, while that recomputes."""
     _layout: Layout = field(init=False)
     _known: dict[int, Coverage] = field(init=False, default_factory=dict)
-    """By version, what coverage says there, which never changes."""
+    """By version, the rows of coverage, which never change."""
 
     def __post_init__(self) -> None:
         self._layout = Layout.of(self.project)
 
     def run(self) -> Iterator[str]:
-        """Do it, one line for each table that was changed; what a kill leaves undone the next run does. Raises
-        ConflictError, TableError.
+        """Maintain each table. Returns one line for each table that was changed; the next run does what a kill
+        leaves undone. Raises ConflictError, TableError.
         """
         if not exists(self._layout.coverage, self._layout.storage_options):
             return
@@ -80,10 +81,10 @@ class Maintenance:
         if pinned is None:  # all of its hours are blocked, or it was reset meanwhile
             return []
         maintenance = TableMaintenance(f"final/{metric}/{declaration}", self._open(uri, pinned), self.dry_run)
-        if compactable(maintenance.table, "hour") >= _WORTH:
+        if count_compactable(maintenance.table, "hour") >= _WORTH:
             if not self.dry_run:
                 maintenance.table = self._open(uri)
-                if maintenance.table.version() != pinned:  # what a run that was killed has left
+                if maintenance.table.version() != pinned:  # what a killed run has left
                     commits.restore(maintenance.table, pinned, {"restored": pinned})
             maintenance.compact("hour", _WORTH)
             if not self.dry_run:
@@ -115,7 +116,7 @@ class Maintenance:
         return self._kept(maintenance)
 
     def _kept(self, maintenance: TableMaintenance) -> list[str]:
-        """What is kept of each publication."""
+        """The tables with rows of each publication."""
         maintenance.compact("publication", _WORTH)
         maintenance.vacuum(self.kept_hours)
         return self._with_checkpoint(maintenance)
@@ -130,7 +131,7 @@ class Maintenance:
                 )
             maintenance.done.append(f"{before:,} files compacted into 1")
         kept = self._versions_in_use()
-        if vacuumable(maintenance.table, self.kept_hours, kept):
+        if list_vacuumable(maintenance.table, self.kept_hours, kept):
             if not self.dry_run:
                 self._leave_no_publication_open(maintenance.table)
             maintenance.vacuum(self.kept_hours, kept)
@@ -151,7 +152,7 @@ class Maintenance:
         )
 
     def _pin(self, table: DeltaTable, coverage: Coverage, metric: str, declaration: str, version: int) -> None:
-        """Publish a compacted version of final: the cutoffs, and what the rows of its hours say, stay as they are."""
+        """Publish a compacted version of final. The cutoffs and the rows of its hours stay as they are."""
         source = coverage.of(metric, declaration).source
         row = CompactedFinal(metric, declaration, source, version, self.clock())
         self._commit(table, coverage.with_compacted(row), {"compacted": f"final/{metric}/{declaration}"})
@@ -161,8 +162,8 @@ class Maintenance:
         commits.overwrite(coverage, rows, None, metadata)
 
     def _leave_no_publication_open(self, coverage: DeltaTable) -> None:
-        """The next version of coverage is no publication: what was kept of one that did not come about would seem to be
-        of this.
+        """Delete what an unfinished publication has left. The next version of coverage is no publication, and those
+        rows would seem to belong to it.
         """
         for uri in (self._layout.drift, self._layout.quality):
             kept = self._open(uri)
@@ -175,10 +176,9 @@ class Maintenance:
         return maintenance.line
 
     def _old_findings(self) -> tuple[int, str]:
-        """How many rows of quality nothing shows any more, and the condition on them.
-
-        What the overview and `status` show stays however old it is, and what was found in hours that are blocked, or
-        that a person has accepted.
+        """The number of rows of quality that nothing shows any more, and the condition that selects them. Kept are
+        the rows that the overview and `status` show, however old, and the findings of hours that are blocked or were
+        accepted by a person.
         """
         cutoff = sql_timestamp(self.clock() - self.project.settings.batch.reports_kept)
         with open_database(self.project, self.clock) as (database, snapshot):
@@ -202,7 +202,7 @@ class Maintenance:
         return count, old
 
     def _in_use(self) -> list[Coverage]:
-        """What coverage says now, and whatever it said since the oldest answer that can be repeated."""
+        """The rows of coverage now, and at each version since the oldest repeatable answer."""
         for version in self._versions_in_use():
             if version not in self._known:
                 self._known[version] = Coverage.at(self._open(self._layout.coverage, version))

@@ -1,8 +1,8 @@
-"""The hours to recompute, and why: closed hours that were never covered, were revised since, or belong to a new or
-changed metric.
+"""Plans the hours to recompute, and says why: closed hours that were never covered, were revised since, or belong to a
+new or changed metric.
 
-A blocked hour is recomputed again once it may pass: after new events, with other expectations, or when the audit itself
-had failed.
+A blocked hour is planned again once it may pass: after new events, with other expectations, or if the audit itself had
+failed.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORCED = "forced"
-"""The reason of an hour that nothing but a person's word recomputes: it is final, or what blocked it is still there."""
+"""The reason of an hour that is recomputed only because a person asked: it is final, or what blocked it has not
+changed.
+"""
 
 _REASONS = {
     "provisional": "never covered",
@@ -43,18 +45,18 @@ class PlannedHour:
     metric: str
     hour: datetime
     reason: str
-    """never covered, revised, new metric, changed metric, blocked, or forced."""
+    """Why: never covered, revised, new metric, changed metric, blocked, or forced."""
     events: int
     closed: bool
     version: int | None
-    """The version of final that last published the hour; None: none has."""
+    """The version of final that last published the hour; None if none has."""
     staged: int | None
-    """The version of the staged table that holds its rows, where it is blocked."""
+    """The version of the staged table that holds its rows, if it is blocked."""
 
 
 def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[PlannedHour]:
-    """The hours to recompute (of ``metrics``, or all), by hour and metric. ``clock`` closes the hours of sources that
-    go by wall time. Raises TableError.
+    """The hours to recompute (of ``metrics``, or all), by hour and metric. ``clock`` (UTC) closes the hours of
+    sources that use wall time. Raises TableError.
     """
     with open_database(project, clock) as (database, snapshot):
         hours = _plan(project, database, snapshot, metrics)
@@ -64,16 +66,16 @@ def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall
 def plan_range(
     project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock
 ) -> list[PlannedHour]:
-    """All hours of the range in which a source has events, whether there is a reason to recompute them or not. Raises
-    TableError.
+    """All hours of the range in which a source has events, whether or not there is a reason to recompute them.
+    Raises TableError.
     """
     with open_database(project, clock) as (database, snapshot):
         return _plan(project, database, snapshot, metrics, hours)
 
 
 def not_started(project: Project) -> list[str]:
-    """The metrics that are new or have changed since the speed layer started: there is nothing to plan for them until
-    it starts again.
+    """The metrics that are new or have changed since the speed layer started. Nothing is planned for them until it
+    starts again.
     """
     snapshot = take_snapshot(project)
     there = {tables.name for tables in snapshot.metrics}
@@ -82,7 +84,7 @@ def not_started(project: Project) -> list[str]:
 
 
 def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:
-    """By source, what its clock says (UTC); None where that is the time of its events, and it has none."""
+    """By source, its clock (UTC). None: the source uses event time, and has no events."""
     with open_database(project, clock) as (database, snapshot):
         newest = {
             name: database.execute(f"SELECT max(clock) FROM hourline.source_hours_{name}").fetchone()
@@ -101,11 +103,11 @@ class Job:
     left_out: list[PlannedHour]
     """Hours that another process has published since they were planned."""
     database: duckdb.DuckDBPyConnection
-    """With the snapshot attached, and the sketch functions."""
+    """DuckDB with the snapshot attached, and the sketch functions."""
     snapshot: Snapshot
     clock: Clock
     spark: Callable[[], "SparkSession"]
-    """Starts Spark when it is called first."""
+    """Start Spark on the first call."""
 
     @property
     def sources(self) -> list[Source]:
@@ -129,8 +131,8 @@ class Job:
 def open_job(
     project: Project, planned: list[PlannedHour], clock: Clock, spark: Callable[[], "SparkSession"]
 ) -> Iterator[Job]:
-    """A job over those hours of ``planned`` that nobody else has published meanwhile; its tables are attached within
-    the block. Raises TableError.
+    """A job over those hours of ``planned`` that no other process has published meanwhile. Its tables are attached
+    within the block. Raises TableError.
     """
     with open_database(project, clock) as (database, snapshot):
         install_sketch_functions(database)

@@ -1,4 +1,4 @@
-"""The commits of a publication: final is overwritten hour by hour, then coverage is committed once for all metrics.
+"""Commits a publication: final is overwritten hour by hour, then coverage is committed once for all metrics.
 
 An hour that did not pass its audit is marked in coverage, and nothing else of it changes: readers keep what they had.
 Its rows stay in the version of the staged table that the mark names.
@@ -30,20 +30,18 @@ from hourline_core.storage.seen_versions import versions_of
 from hourline_core.storage.vacuum import vacuum
 
 _FILES = 50
-"""Each publication adds a file to drift and one to quality; this number of files is merged into one."""
+"""Each publication adds a file to drift and one to quality. This number of files is merged into one."""
 
 
 @dataclass(frozen=True)
 class MetricPublication:
-    """What one publication says of one metric."""
+    """What one publication commits of one metric."""
 
     staged: StagedMetric
     blocked: Mapping[datetime, str] = field(default_factory=dict)
-    """The hours that did not pass their audit, each with the hash of the expectations it was audited with ("": the
-    audit itself failed).
-    """
+    """The hours that did not pass their audit, each with the hash of its expectations ("": the audit itself failed)."""
     drift: list[HourDrift] = field(default_factory=list)
-    """By how much the hours that passed change, and why."""
+    """How much, and why, the hours that passed change."""
     promotes: bool = False
     """Whether this publication covers the last missing hours of a changed declaration, which is served from then on."""
 
@@ -59,10 +57,10 @@ class MetricPublication:
 
 
 class Publication:
-    """One publication, begun before its cutoff is taken: it commits on the coverage that it found then, or not at all.
+    """One publication, begun before its cutoff is taken. It commits on the coverage that it began with, or not at all.
 
-    So a process that slept through another's publication, in whichever step, changes nothing and gets a ConflictError;
-    and cutoffs never decrease. Creates coverage if there is none. Raises TableError.
+    So a process that was suspended while another one published, at whichever step, changes nothing and gets a
+    ConflictError. Cutoffs never decrease. Creates coverage if there is none. Raises TableError.
     """
 
     def __init__(self, project: Project) -> None:
@@ -81,12 +79,12 @@ class Publication:
         moment: datetime,
         cost: Mapping[str, float] | None = None,
     ) -> None:
-        """Overwrite the hours that passed in final, then commit coverage: before that commit no reader sees any of it,
-        after it all.
+        """Overwrite the hours that passed in final, then commit coverage. Readers see nothing before that commit, and
+        everything after it.
 
         ``findings`` are the audit's (QUALITY_SCHEMA, without the number of the publication). ``moment`` (UTC) dates the
         publication. ``cost`` (events × metrics, seconds) is kept with the commit, for the estimate of a backfill.
-        Raises ConflictError; readers keep what they had.
+        Raises ConflictError; then readers keep what they had.
         """
         final = {item.aggregation.metric.name: self._open_final(item.aggregation) for item in metrics}
         drift = self._open(
@@ -95,16 +93,17 @@ class Publication:
         quality = self._open(
             self._layout.quality, "quality", QUALITY_SCHEMA, "what the audit of each recomputed hour found"
         )
-        self._refuse_overtaken()  # last: what these tables hold now was there when the publication began, or is not published
+        # Last: all that these tables hold now was there when the publication began, or is not published.
+        self._refuse_overtaken()
         self._keep(drift, self._drift_rows(metrics, moment))
-        self._keep(quality, self.numbered(findings))
+        self._keep(quality, self.number_findings(findings))
         fresh: list[CoverageRow] = []
         for item in metrics:
             fresh += self._overwrite_final(item, final[item.aggregation.metric.name], moment)
             fresh += self._blocked_rows(item)
         self._commit_coverage(fresh, versions_of([drift, quality]), cost or {})
 
-    def numbered(self, findings: pa.Table) -> pa.Table:
+    def number_findings(self, findings: pa.Table) -> pa.Table:
         """``findings`` with the number of this publication (QUALITY_SCHEMA)."""
         return findings.set_column(0, "publication", pa.array([self.number] * findings.num_rows, pa.int64()))
 
@@ -125,8 +124,8 @@ class Publication:
             )
 
     def _keep(self, table: DeltaTable, rows: pa.Table) -> None:
-        """Append rows under the version of coverage that will publish them; what an earlier run left under it was never
-        published.
+        """Append rows under the version of coverage that will publish them. Delete first what an earlier run left
+        under it, which was never published.
         """
         drop_unpublished(table, self._coverage)
         if rows.num_rows:
@@ -170,7 +169,7 @@ class Publication:
         ]
 
     def _overwrite_final(self, metric: MetricPublication, table: DeltaTable, moment: datetime) -> list[CoverageRow]:
-        """Overwrite one metric's hours that passed, on top of the version that counts; returns its new rows of
+        """Overwrite one metric's hours that passed, on top of the version that counts. Returns its new rows of
         coverage.
         """
         if not metric.passed:
@@ -179,8 +178,7 @@ class Publication:
         of = (aggregation.metric.name, aggregation.declaration)
         published = self._covered.of(*of).pinned() or 0  # version 0 is the empty table, as it was created
         if table.version() != published:
-            # An earlier run got no further than this table. Built upon, its rows would be published with a cutoff that
-            # is not theirs.
+            # An earlier run got no further than this table. Its rows must not be published with another cutoff.
             commits.restore(table, published, {"restored": published})
         rows, hours = metric.staged.rows_of(metric.passed), metric.passed
         commits.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})

@@ -1,4 +1,4 @@
-"""Publish what was audited: the hours that passed for readers, the findings and the drift on record, the reports."""
+"""Publishes what was audited: the hours that passed, the findings, the drift and the reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,18 +16,18 @@ from batch_layer.stage import StagedMetric
 from hourline_core.compute.aggregation import AggregationPlan
 
 if TYPE_CHECKING:
-    from batch_layer.audit.auditing import AuditedSource
+    from batch_layer.audit.source_audit import AuditedSource
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """The outcome of one job; hours are (metric, hour in UTC)."""
+    """The outcome of one job. Hours are (metric, hour in UTC)."""
 
     published: list[tuple[str, datetime]]
     blocked: list[tuple[str, datetime]]
-    """Hours that did not pass their audit: readers keep what they had."""
+    """Hours that did not pass their audit. Readers keep what they had."""
     events: int
-    """The number of events that were counted, duplicates left out."""
+    """The number of events that were counted, without duplicates."""
     cutoffs: dict[str, int]
     """By source, the sequence up to which events were counted."""
 
@@ -38,12 +38,13 @@ class Recomputed:
 
 
 def publish(publication: Publication, job: Job, audited: list["AuditedSource"], began: datetime) -> Recomputed:
-    """Publish the hours of a job that passed their audit; ``began`` (UTC) is when the job did. Raises ConflictError
-    when another process has published meanwhile, HourlineError when the reports cannot be written; nothing that readers
-    see has changed then.
+    """Publish the hours of a job that passed their audit. ``began`` (UTC) is the start of the job.
+
+    Raises ConflictError when another process has published meanwhile, and HourlineError when the reports cannot be
+    written. Then nothing that readers see has changed.
     """
     # Great Expectations, which both need, is imported while Spark starts.
-    from batch_layer.audit.record import quality_rows
+    from batch_layer.audit.quality_rows import quality_rows
     from batch_layer.reports.writing import write_pages
 
     metrics = [
@@ -64,7 +65,7 @@ def publish(publication: Publication, job: Job, audited: list["AuditedSource"], 
 
 
 def prepare(job: Job, staged: StagedMetric, blocked: Mapping[datetime, str]) -> MetricPublication:
-    """What is to be published of one metric, with the drift of the hours that are not ``blocked``."""
+    """What to publish of one metric, with the drift of the hours that are not ``blocked``."""
     metric = MetricPublication(staged, blocked)
     promoted = promotes(job.database, metric.aggregation, metric.passed)
     passed = replace(staged, hours=metric.passed, rows=staged.rows_of(metric.passed))
@@ -72,8 +73,8 @@ def prepare(job: Job, staged: StagedMetric, blocked: Mapping[datetime, str]) -> 
 
 
 def promotes(database: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, passed: list[datetime]) -> bool:
-    """Whether publishing ``passed`` (hours in UTC) promotes the declaration: it is not served yet, and no other hour is
-    missing.
+    """Whether publishing ``passed`` (hours in UTC) promotes the declaration: it is not served yet, and no other hour
+    is missing.
     """
     ((hours, missing),) = database.execute(
         "SELECT count(*), list(hour) FILTER (state = 'missing') FROM hourline.metric_hours "
@@ -91,6 +92,6 @@ def commit(
     moment: datetime,
     cost: Mapping[str, float] | None = None,
 ) -> None:
-    """Commit a publication (see ``Publication.publish``), and write the overview page anew."""
+    """Commit a publication (see ``Publication.publish``), and write the overview page again."""
     publication.publish(metrics, findings, moment, cost)
-    renew_overview(job, metrics, publication.numbered(findings))
+    renew_overview(job, metrics, publication.number_findings(findings))

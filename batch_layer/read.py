@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.plan import Job
-from hourline_core.compute.aggregation import counted, with_derived
+from hourline_core.compute.aggregation import apply_where, with_derived
 from hourline_core.compute.archive import from_archive
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
@@ -18,8 +18,8 @@ from hourline_core.model.scratch_columns import COUNTS, DUPLICATE, HOUR, IS_FIRS
 from hourline_core.storage.opening import open_table
 
 _SORTED_AGAIN = 2
-"""Up to this number of metrics, reading the events again and sorting them to find duplicates is quicker than holding
-them in memory with all their columns.
+"""Up to this number of metrics, it is faster to read the events again and sort them than to hold all their columns
+in memory.
 """
 
 
@@ -32,7 +32,7 @@ class SourceEvents:
     cutoff: int
     """The sequence up to which they are read."""
     archived: DataFrame
-    """All of them; COUNTS says which of them count."""
+    """All of them. COUNTS says which of them count."""
 
     @property
     def counted(self) -> DataFrame:
@@ -42,11 +42,12 @@ class SourceEvents:
 
 @contextmanager
 def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
-    """The events of a job's hours of ``source``, up to the sequence that the job's snapshot has finished. Within the
-    block they stay in memory where more than one pass over them needs all columns.
+    """The events of a job's hours of ``source``, up to the sequence that the job's snapshot has finished.
+
+    Within the block they are persisted if more than one pass over them needs all columns.
     """
     cutoff = job.snapshot.progress[source.name].sequence
-    archived = ArchivedEvents(job.spark(), job.project, source, job.hours_of_source(source), cutoff).marked()
+    archived = ArchivedEvents(job.spark(), job.project, source, job.hours_of_source(source), cutoff).mark_counted()
     if source.expectations or (source.id and len(job.metrics_of(source)) > _SORTED_AGAIN):
         archived = archived.persist()
     try:
@@ -56,8 +57,8 @@ def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
 
 
 class ArchivedEvents:
-    """The events of ``hours`` of one source up to the sequence ``cutoff``; ``source`` says how they are identified and
-    which ones count.
+    """The events of ``hours`` of one source up to the sequence ``cutoff``. ``source`` says how they are identified
+    and which ones count.
     """
 
     def __init__(
@@ -67,28 +68,28 @@ class ArchivedEvents:
         version = open_table(layout.events(source), layout.storage_options).version()
         events = spark.read.format("delta").option("versionAsOf", version).load(layout.events(source))
         chosen = _timestamps(hours)
-        # The bounds let Delta skip files by their statistics; a long IN list alone would not.
+        # The bounds let Delta skip files by their statistics. A long IN list alone would not.
         within = F.col("hour").between(chosen[0], chosen[-1]) & F.col("hour").isin(*chosen)
         self._source = source
         chosen_events = events.where(within & (F.col("sequence") <= cutoff))
         self._events = with_derived(from_archive(chosen_events, source), source)
 
-    def marked(self) -> DataFrame:
-        """All events, with COUNTS: the first event of an id in an hour counts, if it fulfils the source's
-        ``where``. Events without an id cannot be told apart: each of them counts.
+    def mark_counted(self) -> DataFrame:
+        """All events, with COUNTS: the first event of an id in an hour counts if it fulfils the source's ``where``.
+        Each event without an id counts.
         """
         events = self._numbered() if self._source.id else self._events.withColumn(IS_FIRST, F.lit(True))
         condition = F.expr(self._source.where or "true")
         return events.withColumn(COUNTS, F.coalesce(F.col(IS_FIRST) & condition, F.lit(False))).drop(IS_FIRST)
 
     def counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:
-        """The events that had counted before: the first of each id up to the earlier cutoff of its hour, and after it
+        """The events that had counted before: up to the earlier cutoff of its hour, the first of each id; after it,
         all that were not recognised as duplicates.
         """
         covered = [F.when(F.col(HOUR) == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
         before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
         events = self._numbered() if self._source.id else self._events.withColumn(IS_FIRST, F.lit(True))
-        return counted(
+        return apply_where(
             events.where(F.when(F.col(SEQUENCE) <= before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(
                 IS_FIRST
             ),
@@ -102,12 +103,12 @@ class ArchivedEvents:
 
 
 def keep_counted(marked: DataFrame) -> DataFrame:
-    """The events that count, of those that ``ArchivedEvents.marked`` gives."""
+    """Keep the events that count, of those that ``ArchivedEvents.mark_counted`` gives."""
     return marked.where(COUNTS).drop(COUNTS)
 
 
 def keep_hours(events: DataFrame, hours: list[datetime]) -> DataFrame:
-    """The events of ``hours`` (UTC)."""
+    """Keep the events of ``hours`` (UTC)."""
     return events.where(F.col(HOUR).isin(*_timestamps(hours)))
 
 

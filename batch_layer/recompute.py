@@ -1,4 +1,4 @@
-"""Recompute hours from the archived events, in jobs of a bounded number of hours. Between two jobs others have their turn.
+"""Recomputes hours from the archive, in jobs of a bounded number of hours. Other processes can run between two jobs.
 
 A job is a pipeline, in which each step hands one object on:
 
@@ -34,7 +34,7 @@ from hourline_core.runtime.lease import turn
 from hourline_core.runtime.spark import spark_session
 
 _BRIEF = 1_000_000
-"""Below this number of events, of all metrics together, code that Java has not compiled for long is quicker."""
+"""Below this number of events, over all metrics, code that Java compiles quickly is faster."""
 
 
 def recompute(
@@ -47,22 +47,22 @@ def recompute(
     on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
     on_published: Callable[[Recomputed], None] = lambda recomputed: None,
 ) -> list[Recomputed]:
-    """Recompute and publish the ``planned`` hours, ``hours_per_job`` in one job, or as many as the settings say.
+    """Recompute and publish the ``planned`` hours, ``hours_per_job`` in one job, or the number in the settings.
 
-    The lease is given up between two jobs, to the process that has waited for it longest. ``on_waiting`` is told the
-    process that this one waits for. Hours that another process has published meanwhile are left out, and
-    ``on_left_out`` is told. Recomputing again changes no answer. ``clock`` dates the publication (UTC).
+    The lease is released between two jobs, to the process that has waited longest. ``on_waiting`` is called with the
+    process that this one waits for. Hours that another process has published meanwhile are left out, and passed to
+    ``on_left_out``. Recomputing again changes no answer. ``clock`` dates the publication (UTC).
 
-    Raises DeclarationError, TableError, SparkError, and ConflictError when another process, on another workspace, has
-    published to the same tables meanwhile. What was published before stays published.
+    Raises DeclarationError, TableError, SparkError, and ConflictError when a process on another workspace has published
+    to the same tables meanwhile. What was published before stays published.
     """
     done: list[Recomputed] = []
     with ExitStack() as held:
 
         @cache
         def spark() -> SparkSession:
-            # Great Expectations takes seconds to import: meanwhile Spark starts.
-            Thread(target=import_module, args=("batch_layer.audit.auditing",), daemon=True).start()
+            # Great Expectations takes seconds to import. Spark starts meanwhile.
+            Thread(target=import_module, args=("batch_layer.audit.source_audit",), daemon=True).start()
             session = spark_session(project, "batch", brief=sum(item.events for item in planned) < _BRIEF)
             held.callback(session.stop)
             refuse_unresolved(session, project)
@@ -86,10 +86,12 @@ def recompute(
 
 def run_job(publication: Publication, job: Job) -> Recomputed:
     """Recompute the hours of ``job``, and publish those that pass their audit. ``publication`` was begun before the job
-    took its snapshot. Raises as ``recompute`` does; nothing that readers see has changed then.
+    took its snapshot.
+
+    Raises as ``recompute`` does. Then nothing that readers see has changed.
     """
-    job.spark()  # whose start is no part of what the job takes
-    from batch_layer.audit.auditing import audit
+    job.spark()  # The start of Spark is not part of the job's time.
+    from batch_layer.audit.source_audit import audit
 
     began, audited = job.clock(), []
     for source in job.sources:

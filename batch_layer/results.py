@@ -1,7 +1,7 @@
-"""What has come of hours since a moment, as a program wants to know it that runs a recompute and may have run it
-before: read from the tables alone.
+"""Reports what was published and blocked since a moment, for programs that run a recompute and may have run it before.
 
-So a run that was killed after its publication, and is tried again, still tells what it has published.
+It is read from the tables alone. So a run that was killed after its publication, and is tried again, still reports what
+it has published.
 """
 
 from collections.abc import Iterable
@@ -16,15 +16,15 @@ from hourline_core.model.hours import HourRange, hour_text
 from hourline_core.storage.opening import exists, open_table
 
 _PAGES = 50
-"""So many reports are named at most."""
+"""The maximum number of reports that are named."""
 
 
 def results_since(project: Project, moment: datetime, hours: HourRange | None = None) -> dict[str, Any]:
-    """What was published and blocked at or after ``moment`` (UTC), of ``hours`` or of all, by the declarations as they
-    are now.
+    """Return what was published and blocked at or after ``moment`` (UTC), of ``hours`` or of all, by the current
+    declarations.
 
-    ``published`` and ``blocked`` are lists of hours (``2013-01-05T14:00Z``) by metric; ``reports`` are the pages of
-    these audits, as URIs, the newest first. Raises TableError.
+    ``published`` and ``blocked`` are lists of hours (``2013-01-05T14:00Z``) by metric. ``reports`` are the pages of
+    these audits as URIs, the newest first. Raises TableError.
     """
     declared = [DeclaredMetric(project.source_of(metric), metric) for metric in project.metrics.values()]
     coverage = read_coverage(project).about(declared)
@@ -36,7 +36,7 @@ def results_since(project: Project, moment: datetime, hours: HourRange | None = 
         for row in audits
         if row["severity"] == "fail" and not row["success"]
     }
-    # What is about events is about each metric over them.
+    # A finding on events is about each metric over them.
     sources = {metric.name: metric.source for metric in project.metrics.values()}
     blocked = {
         (mark.metric, mark.hour)
@@ -55,7 +55,7 @@ def results_since(project: Project, moment: datetime, hours: HourRange | None = 
 
 
 def _audits_since(project: Project, moment: datetime, publication: int | None) -> list[dict[str, Any]]:
-    """Those of publications up to ``publication``; a later one did not come about."""
+    """Keep the rows of publications up to ``publication``. A later one was not finished."""
     layout = Layout.of(project)
     if publication is None or not exists(layout.quality, layout.storage_options):
         return []
@@ -68,7 +68,7 @@ def _audits_since(project: Project, moment: datetime, publication: int | None) -
 
 
 def _by_metric(pairs: Iterable[tuple[str, datetime]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_metric: dict[str, list[str]] = {}
     for metric, hour in sorted(pairs):
-        found.setdefault(metric, []).append(hour_text(hour))
-    return found
+        by_metric.setdefault(metric, []).append(hour_text(hour))
+    return by_metric

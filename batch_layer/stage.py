@@ -1,4 +1,4 @@
-"""Stage recomputed tiles: what is audited and published is read back from the table ``staged/<metric>``."""
+"""Stages recomputed tiles. What is audited and published is read back from the table ``staged/<metric>``."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from hourline_core.storage.retention import PUBLISHED
 
 @dataclass(frozen=True)
 class StagedMetric(MetricTiles):
-    """The recomputed tiles of one metric as they lie in its staged table, not yet published."""
+    """The recomputed tiles of one metric in its staged table, not yet published."""
 
     version: int
     """The version of the staged table."""

@@ -1,9 +1,9 @@
-"""Reads every data file that answers may rest on, and finds those that are not what they were: also where bits have
-flipped that still decode.
+"""Reads every data file that answers may use, and finds those that have changed, also by flipped bits that still
+decode.
 
-Delta keeps no checksums of data files, so they are kept here: a file that is seen for the first time is decoded, and
-its checksum noted; data files never change, so it must be the same from then on. What flips before a file was first
-seen, and still decodes, is not found.
+Delta keeps no checksums of data files, so Hourline keeps them. A file that is seen for the first time is decoded, and
+its checksum is noted. Data files never change, so the checksum must stay the same. A bit that flipped before its file
+was first seen, and still decodes, is not found.
 """
 
 from collections.abc import Callable
@@ -31,25 +31,25 @@ class Verified:
     """What was found."""
 
     files: int
-    """So many data files were read."""
+    """The number of data files that were read."""
     seen_first: int
-    """So many of them for the first time."""
+    """The number of files that were read for the first time."""
     damage: list[str]
-    """A sentence for each file that is damaged."""
+    """One sentence for each damaged file."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """One look at all data files of the newest snapshot."""
+    """One check of all data files of the newest snapshot."""
 
     project: Project
     clock: Clock = wall_clock
     on_waiting: Callable[[int], None] = lambda process: None
-    """Told whom it waits for, while another process recomputes."""
+    """Called with the process that this one waits for, while that recomputes."""
 
     def run(self, on_files: Callable[[int], Callable[[int], None]]) -> Verified:
-        """Do it; ``on_files`` is told how many files there are, and returns who is told how many were read. Raises
-        ConflictError, TableError.
+        """Read all files. ``on_files`` is called with their number, and returns a function that is called with the
+        number read so far. Raises ConflictError, TableError.
         """
         layout = Layout.of(self.project)
         with turn(self.project.workspace, "batch", self.on_waiting):
@@ -68,7 +68,7 @@ class Verification:
             for number, (key, table) in enumerate(sorted(files.items(), key=itemgetter(0)), start=1):
                 row, wrong = self._looked_at(key, table, noted.get(key))
                 rows += [row] if row else []
-                damage += [data_files.damaged(table, key[1], wrong)] if wrong else []
+                damage += [data_files.describe_damage(table, key[1], wrong)] if wrong else []
                 move(number)
             first = sum((row["table"], row["file"]) not in noted for row in rows)
             if first or len(rows) < len(noted):
@@ -88,7 +88,7 @@ class Verification:
     def _looked_at(
         self, key: tuple[str, str], table: DeltaTable, noted: dict[str, Any] | None
     ) -> tuple[dict[str, Any] | None, str | None]:
-        """What is to be noted of a file, and what is wrong with it."""
+        """The new checksum of a file, and what is wrong with the file."""
         name, path = key
         try:
             checksum = data_files.checksum(table, path)
@@ -97,7 +97,7 @@ class Verification:
         except OSError as error:
             return noted, f"cannot be read ({error})"
         if noted is None:
-            wrong = data_files.undecodable(table, path)
+            wrong = data_files.find_decoding_error(table, path)
             return (
                 (None, wrong)
                 if wrong

@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 
 from batch_layer import publish
 from batch_layer import recompute as recompute_layer
-from batch_layer.audit import auditing
+from batch_layer.audit import source_audit
 from batch_layer.plan import plan_range
 from batch_layer.publication import Publication
 from batch_layer.reports import writing
@@ -61,7 +61,7 @@ Spent = defaultdict[str, float]
 PARTS: list[tuple[str, object, str]] = [
     ("aggregation", recompute_layer, "aggregate"),
     ("staging", recompute_layer, "stage"),
-    ("audit", auditing, "audit"),
+    ("audit", source_audit, "audit"),
     ("drift", publish, "measure_drift"),
     ("reports", writing, "write_pages"),
     ("reports", publish, "renew_overview"),

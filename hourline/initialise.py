@@ -1,4 +1,4 @@
-"""What ``hourline init`` does: a small project that runs."""
+"""The work of ``hourline init``: a small project that works."""
 
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -8,10 +8,10 @@ from hourline_core.errors import UsageError
 
 
 def initialise(folder: Path) -> list[Path]:
-    """Write the template project into ``folder``, which is made if missing, and return the paths written, sorted.
+    """Write the template project into ``folder``, which is created if missing, and return the written paths, sorted.
 
-    Raises UsageError, and writes nothing, when one of its files is there already; UsageError too when the folder cannot
-    be written.
+    Raises UsageError, and writes nothing, when one of its files exists; UsageError too when the folder cannot be
+    written to.
     """
     template = resources.files("hourline") / "init_template"
     content = {folder / relative: source.read_bytes() for relative, source in _files_below(template, Path())}

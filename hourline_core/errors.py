@@ -1,15 +1,15 @@
 """What can go wrong for a user of Hourline.
 
-    HourlineError                 the base: one sentence that says what happened, what was got, what is allowed, what to do
+    HourlineError                 the base: one sentence with what happened, what was got, what is allowed, what to do
     ├── DeclarationError          a mistake in hourline.yaml, sources/ or metrics/; names the file and line
     ├── UsageError                a wrong argument: a range, a name, a file, a query
     ├── SetupError                the machine lacks something: Java, a jar, a port, the network
     ├── BrokerError               Kafka cannot be reached, or refused something
-    ├── StartTimeoutError         what was started in the background was not ready in time
-    ├── ConflictError             somebody else writes here: a lease is held, a commit was not made on the expected version
+    ├── StartTimeoutError         a background service was not ready in time
+    ├── ConflictError             another process writes here: it holds a lease, or has committed meanwhile
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
-    ├── UnreliableResultError     a strict answer would rest on hours that are missing or blocked
+    ├── UnreliableResultError     a strict answer would use hours that are missing or blocked
     ├── OldWorkspaceError         the workspace was written by a version whose tables this one does not read
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
@@ -22,10 +22,10 @@ from difflib import get_close_matches
 
 
 class HourlineError(Exception):
-    """Base of every error that is a user's to mend; ``str(error)`` is the whole message."""
+    """Base of every error that a user can mend. ``str(error)`` is the whole message."""
 
     retryable = False
-    """Whether trying again, with nothing changed, may help."""
+    """Whether trying again may help, with nothing changed."""
 
 
 class DeclarationError(HourlineError):
@@ -47,13 +47,13 @@ class BrokerError(HourlineError):
 
 
 class StartTimeoutError(HourlineError):
-    """What was started in the background was not ready in time, and was stopped again."""
+    """A background service was not ready in time, and was stopped again."""
 
     retryable = True
 
 
 class ConflictError(HourlineError):
-    """Another process writes here; nothing was changed."""
+    """Another process writes here. Nothing was changed."""
 
     retryable = True
 
@@ -65,25 +65,25 @@ class DeliveryError(HourlineError):
 
 
 class SparkError(HourlineError):
-    """A Spark job failed; for lack of memory or disk, for example."""
+    """A Spark job failed, for example for lack of memory or disk."""
 
     retryable = True
 
 
 class UnreliableResultError(HourlineError):
-    """A strict answer would rest on hours that are missing or blocked."""
+    """A strict answer would use hours that are missing or blocked."""
 
 
 class OldWorkspaceError(HourlineError):
-    """The workspace was written by a version whose tables this one does not read."""
+    """The workspace was written by a version whose tables this version does not read."""
 
 
 class TableError(HourlineError):
-    """A table is missing, incomplete, or another than the one expected."""
+    """A table is missing, incomplete, or not the expected one."""
 
 
 def did_you_mean(got: str, allowed: Iterable[str]) -> str:
-    """`` — did you mean 'x'?`` when one of ``allowed`` is near ``got``, otherwise the list of what is allowed (or
+    """`` — did you mean 'x'?`` if one of ``allowed`` is near ``got``, otherwise the list of allowed values (or
     nothing).
     """
     names = sorted(allowed)
@@ -95,5 +95,5 @@ def did_you_mean(got: str, allowed: Iterable[str]) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what a library's error says."""
+    """The first line of a library's error message."""
     return str(error).strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The feed of changed hours: what is other in each new snapshot than in the one before it."""
+"""The feed of changed hours: how each new snapshot differs from the one before it."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from serving_layer.query_scope import HourState
 _STEPS_KEPT = 512
 """The maximum number of steps that a reader who was away can catch up on."""
 _HOURS_TOLD = 2_000
-"""The maximum number of hours in one step; one that changes more (a backfill of a year) lists none of them."""
+"""The maximum number of hours in one step. A step that changes more hours, such as a backfill of a year, lists none."""
 
 _HOURS = "SELECT metric, declaration, hour, state, events, cutoff FROM hourline.metric_hours WHERE served"
 
@@ -20,7 +20,7 @@ class Step:
 
     token: str
     hours: list[HourState] | None
-    """The hours whose state or numbers may be other than before; None: there are too many to list."""
+    """The hours whose state or numbers may have changed. None: there are too many to list."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,16 @@ class Update:
     """What has changed since an earlier snapshot."""
 
     token: str
-    """Of the newest snapshot."""
+    """The token of the newest snapshot."""
     hours: list[HourState]
-    """Each hour that changed once, in its newest state."""
+    """Each hour that changed, once, in its newest state."""
     complete: bool
     """Whether these are all hours that changed; if not, the reader should read everything again."""
 
 
 def changed_hours(before: Connection, after: Connection) -> list[HourState] | None:
-    """The hours whose state or numbers differ: those that events were added to, or that were recomputed, blocked or
-    reset; by hour and metric. None: there are too many to list.
+    """The hours whose state or numbers differ, by hour and metric: those that got events, or were recomputed,
+    blocked or reset. None: there are too many to list.
     """
     with before.twin() as old, after.twin() as new:
         new.database.register("_before", old.database.execute(_HOURS).to_arrow_table())
@@ -58,7 +58,7 @@ class ChangeFeed:
         """The number of the newest step."""
 
     def add(self, step: Step) -> bool:
-        """Append a step; False: it is the same tables, read again, and left out."""
+        """Append a step. Returns False, and leaves it out, if the tables have not changed."""
         if step.token == self._steps[-1].token and step.hours == []:
             return False
         self._steps.append(step)
@@ -66,13 +66,13 @@ class ChangeFeed:
         return True
 
     def find(self, token: str | None) -> int | None:
-        """The number of the newest step with ``token``; None: none that is kept has it."""
+        """The number of the newest step with ``token``. None: no step that is kept has it."""
         return next(
             (self.newest - back for back, step in enumerate(reversed(self._steps)) if step.token == token), None
         )
 
     def since(self, number: int | None) -> Update:
-        """What has changed since the step with that number; incomplete where it is None, or no longer kept."""
+        """The changes since the step ``number``. They are incomplete if it is None, or no longer kept."""
         newest = self._steps[-1].token
         if number is None or self.newest - number >= len(self._steps):
             return Update(newest, [], complete=False)

@@ -1,4 +1,4 @@
-"""What people query: DuckDB with one view per metric, merged from both layers."""
+"""The connection that people query: DuckDB with one view per metric, merged from both layers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,16 +32,22 @@ from serving_layer.views import views_sql
 class Connection:
     """A DuckDB connection on the merged results of one project, at one consistent snapshot of all its tables.
 
-    Views: one per metric (``hour`` TIMESTAMPTZ in UTC, the dimensions, the finished measures, ``state``),
-    ``<metric>_states`` (the same with mergeable states, for roll-ups), ``<metric>_final`` and ``<metric>_provisional``
-    (what each layer contributes to it), ``hours``, the records themselves: ``events_<source>`` and
-    ``rejected_<source>``; ``late_events``; ``drift``: by how much each recomputed hour changed, one row per measure and
-    cause; ``quality``: what each audit found, one row per hour and expectation; ``publications``: one row for each time
-    that an hour of a metric was published; and ``<metric>_staged``: what a recompute gave for the hours that did not
-    pass their audit. The snapshot is taken when the connection is opened, and again by ``refresh``; or it is the one
-    ``as_of`` a token or a time (ISO text), for good. A ``strict`` one refuses answers that rest on hours that are
-    missing or blocked. Where a table is damaged, opening is refused; a ``degraded`` one answers what can be answered
-    all the same, and ``damage`` says what that is not.
+    Its views are:
+
+    - one per metric: ``hour`` (TIMESTAMPTZ in UTC), the dimensions, the finished measures, ``state``
+    - ``<metric>_states``: the same with mergeable states, for roll-ups
+    - ``<metric>_final`` and ``<metric>_provisional``: what each layer contributes
+    - ``<metric>_staged``: the results of the hours that did not pass their audit
+    - ``hours``: the state of each hour
+    - ``events_<source>`` and ``rejected_<source>``: the records; ``late_events``: the late ones
+    - ``drift``: how much each recomputed hour changed, one row per measure and cause
+    - ``quality``: the findings of each audit, one row per hour and expectation
+    - ``publications``: one row for each time that an hour of a metric was published
+
+    The snapshot is taken when the connection is opened, and again by ``refresh``. With ``as_of``, a token or a time
+    (ISO text), it stays that of the earlier time. A ``strict`` connection refuses answers that use hours that are
+    missing or blocked. If a table is damaged, opening is refused. A ``degraded`` connection answers what it still can,
+    and ``damage`` says what it cannot.
     """
 
     def __init__(
@@ -66,9 +72,9 @@ class Connection:
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """The result of one SELECT, as a DuckDB relation (``.fetchall()``, ``.df()``, ``.to_arrow_table()``…).
 
-        Raises UsageError when the query is not one SELECT, names what is not there, or rests on what is no longer kept
-        of an earlier time; UnreliableResultError when the connection is ``strict`` and the answer rests on hours that
-        are missing or blocked.
+        Raises UsageError when the query is not one SELECT, names something that does not exist, or needs earlier rows
+        that are no longer kept. Raises UnreliableResultError when the connection is ``strict`` and the answer uses
+        hours that are missing or blocked.
         """
         with self.explaining(query):
             self._check(query)
@@ -88,9 +94,9 @@ class Connection:
             self._duckdb.execute(f"COPY (FROM result) TO {literal(path)} ({options})")
 
     def states(self, query: str) -> list[HourState]:
-        """Which hours (UTC) of which metrics the answer to ``query`` rests on, each with its state; by metric and hour.
+        """The hours (UTC) that the answer to ``query`` uses, each with its state, by metric and hour.
 
-        Hours are narrowed down where the query does so plainly (see query_scope.py), else they are all hours of the metrics
+        A plain condition on the hour narrows them (see query_scope.py). Otherwise they are all hours of the metrics
         that it names. Raises UsageError as ``sql`` does.
         """
         with self.explaining(query):
@@ -99,12 +105,14 @@ class Connection:
 
     @property
     def token(self) -> str:
-        """What answers are as of: the publication, and the last sequence of each source, such as ``p12-flights.345``."""
+        """The token of the snapshot, such as ``p12-flights.345``: the publication, and the last sequence of each
+        source.
+        """
         return str(AnswerToken.of(self.snapshot))
 
     @property
     def is_past(self) -> bool:
-        """Whether it shows an earlier moment (``as_of``)."""
+        """Whether it shows an earlier time (``as_of``)."""
         return self._as_of is not None
 
     @property
@@ -135,8 +143,8 @@ class Connection:
 
     @property
     def statements(self) -> list[str]:
-        """By which any DuckDB with the delta extension gets the same tables and views, at this snapshot; comments say
-        what it cannot have.
+        """The script that gives any DuckDB with the delta extension the same tables and views, at this snapshot.
+        Comments say what it lacks.
         """
         return [
             *tables_sql(self.project, self.snapshot, self.taken),
@@ -145,7 +153,7 @@ class Connection:
 
     @property
     def moment(self) -> str:
-        """Of when the answers are, in words: the last publication, and how far each source has come."""
+        """The time of the answers, in words: the last publication, and how far each source has come."""
         publication = self.snapshot.publication
         read = [f"{name} up to sequence {known.sequence}" for name, known in self.snapshot.progress.items()]
         return "; ".join(
@@ -153,13 +161,13 @@ class Connection:
         )
 
     def refresh(self) -> None:
-        """Read from now on at the newest snapshot."""
+        """Read the newest snapshot from now on."""
         self._duckdb.close()
         self._open()
 
     def twin(self) -> Self:
-        """Another connection at the same snapshot, for another thread; opened at once, since nothing is read again.
-        Either may be closed first.
+        """Another connection at the same snapshot, for another thread. It opens at once, since nothing is read
+        again. Either may be closed first.
         """
         twin = copy(self)
         twin._duckdb = self._duckdb.cursor()
@@ -167,14 +175,14 @@ class Connection:
         return twin
 
     def close(self) -> None:
-        """Release it. What the newest snapshot is made of stays attached, for the next reader of this process."""
+        """Close the connection. The newest snapshot stays attached, for the next reader in this process."""
         self._duckdb.close()
 
     def __repr__(self) -> str:
         return f"<{self.project.name} as of {self.token}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
+        """The text that a notebook shows."""
         views = " ".join(f"<code>{name}</code>" for name in self.views)
         return f"<p><b>{escape(self.project.name)}</b> as of <code>{self.token}</code></p><p>{views}</p>"
 
@@ -204,7 +212,7 @@ class Connection:
 
     def _open(self) -> None:
         self.damage: list[str] = []
-        """What a degraded connection does without, or has read as it was before: a sentence for each table."""
+        """What a degraded connection lacks, or has read at an older version: one sentence for each table."""
         if self._as_of is None and not self._degraded:
             opened = NEWEST.open(self.project, self._clock, self._attached)
             self.snapshot, self.taken, self._duckdb = opened.snapshot, opened.taken, opened.database
@@ -236,12 +244,13 @@ def connect(
     as_of: str | None = None,
     degraded: bool = False,
 ) -> Connection:
-    """Open a project (its folder, or a Project) for queries; needs neither Spark nor Java.
+    """Open a project (its folder, or a Project) for queries. Neither Spark nor Java is needed.
 
-    ``workspace`` is where its tables lie, if not where the settings say; ``strict`` refuses answers that rest on hours
-    that are missing or blocked; ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it says
-    otherwise). ``degraded`` answers what can be answered where tables are damaged; see ``Connection.damage``. Raises
-    DeclarationError, TableError, and UsageError when there is no answer of that time, or not any more.
+    ``workspace`` is the folder of its tables, if it is not the one in the settings. ``strict`` refuses answers that use
+    hours that are missing or blocked. ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it
+    has an offset). ``degraded`` answers what it can if tables are damaged; see ``Connection.damage``.
+
+    Raises DeclarationError, TableError, and UsageError when there is no answer of that time, or not any more.
     """
     if not isinstance(project, Project):
         project = load_project(Path(project), workspace=Path(workspace) if workspace else None)

@@ -1,4 +1,6 @@
-"""A snapshot of the results as files that need nothing of Hourline's: a DuckDB database, or a folder of Parquet files."""
+"""Exports a snapshot of the results to files that do not need Hourline: a DuckDB database, or a folder of Parquet
+files.
+"""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +17,8 @@ from hourline_core.sql.literals import identifier, literal
 from serving_layer.connection import Connection
 
 SNAPSHOT = "hourline_snapshot"
-"""The table that says of what the others are: project, taken (UTC), publication (null before the first), and a row for
-each source's sequence.
+"""The table about the others: project, taken (UTC), publication (null before the first one), and a row for each
+source's sequence.
 """
 
 
@@ -25,8 +27,8 @@ Format = Literal["duckdb", "parquet"]
 
 
 def exported_tables(connection: Connection, events: bool) -> list[str]:
-    """The tables of an export, named as the views: metrics, hours, drift, late_events, quality; with ``events`` the
-    records; and SNAPSHOT.
+    """The tables of an export, named like the views: metrics, hours, drift, late_events and quality; with ``events``
+    also the records; and SNAPSHOT.
     """
     snapshot = connection.snapshot
     records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")] if events else []
@@ -42,8 +44,8 @@ def exported_tables(connection: Connection, events: bool) -> list[str]:
 
 
 def check_target(target: Path, form: Format, overwrite: bool) -> None:
-    """Raises UsageError where an export may not be written: something is there, or the folder that it belongs into is
-    not.
+    """Raise UsageError if an export may not be written to ``target``: something is there, or its folder does not
+    exist.
     """
     if not target.absolute().parent.is_dir():
         raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
@@ -51,7 +53,7 @@ def check_target(target: Path, form: Format, overwrite: bool) -> None:
         raise UsageError(f"{target} is a folder; a DuckDB database is a file")
     if target.is_dir():
         there = [file.name for file in target.iterdir()]
-        # Never what somebody keeps in it beside.
+        # Never delete what a user keeps beside it.
         if there and (f"{SNAPSHOT}.parquet" not in there or not all(name.endswith(".parquet") for name in there)):
             raise UsageError(
                 f"the folder {target} holds something else than an export; it is not overwritten: choose another name"
@@ -65,10 +67,11 @@ def check_target(target: Path, form: Format, overwrite: bool) -> None:
 
 
 def export(connection: Connection, target: Path, form: Format, events: bool, move: Callable[[int], None]) -> None:
-    """Write the results to ``target``, for which ``check_target`` was asked; ``move`` is told how many tables are done.
+    """Write the results to ``target``, which ``check_target`` has checked. ``move`` is called with the number of
+    finished tables.
 
-    It is written beside its place and renamed at the end, so that nothing half is ever there. Raises UsageError where
-    it cannot be written, SetupError when the disk is full, TableError when there are no results yet.
+    The export is written beside its place and renamed at the end, so no half of it is ever there. Raises UsageError
+    when it cannot be written, SetupError when the disk is full, TableError when there are no results yet.
     """
     if not connection.snapshot.progress:
         raise TableError(
@@ -110,8 +113,8 @@ def _write(
 
 
 def _rows_sql(view: str) -> str:
-    """Results by hour, so that a filter on it finds them together; records as they lie, since they may be more than
-    memory holds.
+    """The order of a table's rows. Results are sorted by hour, for filters on it. Records stay as they are, since
+    they may not fit into memory.
     """
     return f"FROM {identifier(view)}" + ("" if view.startswith(("events_", "rejected_")) else " ORDER BY hour")
 
@@ -132,7 +135,7 @@ def _snapshot_sql(connection: Connection) -> str:
 
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """A folder on the target's file system, gone with what is in it at the end of the block."""
+    """A folder on the target's file system, deleted with its content at the end of the block."""
     try:
         folder = Path(mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
     except OSError as error:
@@ -145,7 +148,7 @@ def _beside(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _explaining(database: duckdb.DuckDBPyConnection, target: Path) -> Iterator[None]:
-    """At the end of the block, nothing is attached or running any more, however it ends."""
+    """Detach everything and stop what runs at the end of the block, however it ends."""
     try:
         yield
     except (duckdb.Error, OSError) as error:
@@ -153,6 +156,6 @@ def _explaining(database: duckdb.DuckDBPyConnection, target: Path) -> Iterator[N
             f"the export to {target} has failed, nothing was changed there: {str(error).partition(chr(10))[0]}"
         ) from None
     finally:
-        database.interrupt()  # else DuckDB would wait for ever for a query that Ctrl-C has stopped
+        database.interrupt()  # Otherwise DuckDB would wait for ever for a query that Ctrl-C has stopped.
         with suppress(duckdb.Error):
             database.execute("DETACH DATABASE IF EXISTS _export")

@@ -1,4 +1,4 @@
-"""Results of a query: as rows for a table on the terminal, or written in a format that programs read."""
+"""Writes the results of a query: as rows for a table on the terminal, or in a format that programs read."""
 
 import shutil
 import sys
@@ -30,7 +30,7 @@ class Result:
 
 
 def fetch(connection: Connection, query: str) -> Result:
-    """All rows of ``query``; moments are aware and in UTC. Raises UsageError."""
+    """All rows of ``query``. Moments are aware and in UTC. Raises UsageError."""
     with connection.explaining(query):
         result = connection.sql(query)
         result.execute()  # which Ctrl-C can interrupt
@@ -48,7 +48,7 @@ def write(connection: Connection, query: str, form: str, target: Path | None) ->
     """
     if target and not target.absolute().parent.is_dir():
         raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
-    # DuckDB writes files only: opening /dev/stdout anew would truncate what standard output is appended to.
+    # DuckDB writes to files only. Opening /dev/stdout again would truncate a file that standard output is appended to.
     with TemporaryDirectory() as folder:
         path = target or Path(folder) / "result"
         connection.copy(query, str(path), _COPY_OPTIONS[form])

@@ -1,10 +1,10 @@
-"""Which hours of which metrics the answer to a query rests on, and in which state they are; told from the query,
+"""The scope of a query: the hours of each metric that its answer uses, with their states. It is read from the query,
 without computing it.
 
-A condition on ``hour`` narrows the hours down where it stands in the WHERE of a SELECT that names the metric right
-after FROM, alone or in inner joins; joined by ``USING (hour)``, a condition on ``hour`` is about all of them. Anywhere
-else (around a subquery, in HAVING or ON, in an outer join) it is not relied on, and the answer counts as resting on all
-hours of the metric.
+A condition on ``hour`` narrows the scope if it stands in the WHERE of a SELECT that names the metric directly after
+FROM, alone or in inner joins. In a join by ``USING (hour)``, a condition on ``hour`` is about all of its metrics.
+Anywhere else (around a subquery, in HAVING or ON, in an outer join) it is ignored, and the scope has all hours of the
+metric.
 """
 
 import json
@@ -29,7 +29,7 @@ _SHOWN = 3
 
 
 class HourState(NamedTuple):
-    """One hour (UTC) of one metric that an answer rests on."""
+    """One hour (UTC) of one metric that an answer uses."""
 
     metric: str
     hour: datetime
@@ -54,7 +54,9 @@ def find_hour_states(database: duckdb.DuckDBPyConnection, query: str, metrics: C
 
 
 def summarize_states(states: Collection[HourState]) -> str:
-    """``74 final, 1 revised``: how many hours are in each state; one of several metrics is in the weakest of theirs."""
+    """``74 final, 1 revised``: the number of hours in each state. An hour of several metrics is in the weakest of
+    their states.
+    """
     weakest: dict[datetime, str] = {}
     for _, hour, state in states:
         weakest[hour] = min(weakest.get(hour, state), state, key=WEAKEST_FIRST.index)
@@ -63,7 +65,7 @@ def summarize_states(states: Collection[HourState]) -> str:
 
 
 def refuse_weak(states: Collection[HourState]) -> None:
-    """Raises UnreliableResultError if any of the hours is missing or blocked."""
+    """Raise UnreliableResultError if any of the hours is missing or blocked."""
     weak: dict[str, list[str]] = {}
     for metric, hour, state in states:
         if state in _WEAK:
@@ -76,8 +78,8 @@ def refuse_weak(states: Collection[HourState]) -> None:
 
 
 def refuse_forgotten(states: Collection[HourState], forgotten: Collection[str]) -> None:
-    """Raises UsageError if any of the hours is missing of a metric that is ``forgotten``: an answer without it would
-    not be what it was.
+    """Raise UsageError if any of the hours is missing of a metric that is ``forgotten``: without it the answer would
+    differ from the earlier one.
     """
     gone: dict[str, list[str]] = {}
     for metric, hour, state in states:
@@ -102,8 +104,8 @@ def _more(count: int) -> str:
 
 
 def _named(node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node]]) -> Iterator[tuple[str, list[Node]]]:
-    """Each metric that the query names, as often as it does, with the conditions on its ``hour``; ``narrowed`` has
-    those of the tables within.
+    """Each occurrence of a metric in the query, with the conditions on its ``hour``. ``narrowed`` has those of the
+    inner tables.
     """
     if isinstance(node, list):
         for part in node:
@@ -120,15 +122,15 @@ def _named(node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node
 
 
 def _conditions(select: Node) -> dict[int, list[Node]]:
-    """By table right after FROM (its ``id``), the conditions of WHERE that are about its ``hour`` alone."""
+    """By table directly after FROM (its ``id``), the conditions of WHERE that are about its ``hour`` only."""
     tables, joins = _joined(select["from_table"])
     if any(join["join_type"] != "INNER" or join["ref_type"] not in ("REGULAR", "CROSS") for join in joins):
         return {}
     conditions = list(_conjuncts(select["where_clause"]))
     narrowed = {}
     for table in tables:
-        # Every metric has an hour: alone, the word is the only one's, or that of all joined by it, or else DuckDB calls
-        # it ambiguous.
+        # Every metric has an hour. Unqualified, the word means the only metric's, or that of all metrics joined by it;
+        # otherwise DuckDB calls it ambiguous.
         names = [["hour"], [(table["alias"] or table["table_name"]).casefold(), "hour"]]
         if not table["column_name_alias"]:
             narrowed[id(table)] = [_on_hour(condition) for condition in conditions if _is_about(condition, names)]
@@ -152,7 +154,7 @@ def _conjuncts(condition: Node | None) -> Iterator[Node]:
 
 
 def _is_about(condition: Node, names: list[list[str]]) -> bool:
-    """Whether it names columns among ``names``, and nothing else that depends on rows."""
+    """Whether it depends on columns among ``names``, and on no others."""
     nodes = list(nodes_of(condition))
     columns = [[name.casefold() for name in node["column_names"]] for node in nodes if "column_names" in node]
     return (
@@ -163,7 +165,7 @@ def _is_about(condition: Node, names: list[list[str]]) -> bool:
 
 
 def _on_hour(condition: Node) -> Node:
-    """The condition with its columns called ``hour`` alone."""
+    """The condition, with its columns called ``hour``."""
     condition = deepcopy(condition)
     for node in nodes_of(condition):
         if "column_names" in node:

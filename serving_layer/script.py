@@ -1,4 +1,4 @@
-"""The script with which DuckDB's command line, or a BI tool, gets the views of a project by itself."""
+"""Makes the script that gives DuckDB's command line, or a BI tool, the views of a project."""
 
 from hourline_core.ledger.layout import Layout
 from hourline_core.storage.retention import KEPT_HOURS
@@ -9,8 +9,8 @@ _SECRETS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "
 
 
 def script(connection: Connection) -> str:
-    """Statements for a fresh DuckDB: the views of ``connection``, at its snapshot. Of ``storage_options`` it has the
-    names, never the values.
+    """Statements for a fresh DuckDB: the views of ``connection``, at its snapshot. They have the names of
+    ``storage_options``, never the values.
     """
     header = [
         f"-- The views of {connection.project.name} as of {connection.moment}.",
@@ -25,7 +25,7 @@ def script(connection: Connection) -> str:
 
 
 def _secrets(connection: Connection) -> list[str]:
-    """What to set where the tables lie in an object store."""
+    """The statements to complete if the tables are in an object store."""
     layout = Layout.of(connection.project)
     scheme, separator, _ = layout.root.partition("://")
     if not separator:

@@ -1,8 +1,8 @@
-"""The newest snapshot, attached to a database that all who ask for it together share.
+"""The newest snapshot, attached to a database that concurrent readers share.
 
-A reader who has to wait for another one's opening takes what that one gets, unless it had begun before; and what was
-opened last stays for the next reader, also when nobody uses it: one who comes before anything else was committed waits
-for the versions of the tables alone.
+A reader that waits for another one's opening gets the same snapshot, unless that opening had begun before it. What was
+opened last stays for the next reader. A reader that comes before another commit waits only for the versions of the
+tables.
 """
 
 import threading
@@ -30,7 +30,7 @@ class Opened:
 
 
 class _Last(NamedTuple):
-    """What was opened last, of which project, by which clock, and when that began (monotonic seconds)."""
+    """What was opened last, of which project, by which clock, and when the opening began (monotonic seconds)."""
 
     project: Project
     clock: Clock
@@ -39,7 +39,7 @@ class _Last(NamedTuple):
 
 
 class SharedSnapshot:
-    """What was opened last, for all threads. There is one in a process: NEWEST."""
+    """What was opened last, for all threads. A process has one: NEWEST."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,8 +48,8 @@ class SharedSnapshot:
     def open(
         self, project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]
     ) -> Opened:
-        """The newest snapshot, with a connection of the caller's own; ``attached`` makes a database where none is at
-        hand. Raises TableError.
+        """The newest snapshot, with a connection of the caller's own. ``attached`` makes a database if there is
+        none. Raises TableError.
         """
         asked = time.monotonic()
         with self._lock:
@@ -59,7 +59,7 @@ class SharedSnapshot:
                 opened = known.opened
             else:
                 began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
-                # By wall time, which hours are closed changes by itself.
+                # By wall time, the closed hours change without a commit.
                 by_wall = any(source.clock == "wall" for source in project.sources.values())
                 reusable = known is not None and known.opened.snapshot == snapshot and not by_wall
                 database = known.opened.database if known and reusable else attached(snapshot, taken)

@@ -1,4 +1,4 @@
-"""DuckDB's errors in one sentence, with what is near among the project's own names."""
+"""Explains DuckDB's errors in one sentence, with near names of the project."""
 
 import re
 
@@ -15,7 +15,7 @@ _VIEWS = ("hours", "late_events", "drift", "quality", "publications")
 def explain_error(
     error: duckdb.Error, database: duckdb.DuckDBPyConnection, query: str, project: Project, snapshot: Snapshot
 ) -> str:
-    """What is wrong with ``query``, one SELECT that ``database`` has refused."""
+    """The explanation for ``query``, one SELECT that ``database`` has refused."""
     text = str(error)
     if table := re.search(r"Table with name (\S+) does not exist", text):
         there = {tables.metric.name for tables in snapshot.served}
@@ -24,7 +24,7 @@ def explain_error(
         records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")]
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
-        # DuckDB offers the nearest few; who looks for a measure wants to see them all.
+        # DuckDB offers only the nearest few names. A user who looks for a measure wants to see all.
         named = named_tables(database, query) or ()
         metrics = [tables.metric for tables in snapshot.served if tables.metric.name in named]
         candidates = {name for metric in metrics for name in ("hour", *metric.dimensions, *metric.measures, "state")}
@@ -35,5 +35,5 @@ def explain_error(
 
 
 def without_tables(metric: str) -> str:
-    """What is wrong with a metric that is declared, and that no speed layer has started with yet."""
+    """The explanation for a declared metric that no speed layer has started with yet."""
     return f"metric '{metric}' has no tables yet; `hourline speed` (or `hourline up`) makes them when it starts"

@@ -32,11 +32,11 @@ _NO_LATE_EVENTS = """
 def views_sql(
     connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, functions: bool = True
 ) -> list[str]:
-    """The statements that create the views which ``Connection`` describes; the snapshot is attached to ``connection``
+    """The statements that create the views which ``Connection`` describes. The snapshot is attached to ``connection``
     already.
 
-    Without ``functions``, for a DuckDB that lacks those of sketches.py: measures that need them are left out, and a
-    comment says so.
+    Without ``functions`` they suit a DuckDB that lacks those of sketches.py. Measures that need them are left out, and
+    a comment says so.
     """
     statements: list[str] = []
     computable = {tables.name: _computable(connection, tables, functions) for tables in snapshot.metrics}
@@ -87,8 +87,8 @@ def _event_columns(source: Source) -> str:
 def _computable(
     connection: duckdb.DuckDBPyConnection, tables: MetricTables, functions: bool
 ) -> tuple[Metric, dict[str, str]]:
-    """The metric with those of its measures that can be computed, with or without ``functions``; and its stored columns
-    but for the others'.
+    """The metric with its computable measures, with or without ``functions``, and its stored columns without the
+    other measures' columns.
     """
     metric, stored = tables.metric, stored_types(connection, tables)
     if functions:
@@ -104,8 +104,8 @@ def _publications_sql(snapshot: Snapshot) -> str:
     """publication, published, source, metric, hour, cutoff, current: one row for each time that an hour of a metric was
     published.
 
-    They are told by drift, which is kept for ever. What coverage alone knows (it was published before there was drift)
-    has no number.
+    They come from drift, which is kept for ever. Rows that only coverage has (published before there was drift) have no
+    number.
     """
     return f"""
         WITH told AS (
@@ -123,8 +123,8 @@ def _publications_sql(snapshot: Snapshot) -> str:
 
 
 def _staged_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str], snapshot: Snapshot) -> str:
-    """hour, the dimensions, the finished measures, cutoff: what the last recompute of each blocked hour gave."""
-    # Without any, its columns come from a table that is always there.
+    """hour, the dimensions, the finished measures, cutoff: the results of the last recompute of each blocked hour."""
+    # If there are none, the columns come from a table that always exists.
     rows = (
         f"FROM hourline.staged_{tables.name}"
         if snapshot.staged_versions(tables)
@@ -135,7 +135,7 @@ def _staged_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str],
 
 
 def _late_events_sql(snapshot: Snapshot) -> str:
-    """Every event that came when its hour had closed; late_seconds: how far it was behind its source's clock."""
+    """Every event that came after its hour had closed. late_seconds is its distance from its source's clock."""
     parts = [
         f"""SELECT {literal(source)}, e.hour, e.event_time, epoch(l.clock - e.event_time)::BIGINT, l.arrived,
                    e.sequence, e.topic, e.partition, e."offset"
@@ -147,7 +147,7 @@ def _late_events_sql(snapshot: Snapshot) -> str:
 
 
 def _hours_sql(project: Project, snapshot: Snapshot) -> str:
-    """kind ('source' or 'metric'), name, hour, state, events, late, closed; a source is in the weakest state of its
+    """kind ('source' or 'metric'), name, hour, state, events, late, closed. A source is in the weakest state of its
     metrics.
     """
     parts = [
@@ -156,7 +156,7 @@ def _hours_sql(project: Project, snapshot: Snapshot) -> str:
     ]
     for source in project.sources.values():
         if source.name in snapshot.progress:
-            # A source without metrics has no state of its own: nothing is computed of it.
+            # A source without metrics has no state: nothing is computed of it.
             parts.append(
                 f"SELECT 'source', {literal(source.name)}, h.hour, s.state, h.events, h.late, h.closed FROM "
                 f"hourline.source_hours_{source.name} h "

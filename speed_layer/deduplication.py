@@ -1,8 +1,8 @@
-"""Which ids were seen in recent hours, so that a duplicate does not count in provisional results either.
+"""Recognises duplicates in the stream, so that they do not count in provisional results either.
 
-Held are 64-bit hashes of (id, hour), sorted, by hour: 8 bytes an event within the source's horizon. Should two
-different ids of an hour ever share a hash, the event taken for a duplicate counts all the same once its hour is
-recomputed, since that compares the ids themselves. Nothing is dropped: a duplicate is archived, marked as one.
+The layer holds 64-bit hashes of (id, hour), sorted, by hour: 8 bytes an event within the source's horizon. Two
+different ids of an hour may share a hash. Then the second event is taken for a duplicate until its hour is recomputed,
+because the recompute compares the ids themselves. Nothing is dropped: a duplicate is archived and marked.
 """
 
 import json
@@ -31,8 +31,8 @@ Hashes = npt.NDArray[np.int64]
 
 
 class Deduplicator:
-    """The ids of a source's recent hours. ``horizon`` is how far an hour may lie behind the source's clock to be
-    remembered.
+    """The ids of a source's recent hours. An hour is forgotten once it is more than ``horizon`` behind the source's
+    clock.
     """
 
     def __init__(self, horizon: timedelta) -> None:
@@ -40,16 +40,16 @@ class Deduplicator:
         self._by_hour: dict[int, Hashes] = {}
 
     def duplicates(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Which of ``rows`` (HOUR, ID_HASH, PARTITION, OFFSET) have an id that was seen before, in these rows or
-        earlier; by row.
+        """Return by row whether the id of ``rows`` (HOUR, ID_HASH, PARTITION, OFFSET) was seen before, in these rows or
+        earlier.
 
-        Of several in these rows the first by partition and offset is none, as in a recompute. A row without an ID_HASH
-        is never one.
+        If several of these rows share an id, the first by partition and offset is no duplicate, as in a recompute. A
+        row without an ID_HASH is never one.
         """
-        found = np.zeros(rows.num_rows, dtype=np.bool_)
+        duplicate = np.zeros(rows.num_rows, dtype=np.bool_)
         identified = np.flatnonzero(pc.is_valid(rows[ID_HASH]).to_numpy())
         if not len(identified):
-            return found
+            return duplicate
         hashes, hours, partitions, offsets = _columns(rows.take(identified), ID_HASH, HOUR, PARTITION, OFFSET)
         order = np.lexsort((offsets, partitions, hashes))
         again = np.concatenate(([False], hashes[order][1:] == hashes[order][:-1]))
@@ -60,11 +60,11 @@ class Deduplicator:
             if known is not None:
                 here = hours == hour
                 repeated[here] |= np.isin(hashes[here], known, assume_unique=False)
-        found[identified] = repeated
-        return found
+        duplicate[identified] = repeated
+        return duplicate
 
     def remember(self, rows: pa.Table, clock: datetime | None) -> None:
-        """Add the ids of ``rows`` (HOUR, ID_HASH), and forget hours that lie further behind ``clock`` than the horizon."""
+        """Add the ids of ``rows`` (HOUR, ID_HASH). Forget hours that are further behind ``clock`` than the horizon."""
         hashes, hours = _columns(rows.filter(pc.is_valid(rows[ID_HASH])), ID_HASH, HOUR)
         for hour in np.unique(hours):
             known = self._by_hour.get(int(hour), np.empty(0, dtype=np.int64))
@@ -75,7 +75,9 @@ class Deduplicator:
 
 
 def with_id_hash(validated: DataFrame, source: Source) -> DataFrame:
-    """The validated records with ID_HASH (bigint): of (id, hour), null where there is no id, or no accepted event."""
+    """The validated records with ID_HASH (bigint), the hash of (id, hour). It is null where the record has no id, or
+    was not accepted.
+    """
     if source.id is None:
         return validated.withColumn(ID_HASH, F.lit(None).cast("bigint"))
     hashed = with_derived(validated, source).withColumn(ID_HASH, F.when(F.col(OUTCOME) == "accepted", _hash(source)))
@@ -85,11 +87,11 @@ def with_id_hash(validated: DataFrame, source: Source) -> DataFrame:
 def archived_id_hashes(
     spark: SparkSession, source: Source, address: str, events: DeltaTable, since: datetime
 ) -> pa.Table:
-    """HOUR, ID_HASH of the archived events of hours from ``since`` on; ``events`` is their table at ``address``, at the
-    version it stands on.
+    """HOUR and ID_HASH of the archived events of hours from ``since`` on. ``events`` is their table at ``address``; the
+    version that it is open at is read.
 
-    Its files are read as Parquet: a session's first query on a Delta table takes Spark seconds, for which the next
-    events would wait. Raises SparkError when one of them cannot be read.
+    The files are read as Parquet. A session's first query on a Delta table takes Spark seconds, in which the next
+    events would wait. Raises SparkError when a file cannot be read.
     """
     schema = StructType.fromJson(json.loads(events.schema().to_json()))
     try:
@@ -107,7 +109,7 @@ def archived_id_hashes(
 
 
 def _literally(path: str) -> str:
-    """A path as Spark takes it, which would read some characters as a pattern."""
+    """The path with those characters escaped that Spark would read as a pattern."""
     return re.sub(r"([{}*?\\])", r"\\\1", path)
 
 

@@ -1,9 +1,9 @@
-"""History from files into ``events``, without Kafka: each chunk of rows is a micro-batch like any other, with the same
-validation, ids and progress.
+"""Imports history from files into ``events``, without Kafka. Each chunk of rows is a micro-batch like any other, with
+the same validation, deduplication and progress.
 
-A file is known by its content, whatever it is called, and a row by its number, as a Kafka record is by topic id,
-partition and offset. So progress tells how far a file has been imported: the same one again imports nothing, and one
-that was interrupted goes on at the next row.
+A file is identified by its content, and a row by its number, as a Kafka record is by topic id, partition and offset. So
+progress tells how far a file has been imported. Importing the same file again does nothing, and an interrupted import
+goes on at the next row.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class HistoryFile:
     rows: Rows
     origin: Origin
     imported: int
-    """So many of its rows, from the first on, have been imported before."""
+    """The number of its rows, from the first on, that were imported before."""
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class HistoryFile:
 
 @dataclass(frozen=True)
 class Imported:
-    """What was imported of one file, this time."""
+    """What this run imported of one file."""
 
     file: HistoryFile
     rows: int = 0
@@ -64,7 +64,7 @@ class Imported:
     duplicates: int = 0
 
     def plus(self, finished: Finished) -> "Imported":
-        """This and what a further micro-batch has done."""
+        """The sum of this and a further micro-batch."""
         return replace(
             self,
             rows=self.rows + finished.records,
@@ -77,13 +77,13 @@ class Imported:
 def find_history(
     project: Project, source: Source, names: list[str], format: Format | None = None, null_text: str | None = None
 ) -> list[HistoryFile]:
-    """The files ``names``, each read through once, and how far each was imported before; one that is given twice is
-    there once.
+    """Return the files ``names``, each read through once, with how far each was imported before. A file that is given
+    twice is returned once. ``format`` and ``null_text`` are as in a replay.
 
-    ``format`` and ``null_text`` as in a replay. Raises UsageError when one of them is missing, a folder, empty, not
-    sound, or of other things than ``source``: nothing is imported then.
+    Raises UsageError when a file is missing, a folder, empty, damaged, or does not fit ``source``. Nothing is imported
+    then.
     """
-    found: dict[str, HistoryFile] = {}
+    by_topic_id: dict[str, HistoryFile] = {}
     for name in names:
         file = find_data_file(name, format)
         rows = rows_of(file, null_text)
@@ -91,8 +91,8 @@ def find_history(
         with file.open() as stream:
             content = hashlib.file_digest(stream, "sha256").hexdigest()[:32]  # type: ignore[arg-type] # whatever can be read
         origin = Origin(f"{FILE}{content}", file.member or file.path.name, history=True)
-        found.setdefault(origin.topic_id, HistoryFile(file, rows, origin, _imported(project, source, origin)))
-    return list(found.values())
+        by_topic_id.setdefault(origin.topic_id, HistoryFile(file, rows, origin, _imported(project, source, origin)))
+    return list(by_topic_id.values())
 
 
 def import_files(
@@ -105,15 +105,14 @@ def import_files(
     clock: Clock = wall_clock,
     on_finished: Callable[[Finished], None] = lambda finished: None,
 ) -> list[Imported]:
-    """Import the rows of ``files`` that have not been imported yet, ``max_records_per_batch`` at a time;
-    ``on_finished`` is told of each micro-batch.
+    """Import the rows of ``files`` that were not imported before, ``max_records_per_batch`` at a time. ``on_finished``
+    is called after each micro-batch.
 
-    ``stopped`` is asked between two micro-batches. ``clock`` says when the rows arrived (UTC), by which event times too
-    far ahead are told. Returns what was imported of each file. Raises ConflictError when another process writes to the
-    tables, TableError; what was imported until then stays. The caller holds the lease "speed".
+    ``stopped`` is asked between two micro-batches. ``clock`` (UTC) gives the arrival of the rows, by which event times
+    too far ahead are rejected. Returns what was imported of each file. Raises TableError, and ConflictError when
+    another process writes to the tables; what was imported until then stays. The caller holds the lease "speed".
     """
-    # As rows in the plan itself, which is Spark's choice for small tables, they would be parsed by its optimizer: three
-    # times slower.
+    # Spark puts small tables into the plan itself, where its optimizer parses them: three times slower.
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     done = [Imported(file) for file in files]
     try:
@@ -144,12 +143,13 @@ def touched_hours(project: Project, source: Source, files: list[HistoryFile]) ->
 
 
 def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
-    """Before it is archived for ever, and known as imported: a file that cannot be meant."""
+    """Raise UsageError for a file that cannot belong to ``source``, before its rows are archived."""
     keys = {field.key or name for name, field in source.fields.items()}
     if rows.columns is not None:
         if not keys & set(rows.columns):
             raise UsageError(
-                f"{file} has none of the fields of source '{source.name}' ({', '.join(sorted(keys))}); its columns are {', '.join(rows.columns)}"
+                f"{file} has none of the fields of source '{source.name}' ({', '.join(sorted(keys))}); "
+                f"its columns are {', '.join(rows.columns)}"
             )
     elif not any(_is_object(payload) for _, payload in islice(rows, _ROWS_LOOKED_AT)):
         raise UsageError(
@@ -173,7 +173,7 @@ def _imported(project: Project, source: Source, origin: Origin) -> int:
 
 
 def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, list[bytes]]]:
-    """The rows to import, in files' order: which file, the number of the first row, and the rows."""
+    """The rows to import, in the order of the files: the file's index, the number of the first row, and the rows."""
     for index, file in enumerate(files):
         first = file.imported
         payloads = (payload for _, payload in islice(file.rows, first, None))

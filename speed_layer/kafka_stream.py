@@ -1,4 +1,4 @@
-"""A source's Kafka topic as a Spark stream, from the offsets where the last finished micro-batch ended."""
+"""Reads a source's Kafka topic as a Spark stream, from the offsets where the last finished micro-batch ended."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from hourline_core.errors import BrokerError, SetupError
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import ARRIVED, KEY, OFFSET, PARTITION, TOPIC, VALUE
 
-# librdkafka's names of PEM files, and what the Java client calls their content.
+# librdkafka's names of PEM files, and the Java client's names for their content.
 _PEM_FILES = {
     "ssl.ca.location": "ssl.truststore.certificates",
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
@@ -21,9 +21,9 @@ _PEM_FILES = {
 def read_topic(
     spark: SparkSession, source: Source, bootstrap: str, options: dict[str, str], start: dict[int, int], most: int
 ) -> DataFrame:
-    """The records of ``source``'s topic, committed ones only, from ``start`` on; at most ``most`` a micro-batch.
+    """The committed records of ``source``'s topic from the offsets ``start`` on, at most ``most`` in a micro-batch.
 
-    Columns: KEY, VALUE, TOPIC, PARTITION, OFFSET, and ARRIVED, when their micro-batch was planned (UTC).
+    Columns: KEY, VALUE, TOPIC, PARTITION, OFFSET, and ARRIVED, the time at which Spark planned the micro-batch (UTC).
     """
     reader = (
         spark.readStream.format("kafka")
@@ -42,34 +42,35 @@ def read_topic(
         reader = reader.option(f"kafka.{key}", value)
     names = {"key": KEY, "value": VALUE, "topic": TOPIC, "partition": PARTITION, "offset": OFFSET}
     records = reader.load().select(*(F.col(kafka_name).alias(name) for kafka_name, name in names.items()))
-    # By itself, the time would be written into the Java code that Spark makes of all that reads it: new code, compiled
-    # anew, for each micro-batch. Of a function over arrays it makes none.
+    # Spark would write the time itself into the Java code that it generates, and compile new code for each micro-batch.
+    # It generates no code for a function over arrays.
     return records.withColumn(ARRIVED, F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])
 
 
 def starting_offsets(source: Source, available: dict[int, tuple[int, int]], read: dict[int, int]) -> dict[int, int]:
-    """Where to begin in each partition: after what was read, else at the earliest.
+    """Return the offset to begin at in each partition: after what was read, else at the earliest.
 
-    ``available`` gives each partition's earliest and latest offset. Raises BrokerError when Kafka no longer holds what
-    comes next, or holds less than what was read: to go on would lose records without a word.
+    ``available`` gives each partition's earliest and latest offset. Raises BrokerError when Kafka no longer holds the
+    next records, or holds fewer than were read: to go on would lose records silently.
     """
     for partition, offset in read.items():
         earliest, latest = available.get(partition, (0, 0))
         if offset < earliest:
             raise BrokerError(
-                f"topic '{source.topic}' partition {partition}: offsets {offset} to {earliest - 1} were deleted by Kafka's retention "
-                f"before they were read; restore them, or go on without them: `hourline reset {source.name} --to earliest`"
+                f"topic '{source.topic}' partition {partition}: offsets {offset} to {earliest - 1} were deleted by "
+                "Kafka's retention before they were read; restore them, or go on without them: "
+                f"`hourline reset {source.name} --to earliest`"
             )
         if offset > latest:
             raise BrokerError(
-                f"topic '{source.topic}' partition {partition}: read up to offset {offset - 1}, but Kafka's last one is {latest - 1}; "
-                "is this another Kafka than before, or has it lost data?"
+                f"topic '{source.topic}' partition {partition}: read up to offset {offset - 1}, "
+                f"but Kafka's last one is {latest - 1}; is this another Kafka than before, or has it lost data?"
             )
     return {partition: read.get(partition, earliest) for partition, (earliest, _) in available.items()}
 
 
 def java_client_options(options: dict[str, str]) -> dict[str, str]:
-    """Kafka client options, by librdkafka's names, as the Java client wants them."""
+    """Return Kafka client options, which have librdkafka's names, under the names of the Java client."""
     java = {key: value for key, value in options.items() if key not in ("sasl.username", "sasl.password", *_PEM_FILES)}
     for key in _PEM_FILES.keys() & options.keys():
         java[_PEM_FILES[key]] = _content(key, options[key])

@@ -1,9 +1,9 @@
-"""Keeps the speed layer's tables small while it runs, by their one writer, between two micro-batches.
+"""Keeps the speed layer's tables small while it runs. Their one writer does it, between two micro-batches.
 
-Sums up progress that is old. Prunes provisional rows at or below a *published* cutoff, since no reader counts them any
-more, nor ever will: cutoffs never decrease. Compacts the small files of many commits into few; provisional rows keep
-their sequences, as a sum over several could cross a cutoff already chosen. Vacuums files that no version needs which a
-reader may still be at.
+It compacts old progress. It prunes provisional rows at or below a *published* cutoff: no reader counts them any more,
+since cutoffs never decrease. It compacts the small files of many commits into few; provisional rows keep their
+sequences, because a sum over several could cross a cutoff already chosen. It vacuums files that no reader can still
+need.
 """
 
 from datetime import timedelta
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from speed_layer.source_tables import SourceTables
 
 MICRO_BATCHES = 200
-"""So many micro-batches lie between two times of maintenance."""
+"""The number of micro-batches between two runs of maintenance."""
 
 MERGED = 20
-"""So many lie between two times at which the smallest files are merged: a commit, and a read, take longer with each
-file that a table has.
+"""The number of micro-batches after which the smallest files are merged. Commits and reads take longer with each file
+of a table.
 """
 SMALL_BYTES = 1024 * 1024
-"""Files below this size are merged then."""
+"""Files below this size (bytes) are merged then."""
 
 
 def maintain_after(project: Project, source_tables: "SourceTables", finished: int) -> None:
-    """What is due after so many micro-batches. Raises ConflictError as ``maintain_source`` does."""
+    """Do what is due after ``finished`` micro-batches. Raises ConflictError as ``maintain_source`` does."""
     if finished % MICRO_BATCHES == 0:
         maintain_source(project, source_tables)
     elif finished % MERGED == 0:
@@ -51,8 +51,8 @@ def maintain_after(project: Project, source_tables: "SourceTables", finished: in
 def maintain_source(
     project: Project, source_tables: "SourceTables", kept_hours: int = KEPT_HOURS, clock: Clock = wall_clock
 ) -> None:
-    """Sum up, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says what progress is old. Raises
-    ConflictError when another process writes to them.
+    """Compact progress, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says which progress is old.
+    Raises ConflictError when another process writes to them.
     """
     coverage = read_coverage(project)
     for older, newer in source_tables.changing():
@@ -76,11 +76,11 @@ def maintain_stopped(
     kept_hours: int = KEPT_HOURS,
     clock: Clock = wall_clock,
 ) -> list[str]:
-    """The same for the tables of ``source`` while no speed layer runs: one line for each table that was changed, or
-    that ``dry_run`` would change.
+    """Do the same for the tables of ``source`` while no speed layer runs. Returns one line for each table that was
+    changed, or that ``dry_run`` would change.
 
-    What an unfinished micro-batch has left stays for the next start to clear. The caller holds the lease "speed".
-    Raises ConflictError, TableError.
+    The next start clears what an unfinished micro-batch has left. The caller holds the lease "speed". Raises
+    ConflictError, TableError.
     """
     layout, snapshot = Layout.of(project), take_snapshot(project)
     if source.name not in snapshot.progress:
@@ -109,14 +109,13 @@ def maintain_stopped(
 
 
 def _asked_again(project: Project, kept_hours: int) -> timedelta:
-    """For so long an answer can be repeated, which is made of the micro-batches up to one of them."""
+    """The time for which an answer of a micro-batch can be repeated."""
     return max(project.settings.batch.answers_kept, timedelta(hours=kept_hours))
 
 
 def prune(table: DeltaTable, covered: DeclarationCoverage, dry_run: bool = False) -> int:
-    """Delete the provisional rows that final has taken over, and return of how many hours.
-
-    The commit says by which publication: without that one, the table can no longer be read.
+    """Delete the provisional rows that the newest publication covers, and return their number of hours. The commit
+    names that publication: without it, the table must not be read any more.
     """
     there = table.to_pyarrow_table(columns=["hour", "sequence"]).group_by("hour").aggregate([("sequence", "min")])
     first = {row["hour"]: row["sequence_min"] for row in there.to_pylist()}

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.compute.aggregation import AggregationPlan, counted, with_derived
+from hourline_core.compute.aggregation import AggregationPlan, apply_where, with_derived
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
@@ -30,7 +30,7 @@ from speed_layer.reprocessing import Reprocessing, drop_reprocessed
 from speed_layer.source_tables import SourceTables
 
 _FEW_RECORDS = 20_000
-"""So few are aggregated in one task sooner than in several, whose sums would have to be exchanged."""
+"""Up to this number of records, one task is faster than several, whose sums would have to be exchanged."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Origin:
     """Where a source's records come from."""
 
     topic_id: str
-    """Identifies it for ever."""
+    """Kafka's id of the topic, or the id of an imported file. It never changes."""
     topic: str
-    """Its name, for people."""
+    """The name of the topic or file."""
     history: bool = False
-    """Imported: of history no event is late, however long ago its hour has closed."""
+    """Whether the records are imported history, of which no event is late."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What a finished micro-batch did, for people to watch."""
+    """What a finished micro-batch did, as shown to users."""
 
     source: str
     sequence: int
@@ -57,7 +57,7 @@ class Finished:
     duplicates: int
     late: int
     already_counted: int
-    """Records that were read before."""
+    """The number of records that were read before."""
     seconds: float
 
 
@@ -74,10 +74,10 @@ class MicroBatch:
         self._clock = clock
 
     def process(self, validated: DataFrame, origin: Origin, sequence: int) -> Finished | None:
-        """Archive and aggregate ``validated`` (the records of ``origin``, with their id hashes), and commit progress
-        under ``sequence``. Returns what was done; None where there was no record, hence nothing to finish.
+        """Archive and aggregate ``validated`` (the records of ``origin`` with their id hashes), and commit progress
+        under ``sequence``. Returns what was done, or None where there was no record.
 
-        Raises ConflictError when another process writes to the tables, TableError.
+        Raises TableError, and ConflictError when another process writes to the tables.
         """
         started = self._clock()
         validated = validated.persist()
@@ -85,17 +85,17 @@ class MicroBatch:
             rows = validated.toArrow()  # also fills the cache that the metrics read
             if rows.num_rows == 0:
                 return None  # nothing but transaction markers
-            again = pa.array(self._reprocessing.counted(rows))
+            again = pa.array(self._reprocessing.mark_counted(rows))
             fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
             left_out = pa.concat_tables(
-                [found.select([PARTITION, OFFSET]) for found in (rows.filter(again), fresh.filter(fresh[DUPLICATE]))]
+                [part.select([PARTITION, OFFSET]) for part in (rows.filter(again), fresh.filter(fresh[DUPLICATE]))]
             )
             accepted = _without(validated.where(F.col(OUTCOME) == "accepted"), left_out)
             if rows.num_rows <= _FEW_RECORDS:
                 accepted = accepted.coalesce(1)
-            # A declaration that is being replaced has its source's derived fields and condition with it.
+            # A declaration that is being replaced brings its source's own derived fields and condition.
             sources = {id(aggregation.source): aggregation.source for aggregation in self.source_tables.aggregations}
-            events = {key: counted(with_derived(accepted, source), source) for key, source in sources.items()}
+            events = {key: apply_where(with_derived(accepted, source), source) for key, source in sources.items()}
             with ThreadPoolExecutor(max_workers=len(self.source_tables.aggregations) + 1) as pool:
                 tiles = [
                     pool.submit(self._tiles, aggregation, events[id(aggregation.source)], sequence)
@@ -135,13 +135,13 @@ class MicroBatch:
                 self.source_tables.append(table, schema, chosen, sequence)
 
     def _finish(self, rows: pa.Table, fresh: pa.Table, origin: Origin, sequence: int, started: datetime) -> Finished:
-        """The last commit, which makes the micro-batch count: ``rows`` are what it has read, ``fresh`` those that did
-        not count already.
+        """Commit progress, which makes the micro-batch count. ``rows`` are all that it has read, ``fresh`` those that
+        did not count before.
         """
         outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh[OUTCOME]).to_pylist()}
         duplicates = fresh.filter(fresh[DUPLICATE]).num_rows
         accepted = fresh.filter(pc.and_(pc.equal(fresh[OUTCOME], "accepted"), pc.invert(fresh[DUPLICATE])))
-        anew = self._reprocessing.reprocessed(fresh)
+        anew = self._reprocessing.count_reprocessed(fresh)
         arrived = pc.max(rows[ARRIVED]).as_py()
         before = self.source_tables.clock if self.source.clock == "event_time" else arrived
         hours = self._hours(accepted, None if origin.history else before)
@@ -172,7 +172,7 @@ class MicroBatch:
         self.source_tables.finish(row)
         if anew:
             drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
-        self._reprocessing.passed(rows)
+        self._reprocessing.release_passed(rows)
         self._deduplicator.remember(accepted, self.source_tables.clock)
         return Finished(
             source=self.source.name,
@@ -187,8 +187,8 @@ class MicroBatch:
         )
 
     def _hours(self, accepted: pa.Table, clock: datetime | None) -> tuple[HourEvents, ...]:
-        """Accepted events per hour, and how many of them came after their hour had closed by ``clock``, the source's
-        before this micro-batch; None: of none can that be said.
+        """The accepted events per hour, and how many of them came after their hour had closed by ``clock``, the
+        source's clock before this micro-batch. None: no event is late.
         """
         after = HOURLY.complete_after(self.source.grace)
         counts = accepted.group_by(HOUR).aggregate([(OFFSET, "count")]).sort_by(HOUR)
@@ -198,11 +198,11 @@ class MicroBatch:
         )
 
 
-def _without(events: DataFrame, found: pa.Table) -> DataFrame:
-    """The events but for ``found`` (PARTITION, OFFSET)."""
-    if found.num_rows == 0:
+def _without(events: DataFrame, left_out: pa.Table) -> DataFrame:
+    """The events without those of ``left_out`` (PARTITION, OFFSET)."""
+    if left_out.num_rows == 0:
         return events
-    return events.join(F.broadcast(events.sparkSession.createDataFrame(found)), [PARTITION, OFFSET], "left_anti")
+    return events.join(F.broadcast(events.sparkSession.createDataFrame(left_out)), [PARTITION, OFFSET], "left_anti")
 
 
 def _raise_first(futures: list[Future[None]]) -> None:

@@ -1,9 +1,9 @@
-"""What processes a source's micro-batches, made ready: its metrics resolved, its tables opened, its recent ids known."""
+"""Prepares a source for its micro-batches: plans its metrics, opens its tables, and loads its recent ids."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hourline_core.compute.aggregation import AggregationPlan, empty_events, nullable, plan_aggregation
+from hourline_core.compute.aggregation import AggregationPlan, empty_events, make_nullable, plan_aggregation
 from hourline_core.ledger.layout import Layout, stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import take_snapshot
@@ -22,14 +22,14 @@ def open_micro_batch(
     topic_id: str,
     clock: Clock,
 ) -> MicroBatch:
-    """Open (or create) the tables of ``source`` for its micro-batches, and go on where ``topic_id`` was read up to.
+    """Open or create the tables of ``source`` for its micro-batches, which go on where ``topic_id`` was read up to.
 
-    Whoever wrote to the tables before is fenced out, and what they left unfinished is cleared away. Raises TableError,
+    A writer that had the tables before is fenced out, and what it left unfinished is deleted. Raises TableError,
     ConflictError. The caller holds the lease "speed".
     """
     aggregations = _aggregations(spark, project, source)
     fields = empty_events(spark, source).select(*source.fields).withColumnsRenamed(stored_names(source))
-    fields_schema = nullable(to_arrow_schema(fields.schema, timezone="UTC"))
+    fields_schema = make_nullable(to_arrow_schema(fields.schema, timezone="UTC"))
     source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, topic_id)
     deduplicator = Deduplicator(source.id_horizon)
     if source.id and source_tables.clock:
@@ -46,8 +46,8 @@ def open_micro_batch(
 
 
 def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:
-    """What is computed of ``source``: its metrics and, before one that has changed, the declaration that is served
-    until the new one takes over.
+    """The aggregations of ``source``: its metrics, and before one that has changed the declaration that is served until
+    the new one is promoted.
     """
     served = {tables.metric.name: tables for tables in take_snapshot(project).served}
     aggregations: list[AggregationPlan] = []
@@ -61,8 +61,8 @@ def _aggregations(spark: SparkSession, project: Project, source: Source) -> list
 
 
 def _followed(spark: SparkSession, source: Source, older: MetricTables) -> AggregationPlan | None:
-    """The older declaration over events as they come in now; None where they no longer have what it counts, or are
-    identified otherwise.
+    """The older declaration, planned for events as they come in now. None where they lack what it counts, or have other
+    ids.
     """
     over = source.model_copy(update={"derived": older.source.derived, "where": older.source.where})
     if declaration_hash(over, older.metric) != older.declaration:

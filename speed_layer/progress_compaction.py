@@ -1,8 +1,8 @@
-"""Progress has a row for each micro-batch, one a second; when no answer that may be repeated needs them any more, those
-of an hour become one.
+"""Compacts progress, which gets a row for each micro-batch. Once no repeatable answer needs the rows of an hour, they
+become one.
 
-Nothing that is told of them changes but for times and sequences within that hour: which hours have how many events,
-which came late, which offsets were read, from which sequence on a metric was written.
+All facts stay, with their times and sequences rounded to that hour: how many events each hour has, which of them were
+late, which offsets were read, and from which sequence on a metric was written.
 """
 
 from bisect import bisect_left
@@ -17,18 +17,18 @@ _ROWS_AT_ONCE = 50_000
 
 
 def compact_progress(progress: Progress, before: datetime, cutoffs: Collection[int], dry_run: bool = False) -> int:
-    """Put one row in the place of those of micro-batches that finished in the same hour, ``before`` that (UTC); returns
-    by how many there are less.
+    """Replace the rows of micro-batches that finished in the same hour, ``before`` that (UTC), by one row. Returns the
+    number of rows saved.
 
-    ``cutoffs`` are those of all hours that were recomputed, or blocked: what one has counted, and what came after it,
-    stay apart. Raises ConflictError when another process writes to the table.
+    ``cutoffs`` are those of all hours that were recomputed or blocked. Rows on both sides of a cutoff stay apart.
+    Raises ConflictError when another process writes to the table.
     """
     done = progress.compacted_to
     sequences = progress.sequences_finished(HOURLY.assign(before), after=done)[:_ROWS_AT_ONCE]
     if not sequences:
         return 0
     last = sequences[-1]
-    rows = progress.rows(done, last)  # clocks may go back: whatever lies in between goes with them
+    rows = progress.rows(done, last)  # A clock may go back: whatever lies in between is compacted, too.
     compacted: list[ProgressRow] = []
     ends = sorted(set(cutoffs))
     for row in rows:
@@ -43,8 +43,8 @@ def compact_progress(progress: Progress, before: datetime, cutoffs: Collection[i
 
 
 def _belong_together(one: ProgressRow, later: ProgressRow) -> bool:
-    """Whether nobody asks for them apart: late events are told by micro-batch, a reset by its own row, and a new metric
-    begins with its first one.
+    """Whether nobody needs the two rows apart. Late events are listed by micro-batch, a reset has its own row, and a
+    new metric begins with its first row.
     """
     return (
         HOURLY.assign(one.finished) == HOURLY.assign(later.finished)

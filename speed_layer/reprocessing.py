@@ -1,10 +1,9 @@
-"""Reading again what was read before, after a reset: each record is archived and counted once, whatever is read how
-often.
+"""Reads records again after a reset, and counts each of them once.
 
-A record that is archived is passed over, and so is a tombstone. One that was rejected is validated anew, as its
-source's declaration may have been mended: the micro-batch that reads it again takes back that it was rejected, so that
-over all of progress records = accepted + rejected + duplicates + tombstones is the number of distinct records read.
-What was said of it before stays until then: a reset that is followed by another loses nothing.
+A record that was archived is skipped, and so is a tombstone. A record that was rejected is validated again, since its
+source's declaration may have been mended. The micro-batch that reads it again also takes back that it was rejected. So
+over all of progress, records = accepted + rejected + duplicates + tombstones is the number of distinct records read.
+The old verdict stays until then, so a second reset loses nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,8 +26,8 @@ _Held = TypeVar("_Held")
 
 
 class Reprocessing:
-    """What was read before of the offsets that lie ahead: 8 bytes a record, let go of once reading has passed it;
-    mostly there is nothing.
+    """The offsets ahead that were read before: 8 bytes a record, released once reading has passed them. It is mostly
+    empty.
     """
 
     def __init__(self, reading: Reading, events: DeltaTable, rejected: DeltaTable, topic_id: str) -> None:
@@ -41,20 +40,20 @@ class Reprocessing:
         self._archived = _offsets_from(events, topic_id, starts)
         self._rejected = _offsets_from(rejected, topic_id, starts)
 
-    def counted(self, rows: pa.Table) -> Marks:
-        """Which of ``rows`` (PARTITION, OFFSET, OUTCOME) count already, and are to be passed over."""
+    def mark_counted(self, rows: pa.Table) -> Marks:
+        """Return by row whether it (PARTITION, OFFSET, OUTCOME) counts already and is to be skipped."""
         if not self._ahead:
             return np.zeros(rows.num_rows, dtype=np.bool_)
         tombstone = pc.equal(rows[OUTCOME], "tombstone").to_numpy()
         passed: Marks = _marked(rows, self._archived, _among) | (tombstone & _marked(rows, self._ahead, _within))
         return passed
 
-    def reprocessed(self, rows: pa.Table) -> int:
-        """How many of ``rows`` count already as rejected."""
+    def count_reprocessed(self, rows: pa.Table) -> int:
+        """Return how many of ``rows`` count already as rejected."""
         return int(_marked(rows, self._rejected, _among).sum())
 
-    def passed(self, rows: pa.Table) -> None:
-        """``rows`` have been processed: let go of the partitions where they end beyond what was read before."""
+    def release_passed(self, rows: pa.Table) -> None:
+        """Release the partitions in which ``rows``, which have been processed, end beyond what was read before."""
         for entry in rows.group_by(PARTITION).aggregate([(OFFSET, "max")]).to_pylist():
             ahead = self._ahead.get(entry[PARTITION])
             if ahead and entry[f"{OFFSET}_max"] + 1 >= ahead[-1][1]:
@@ -63,11 +62,11 @@ class Reprocessing:
 
 
 def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow) -> None:
-    """Delete from ``rejected`` what a finished micro-batch has validated anew; ``row`` is its row of progress, the
-    newest one.
+    """Delete from ``rejected`` the records that a finished micro-batch has validated again. ``row`` is its row of
+    progress, the newest one.
 
-    Its own rows, in events and in rejected, say what it has validated. Raises ConflictError when another process writes
-    there.
+    The rows of that micro-batch, in events and in rejected, say which records these are. Raises ConflictError when
+    another process writes there.
     """
     where = [
         [
@@ -95,10 +94,12 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow)
     for partition, offsets in _by_partition(before).items():
         anew = np.isin(offsets, validated.get(partition, np.empty(0, dtype=np.int64)))
         if anew.any():
-            # Few were not read again, if any (compacted away since): naming those keeps the predicate short.
+            # Only few offsets, if any, were not read again (compacted away since). Naming these keeps the predicate
+            # short.
             kept = f" AND offset NOT IN ({', '.join(map(str, offsets[~anew]))})" if not anew.all() else ""
             dropped.append(
-                f"(partition = {partition} AND offset >= {offsets[anew].min()} AND offset <= {offsets[anew].max()}{kept})"
+                f"(partition = {partition} AND offset >= {offsets[anew].min()} "
+                f"AND offset <= {offsets[anew].max()}{kept})"
             )
     if dropped:
         predicate = f"sequence < {row.sequence} AND topic_id = '{row.topic_id}' AND ({' OR '.join(dropped)})"
@@ -106,7 +107,7 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow)
 
 
 def _offsets_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> dict[int, Offsets]:
-    """By partition, the offsets in ``table`` from where ``starts`` says, sorted."""
+    """By partition, the sorted offsets in ``table``, from the offset in ``starts`` on."""
     if not starts:
         return {}
     where = [
@@ -123,20 +124,20 @@ def _by_partition(rows: pa.Table) -> dict[int, Offsets]:
 
 def _among(offsets: Offsets, held: Offsets) -> Marks:
     places = np.minimum(np.searchsorted(held, offsets), len(held) - 1)
-    found: Marks = held[places] == offsets
-    return found
+    marks: Marks = held[places] == offsets
+    return marks
 
 
 def _within(offsets: Offsets, ranges: list[Range]) -> Marks:
-    found: Marks = np.logical_or.reduce([(offsets >= first) & (offsets < end) for first, end in ranges])
-    return found
+    marks: Marks = np.logical_or.reduce([(offsets >= first) & (offsets < end) for first, end in ranges])
+    return marks
 
 
 def _marked(rows: pa.Table, held: Mapping[int, _Held], is_held: Callable[[Offsets, _Held], Marks]) -> Marks:
-    """Of which rows the offset is held in their partition."""
+    """Return by row whether its offset is held in its partition."""
     partitions, offsets = rows[PARTITION].to_numpy(), rows[OFFSET].to_numpy()
-    found = np.zeros(rows.num_rows, dtype=np.bool_)
+    marks = np.zeros(rows.num_rows, dtype=np.bool_)
     for partition, of_partition in held.items():
         here = partitions == partition
-        found[here] = is_held(offsets[here], of_partition)
-    return found
+        marks[here] = is_held(offsets[here], of_partition)
+    return marks

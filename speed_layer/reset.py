@@ -1,11 +1,13 @@
-"""Resets: reading a source from another position, and computing a metric anew. Each is one row of progress, whose
-commit makes it count.
+"""Resets: reading a source from another position, and computing a metric anew.
 
-The row is numbered like a micro-batch's, above any sequence ever written, so that no later write can be taken for one
-that was done already. A source is then read on from its ``position``, and what is archived already does not count again
-(see reprocessing.py). A metric's ``complete_from`` is raised above all of its tiles: its hours are ``missing`` from
-then on, unless they are covered; only then are its provisional rows and its coverage taken away. A process that dies in
-between leaves reads exact, and the same command ends its work.
+Each reset is one row of progress, whose commit makes it count. The row is numbered like a micro-batch's, above any
+sequence ever written. So no later write can be taken for one that was done already.
+
+A source is then read from its ``position``. What is archived already does not count again (see reprocessing.py).
+
+A metric's ``complete_from`` is raised above all of its tiles. Its hours are ``missing`` from then on unless they are
+covered. Only then are its provisional rows and its coverage deleted. A process that dies in between leaves reads exact,
+and the same command finishes its work.
 """
 
 import shutil
@@ -35,16 +37,16 @@ from speed_layer.source_tables import clear_unfinished
 
 Target = Literal["earliest", "latest"] | datetime | Mapping[int, int]
 """Where to go on: at an end of the topic, at its first record of a time (aware; Kafka's record timestamp), or at
-offsets, by partition.
+offsets by partition.
 """
 
 Touched = tuple[str, str]
-"""What a reset touches, and how; in words."""
+"""What a reset changes, in words."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """Where one partition is to be read on, and what that means."""
+    """The new position of one partition, and what it means."""
 
     partition: int
     before: int
@@ -52,16 +54,16 @@ class Move:
     unread: int
     """One past the highest offset read so far."""
     again: int
-    """Offsets from the new position on that were read already."""
+    """The number of offsets from the new position on that were read already."""
     skipped: int
-    """Offsets before the new position that were never read."""
+    """The number of offsets before the new position that were never read."""
 
 
 class SourceReset:
-    """Read ``source`` on from ``target``: planned when it is made, done by ``apply``. The caller holds the lease
+    """A reset of ``source`` to ``target``: planned at construction, done by ``apply``. The caller holds the lease
     "speed".
 
-    Raises UsageError when nothing was read yet, or the target is not in the topic; BrokerError, TableError.
+    Raises BrokerError, TableError, and UsageError when nothing was read yet, or the target is not in the topic.
     """
 
     def __init__(self, project: Project, source: Source, bootstrap: str, target: Target) -> None:
@@ -86,7 +88,7 @@ class SourceReset:
         ]
 
     def apply(self, moment: datetime) -> int:
-        """Do it, in one commit; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another
+        """Commit the reset, and return its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another
         process writes to the tables.
         """
         sequence = self._tables.clear()
@@ -116,10 +118,10 @@ class SourceReset:
 
 
 class MetricReset:
-    """Throw away what was computed for ``metric``, so that it is computed anew from the archived events: planned when
-    it is made, done by ``apply``.
+    """A reset of ``metric``, which deletes what was computed, so that it is computed anew from the archived events:
+    planned at construction, done by ``apply``. The caller holds the leases "speed" and "batch".
 
-    The caller holds the leases "speed" and "batch". Raises UsageError when nothing was computed yet, TableError.
+    Raises TableError, and UsageError when nothing was computed yet.
     """
 
     def __init__(self, project: Project, metric: Metric) -> None:
@@ -127,7 +129,8 @@ class MetricReset:
         self._tables = _Tables(project, project.source_of(metric))
         if not self._tables.progress.last_row():
             raise UsageError(
-                f"nothing was computed for metric '{metric.name}' yet: no micro-batch of source '{metric.source}' has finished"
+                f"nothing was computed for metric '{metric.name}' yet: "
+                f"no micro-batch of source '{metric.source}' has finished"
             )
         layout = Layout.of(project)
         self._provisional = {of: table for of, table in self._tables.provisional.items() if of[0] == metric.name}
@@ -147,10 +150,10 @@ class MetricReset:
             self.touched.append(("coverage", f"{len(covered):,} hour(s) of {metric.name} are taken out"))
 
     def apply(self, moment: datetime) -> int:
-        """Do it; returns its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process writes to
-        the tables.
+        """Do the reset, and return its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process
+        writes to the tables.
 
-        In this order no reader sees a part of an answer: hours become ``missing`` first, and who took the older
+        In this order no reader sees a part of an answer. Hours become ``missing`` first, and a reader of the older
         progress sees that there was a reset.
         """
         sequence = self._tables.clear()
@@ -163,15 +166,14 @@ class MetricReset:
         if self._coverage:
             for kept in self._kept:
                 drop_unpublished(kept, self._coverage)
-                commits.fence(
-                    kept
-                )  # the version that coverage gets now is no publication that a frozen recompute could keep anything for
+                # Coverage gets a version that is no publication. A frozen recompute must keep no rows under its number.
+                commits.fence(kept)
             commits.delete(self._coverage, condition_on(self._metric.name), {"reset": sequence})
         return sequence
 
 
 class _Tables:
-    """The tables of one source that its speed layer writes, opened for writing as they are."""
+    """The tables of one source that its speed layer writes, opened for writing without changing them."""
 
     def __init__(self, project: Project, source: Source) -> None:
         self.source = source
@@ -179,7 +181,8 @@ class _Tables:
         options = layout.storage_options
         if not exists(layout.progress(source), options):
             raise UsageError(
-                f"nothing was read of source '{source.name}' yet, so there is nothing to reset; `hourline up` begins at the earliest record"
+                f"nothing was read of source '{source.name}' yet, so there is nothing to reset; "
+                "`hourline up` begins at the earliest record"
             )
         self.progress = Progress(open_table(layout.progress(source), options))
         self.events = open_table(layout.events(source), options)
@@ -194,7 +197,7 @@ class _Tables:
             require_seen(table, self.progress.table)
 
     def unfinished(self) -> list[Touched]:
-        """What is there of a micro-batch that did not finish."""
+        """The number of rows that an unfinished micro-batch has left, by table."""
         name, finished = self.source.name, self.progress.sequence
         named = [(f"events/{name}", self.events), (f"rejected/{name}", self.rejected)]
         named += [
@@ -204,11 +207,11 @@ class _Tables:
         return [(name, f"{count:,} row(s) of an unfinished micro-batch are deleted") for name, count in counts if count]
 
     def clear(self) -> int:
-        """Delete that; returns the next sequence."""
+        """Delete those, and return the next sequence."""
         return clear_unfinished(self.progress, self.events, self.rejected, self.provisional.values())
 
     def versions(self) -> dict[str, int]:
-        """By name, the versions that a reset leaves the tables at."""
+        """By name, the versions at which a reset leaves the tables."""
         return versions_of(self._written())
 
     def _written(self) -> list[DeltaTable]:
@@ -216,7 +219,7 @@ class _Tables:
 
 
 def _chosen(source: Source, available: Mapping[int, tuple[int, int]], target: Target) -> dict[int, int]:
-    """By partition, the offset asked for. Raises UsageError when the topic does not hold it."""
+    """Return by partition the offset of the target. Raises UsageError when the topic does not hold it."""
     if target == "earliest":
         return {partition: earliest for partition, (earliest, _) in available.items()}
     if target == "latest":
@@ -248,8 +251,9 @@ def _refuse_lost_data(source: Source, available: Mapping[int, tuple[int, int]], 
     for partition, (_, latest) in available.items():
         if (reading.end(partition) or 0) > latest:
             raise BrokerError(
-                f"topic '{source.topic}' partition {partition}: read up to offset {(reading.end(partition) or 0) - 1}, but Kafka's last one is "
-                f"{latest - 1}; it has lost data, and new records there could not be told from those that are archived: read from a topic made anew"
+                f"topic '{source.topic}' partition {partition}: read up to offset "
+                f"{(reading.end(partition) or 0) - 1}, but Kafka's last one is {latest - 1}; it has lost data, and new "
+                "records there could not be told from those that are archived: read from a topic made anew"
             )
 
 

@@ -1,4 +1,4 @@
-"""The speed layer's process: one Structured Streaming query per source, until it is told to stop or the topics are
+"""Runs the speed layer: one Structured Streaming query per source, until it is told to stop or the topics are
 drained.
 """
 
@@ -25,9 +25,9 @@ from speed_layer.micro_batch import Finished, Origin
 from speed_layer.open_micro_batch import open_micro_batch
 from speed_layer.stream_sink import StreamSink
 
-# Each micro-batch would wait for two files of a checkpoint that nothing ever reads: a start goes on from progress.
-# Spark lets them be written beside it only for sinks whose records may be repeated after a restart from there; here
-# nothing starts from there.
+# Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
+# Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
+# restarts from a checkpoint.
 _UNREAD_CHECKPOINT = {
     "asyncProgressTrackingEnabled": "true",
     "asyncProgressTrackingCheckpointIntervalMs": "60000",
@@ -49,14 +49,14 @@ def run(
 ) -> None:
     """Run the speed layer of ``project`` on the Kafka at ``bootstrap``, with a session of ``speed_session``.
 
-    Returns when ``stop`` is set (the micro-batches under way are finished first) or, with ``drain``, when all that was
-    in the topics at the start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the
-    micro-batches; no number depends on it. Raises ConflictError when another process writes to the tables, BrokerError,
-    TableError, SparkError. The caller holds the lease "speed".
+    Returns when ``stop`` is set, after the running micro-batches; with ``drain``, when all that was in the topics at
+    the start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the micro-batches;
+    no number depends on it. Raises BrokerError, TableError, SparkError, and ConflictError when another process writes
+    to the tables. The caller holds the lease "speed".
     """
     stop = stop or threading.Event()
-    # Each start makes its own checkpoints, see source_tables.py. In a folder of its own: the Java process of one that was
-    # killed may live a moment longer.
+    # Each start makes its own checkpoints (see source_tables.py), in a folder of its own: the Java process of a killed
+    # one may live a moment longer.
     shutil.rmtree(project.workspace / "checkpoints", ignore_errors=True)
     checkpoints = project.workspace / "checkpoints" / uuid4().hex
     with ExitStack() as running:
@@ -86,7 +86,7 @@ def _start(
     )
     settings = project.settings.speed
     stream = read_topic(spark, source, bootstrap, options, start, settings.max_records_per_batch)
-    # Validated in the stream, not in each micro-batch: so Spark resolves all these expressions once.
+    # Validated in the stream and not in each micro-batch, so that Spark resolves the expressions once.
     validated = with_id_hash(validate(stream, source, event_time_type(spark, source)), source)
     sink = StreamSink(project, batch, origin, on_finished)
     writer = (
@@ -104,14 +104,15 @@ def _start(
 def _wait(
     streams: list[tuple[StreamSink, StreamingQuery]], stop: threading.Event, kafka_alive: Callable[[], bool]
 ) -> None:
-    """Until all queries have ended by themselves, one has failed, or ``stop`` is set."""
+    """Wait until all queries have ended, one has failed, or ``stop`` is set."""
     while any(query.isActive for _, query in streams) and not stop.wait(0.1):
         if any(not query.isActive and query.exception() for _, query in streams):
             break
         if not kafka_alive():
-            # Spark would ask it for minutes before it gave up.
+            # Spark itself would ask Kafka for minutes before it gave up.
             raise BrokerError(
-                "the embedded Kafka has ended by itself; nothing is lost, `hourline up` starts it again (its log is logs/broker.log)"
+                "the embedded Kafka has ended by itself; nothing is lost, `hourline up` starts it again "
+                "(its log is logs/broker.log)"
             )
     for sink, query in streams:
         sink.stop()
@@ -126,5 +127,6 @@ def _wait(
 def _failure(query: StreamingQuery, error: Exception) -> SparkError:
     text = explain(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
     return SparkError(
-        f"the stream of source '{query.name}' stopped: {text}; nothing is lost, `hourline speed` goes on where it stopped"
+        f"the stream of source '{query.name}' stopped: {text}; nothing is lost, "
+        "`hourline speed` goes on where it stopped"
     )

@@ -1,4 +1,4 @@
-"""The Spark session that a speed layer runs in, and its warm-up."""
+"""The Spark session of the speed layer, and its warm-up."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,7 +7,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.compute.aggregation import counted, event_time_type, plan_aggregation, with_derived
+from hourline_core.compute.aggregation import apply_where, event_time_type, plan_aggregation, with_derived
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.compute.validation import validate
 from hourline_core.errors import HourlineError, SparkError
@@ -17,8 +17,7 @@ from hourline_core.model.scratch_columns import ARRIVED, KEY, OFFSET, OUTCOME, P
 from hourline_core.runtime.spark import spark_session
 from speed_layer.deduplication import with_id_hash
 
-# A stream of small micro-batches: planning time is what counts, and re-planning at run time costs more of it than it
-# gives.
+# Micro-batches are small, so planning takes most of their time. Re-planning at run time costs more than it saves.
 _STREAMING = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -30,7 +29,7 @@ _STREAMING = {
 
 @contextmanager
 def speed_session(project: Project) -> Iterator[SparkSession]:
-    """A Spark session for ``run``, for the length of the block, in which all declared expressions are known to resolve.
+    """A Spark session for ``run``, for the length of the block. All declared expressions are checked first.
 
     Raises DeclarationError, SetupError, SparkError, and HourlineError when Spark's Java process dies within the block.
     """
@@ -43,31 +42,32 @@ def speed_session(project: Project) -> Iterator[SparkSession]:
     except (Py4JError, ConnectionError) as error:
         log = project.workspace / "logs" / "spark-speed.log"
         raise HourlineError(
-            f"Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped (its log is {log})"
+            "Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped "
+            f"(its log is {log})"
         ) from error
     finally:
-        with suppress(Py4JError, ConnectionError):  # it is gone already
+        with suppress(Py4JError, ConnectionError):  # it has stopped already
             spark.stop()
 
 
 def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) -> None:
-    """Run all that a micro-batch of ``project`` runs: Spark compiles it now, or the first events would wait for
-    seconds.
+    """Run everything that a micro-batch of ``project`` runs, so that Spark compiles it now and the first events do not
+    wait for seconds.
 
-    Neither tables nor checkpoints nor Kafka are touched, so another speed layer may run meanwhile. Who drains topics,
-    or imports files, has nobody waiting for the first event, and goes without.
+    It touches no tables, checkpoints or Kafka, so another speed layer may run meanwhile. Draining topics and importing
+    files do without it: there nobody waits for the first event.
     """
     for source in project.sources.values():
         _warm_up(spark, project, source, clock)
 
 
 def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
-    """Run all that a micro-batch runs on one record, which is rejected."""
+    """Run everything that a micro-batch runs on one record, which is rejected."""
     columns = f"{KEY} binary, {VALUE} binary, {TOPIC} string, {PARTITION} int, {OFFSET} bigint, {ARRIVED} timestamp"
     record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock())], columns)
     validated = with_id_hash(validate(record, source, event_time_type(spark, source)), source).persist()
     validated.toArrow()
-    events = counted(with_derived(validated.where(F.col(OUTCOME) == "accepted"), source), source)
+    events = apply_where(with_derived(validated.where(F.col(OUTCOME) == "accepted"), source), source)
     for metric in project.metrics_of(source.name):
         plan_aggregation(spark, source, metric).tiles(events).toArrow()
     validated.unpersist()

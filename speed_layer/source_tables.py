@@ -1,9 +1,9 @@
-"""The speed layer's tables of one source, and where a start goes on: by what progress holds, not by what a Spark
-checkpoint remembers.
+"""Opens the speed layer's tables of one source, and says where a start goes on: by what progress holds, not by a Spark
+checkpoint.
 
-Every start is treated alike, be it the first, after Ctrl-C or after kill -9: rows of a micro-batch that was not
-finished (a sequence beyond progress) are deleted, reading goes on at progress's offsets, and the new sequences lie
-above any ever written. So no micro-batch is ever replayed, and a lost, old or foreign checkpoint cannot matter.
+Every start is treated alike, be it the first, after Ctrl-C or after kill -9. Rows of an unfinished micro-batch (a
+sequence beyond progress) are deleted. Reading goes on at progress's offsets. New sequences lie above any ever written.
+So no micro-batch is ever replayed, and a lost, old or foreign checkpoint does not matter.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ from speed_layer.reprocessing import drop_reprocessed
 
 @dataclass
 class SourceTables:
-    """The tables that one source's micro-batches are written to, opened for writing by their one writer."""
+    """The tables that one source's micro-batches are written to, opened by their one writer."""
 
     source: Source
     aggregations: list[AggregationPlan]
@@ -43,13 +43,13 @@ class SourceTables:
     events_schema: pa.Schema
     provisional_schemas: dict[str, pa.Schema]
     first_sequence: int
-    """The sequence of the next micro-batch: above any ever written."""
+    """The sequence of the next micro-batch, above any ever written."""
     clock: datetime | None
-    """The highest accepted event time so far, in UTC."""
+    """The highest accepted event time so far (UTC)."""
     reading: Reading
     """How far ``topic_id`` was read, and where to go on."""
     complete_from: dict[str, int]
-    """By aggregation, the sequence from which on its provisional rows are whole."""
+    """By aggregation, the sequence from which on its provisional rows are complete."""
 
     @property
     def tables(self) -> list[DeltaTable]:
@@ -57,13 +57,13 @@ class SourceTables:
         return [self.events, self.rejected, self.progress.table, *self.provisional.values()]
 
     def written_metrics(self) -> tuple[WrittenMetric, ...]:
-        """The metrics that a micro-batch writes, and from which sequence on they are whole."""
+        """The metrics that a micro-batch writes, each with the sequence from which on it is complete."""
         return tuple(
             WrittenMetric(of.metric.name, of.declaration, self.complete_from[of.name]) for of in self.aggregations
         )
 
     def changing(self) -> list[tuple[AggregationPlan, AggregationPlan]]:
-        """The metrics that have changed: the declaration that is served, and the newer one that takes over once it is
+        """The metrics that have changed: the declaration that is served, and the newer one that is promoted once it is
         covered.
         """
         return [
@@ -71,12 +71,12 @@ class SourceTables:
         ]
 
     def stop_writing(self, older: AggregationPlan) -> None:
-        """Write no more tiles of ``older``, since a newer declaration has taken over."""
+        """Write no more tiles of ``older``, since a newer declaration has been promoted."""
         self.aggregations.remove(older)
         del self.provisional[older.name]
 
     def finish(self, row: ProgressRow) -> None:
-        """Commit progress, which finishes the micro-batch and says at which versions it leaves its tables."""
+        """Commit progress, which finishes the micro-batch and records the versions of its tables."""
         self.progress.finish(row, versions_of([self.events, self.rejected, *self.provisional.values()]))
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
@@ -92,12 +92,12 @@ class SourceTables:
 def open_source_tables(
     layout: Layout, source: Source, fields: pa.Schema, aggregations: list[AggregationPlan], topic_id: str
 ) -> SourceTables:
-    """Open (or create) the tables of ``source``, fence out whoever wrote to them before, and clear away what an
-    unfinished micro-batch left.
+    """Open or create the tables of ``source``, fence out the writer that had them before, and delete what an unfinished
+    micro-batch left.
 
-    A metric that has changed has two aggregations until the new one takes over, the older one before the newer.
-    ``fields`` are the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration,
-    ConflictError when another process writes to it.
+    A metric that has changed has two aggregations until the new one is promoted, the older one first. ``fields`` are
+    the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration, and ConflictError
+    when another process writes to it.
     """
     events_schema = pa.schema([*EVENT_SCHEMA, *fields])
     schemas = {
@@ -105,8 +105,8 @@ def open_source_tables(
         for aggregation in aggregations
     }
     options = layout.storage_options
-    # Opened first and fenced first: of two processes that start, the one that fences progress later has opened every
-    # table after the other did.
+    # Progress is opened and fenced first. So of two processes that start, the one that fences progress later has opened
+    # every table after the other one did.
     if not exists(layout.progress(source), options):
         refuse_without_progress(layout, source)
     progress = Progress(
@@ -167,12 +167,12 @@ def open_source_tables(
 def clear_unfinished(
     progress: Progress, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]
 ) -> int:
-    """Delete what an unfinished micro-batch left in the tables of a source; returns the next sequence, above any ever
-    written to them.
+    """Delete what an unfinished micro-batch left in the tables of a source. Returns the next sequence, above any ever
+    written.
 
-    Whoever wrote to them before and still lives, frozen or on another machine, is fenced: off progress first, so that
-    it cannot finish a micro-batch any more; then off each other table, or rows of an unfinished one could come to lie
-    under a sequence that this process will have finished.
+    An earlier writer may still live, frozen or on another machine. It is fenced out of progress first, so that it
+    cannot finish a micro-batch any more. Then it is fenced out of each other table: else its unfinished rows could get
+    a sequence that this process will have finished.
     """
     commits.fence(progress.table)
     finished = progress.sequence

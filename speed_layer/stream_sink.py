@@ -1,4 +1,4 @@
-"""What stands between a Spark stream and the micro-batches of its source."""
+"""The function that Spark calls with each micro-batch of a source."""
 
 import threading
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from speed_layer.micro_batch import Finished, MicroBatch, Origin
 
 
 class StreamSink:
-    """The function that Spark calls with each micro-batch of one stream (``foreachBatch``): it processes the validated
-    records, reports what was done, and maintains the tables in between.
+    """The ``foreachBatch`` function of one stream. It processes the validated records, reports what was done, and
+    maintains the tables in between.
     """
 
     def __init__(
@@ -23,11 +23,11 @@ class StreamSink:
         self._origin = origin
         self._on_finished = on_finished
         self._running = threading.Lock()
-        """Held while a micro-batch is under way."""
+        """Held while a micro-batch runs."""
         self._stopped = False
         self._finished = 0
         self.error: Exception | None = None
-        """What ended the stream. Spark wraps it in a trace of its own; who waits for the query wants the error itself."""
+        """The error that ended the stream. Spark wraps it in a trace of its own; callers want the error itself."""
 
     def __call__(self, validated: DataFrame, number: int) -> None:
         with self._running:
@@ -40,7 +40,7 @@ class StreamSink:
                 raise
 
     def stop(self) -> None:
-        """Wait for the micro-batch under way, and let no other begin."""
+        """Wait for the running micro-batch, and let no other begin."""
         with self._running:
             self._stopped = True
 

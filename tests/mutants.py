@@ -287,7 +287,7 @@ MUTANTS = [
     ),
     Mutant(
         "what is always null has nothing to evaluate",
-        "batch_layer/audit/validation.py",
+        "batch_layer/audit/validator.py",
         (("            if rows == 0 and hour in of_check:", "            if False:"),),
         "tests/unit/batch_layer/test_expectations.py",
     ),

@@ -1,16 +1,15 @@
-"""The audit between stage and publish: what must hold of a recomputed hour, checked by Great Expectations. It fails
-closed.
+"""The audit between stage and publish: Great Expectations checks the recomputed hours. It fails closed.
 
-facts.py        what is counted of the events and of the tiles, each by itself, one row per hour
-history.py      between which bounds an hour's results lie, going by the same hour of past days
-built_in.py     the expectations that follow from the declarations by themselves
-suites.py       expectations by Great Expectations' names: which there are, and what is wrong with a declared one
-check.py        what is wrong with the declared expectations, found before anything is audited
-typed.py        their parameters as the columns have them
-validation.py   Great Expectations run over rows, hour by hour
-findings.py     what an expectation found in one hour, read from Great Expectations' results
-auditing.py     all of it, for the staged hours of one source
-record.py       what was found, as rows of the quality table
+source_audit.py           audits the staged hours of one source
+declared_expectations.py  builds the expectations that users declare
+built_in_expectations.py  the expectations that follow from declarations and from history
+history_bounds.py         bounds of an hour's results, from the same hour of past days
+facts.py                  counts of the events and of the tiles, one row per hour
+parameter_types.py        gives parameters the types of their columns
+expectation_mistakes.py   finds mistakes in declared expectations before anything is audited
+validator.py              runs Great Expectations, and gives its results hour by hour
+findings.py               the results of expectations in one hour
+quality_rows.py           findings as rows of the quality table
 """
 
 from hourline_core.runtime.quirks import import_great_expectations

@@ -1,7 +1,8 @@
-"""What the audit knows of each hour: counted of the archived events and of the tiles, each by itself, to be compared.
+"""The facts that the audit knows of each hour, counted of the archived events and of the tiles separately, to be
+compared.
 
-The events of all metrics of a source are counted in one pass, over the hour as a whole and not by dimensions: another
-way than the tiles have come.
+The events of all metrics of a source are counted in one pass, over the whole hour and not by dimensions. So the counts
+come about in another way than the tiles.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,18 +29,18 @@ from hourline_core.sql.merge import values_sql
 
 @dataclass(frozen=True)
 class EventFacts:
-    """One row per hour that has events, from one pass over them."""
+    """One row for each hour that has events, from one pass over them."""
 
     rows: Mapping[datetime, Mapping[str, Any]]
 
     def count(self, hour: datetime, name: str) -> int:
-        """A count of ``hour``: ``archived``, ``counted``, ``strays``, ``known of …``, ``of <metric>``; 0 where it has
-        no events.
+        """A count of ``hour``: ``archived``, ``counted``, ``strays``, ``known of …`` or ``of <metric>``. It is 0 if
+        the hour has no events.
         """
         return int(self.rows.get(hour, {}).get(name) or 0)
 
     def states(self, aggregation: AggregationPlan) -> pa.Table:
-        """The metric's states per hour, over all dimensions together; an hour without events that count is left out."""
+        """The metric's states per hour, over all dimensions. An hour without events that count is left out."""
         rows = [
             {"hour": hour, **{column: row[f"{aggregation.metric.name}.{column}"] for column in added_up(aggregation)}}
             for hour, row in self.rows.items()
@@ -53,15 +54,15 @@ class EventFacts:
         )
 
     def size(self, hour: datetime, metric: str, measure: str) -> float:
-        """The size of what a double measure adds up, which bounds the error of adding it in another order."""
+        """The magnitude of what a double measure adds up. It bounds the error of adding in another order."""
         return float(self.rows.get(hour, {}).get(f"{metric}.{measure} size") or 0.0)
 
 
 def event_facts(
     events: DataFrame, source: Source, aggregations: Sequence[AggregationPlan], columns: Iterable[str]
 ) -> EventFacts:
-    """Count ``events``: the archived ones with derived fields, and COUNTS that says which of them count;
-    ``columns``: where not null.
+    """Count ``events``: the archived ones with derived fields, and COUNTS that says which of them count. For each of
+    ``columns``, its values that are not null are counted.
     """
     seconds = HOURLY.pane // timedelta(seconds=1)
     outside = f"{EVENT_TIME} < {HOUR} OR {EVENT_TIME} >= {HOUR} + INTERVAL {seconds} SECONDS"
@@ -93,7 +94,7 @@ def event_facts(
 
 
 def added_up(aggregation: AggregationPlan) -> list[str]:
-    """The state columns of the measures whose value over an hour can be had in two ways."""
+    """The state columns of the measures whose value over an hour can be computed in two ways."""
     measures = without_sketches(aggregation.metric).measures
     return [column for name, measure in measures.items() for column in aggregate_of(measure).columns(name)]
 
@@ -109,7 +110,7 @@ def doubles(aggregation: AggregationPlan) -> dict[str, str]:
 
 
 def without_sketches(metric: Metric) -> Metric:
-    """The metric with those measures alone whose value over an hour can be had in two ways."""
+    """The metric with only those measures whose value over an hour can be computed in two ways."""
     exact = {name: measure for name, measure in metric.measures.items() if aggregate_of(measure).is_exact}
     return metric.model_copy(update={"measures": exact, "dimensions": {}})
 
@@ -117,12 +118,12 @@ def without_sketches(metric: Metric) -> Metric:
 def result_frame(
     connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The finished results of the tiles: hour (as text), the dimensions, the measures; and the columns' types, as Arrow
-    writes them.
+    """The finished results of the tiles (hour as text, the dimensions, the measures), and the Arrow types of the
+    columns.
     """
     dimensions = aggregation.metric.dimensions
-    found = _values(connection, aggregation.metric, tiles, dimensions)
-    table = pa.table({name: _plain_numbers(found[name]) for name in found.column_names})
+    results = _values(connection, aggregation.metric, tiles, dimensions)
+    table = pa.table({name: _plain_numbers(results[name]) for name in results.column_names})
     frame: pd.DataFrame = table.to_pandas()
     frame["hour"] = [hour_text(moment) for moment in table["hour"].to_pylist()]
     for name in dimensions:
@@ -138,7 +139,7 @@ def result_frame(
 def rows_and_groups(
     connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table
 ) -> dict[datetime, tuple[int, int]]:
-    """By hour, how many rows the tiles have, and how many different groups."""
+    """By hour, the number of rows and the number of distinct groups in the tiles."""
     connection.register("_audited", tiles)
     keys = ", ".join(identifier(name) for name in ["hour", *aggregation.metric.dimensions])
     rows = connection.execute(
@@ -148,7 +149,7 @@ def rows_and_groups(
 
 
 def totals(connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table) -> dict[datetime, dict[str, Any]]:
-    """By hour, the measures over all dimensions together."""
+    """By hour, the measures over all dimensions."""
     if not metric.measures:
         return {}
     return {row.pop("hour"): row for row in _values(connection, metric, states, []).to_pylist()}
@@ -167,7 +168,7 @@ def _values(
 
 
 def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Decimals as whole numbers where that is exact, else as doubles: pandas has no decimals of its own."""
+    """Decimals as whole numbers where that is exact, else as doubles. pandas has no decimals of its own."""
     if not pa.types.is_decimal(column.type):
         return column
     if column.type.scale == 0:

@@ -1,4 +1,4 @@
-"""What an expectation found in one hour, read from Great Expectations' results."""
+"""The findings of one hour, read from Great Expectations' results."""
 
 import json
 import math
@@ -9,34 +9,34 @@ from typing import Any
 import pandas as pd
 from great_expectations.core import ExpectationValidationResult
 
-from batch_layer.audit.suites import Check
+from batch_layer.audit.declared_expectations import Check
 
 ROWS_KEPT = 20
-"""So many failing rows of an expectation and hour are kept for the reports."""
+"""The maximum number of failing rows that are kept of an expectation and hour, for the reports."""
 
 _LONGEST = 200
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one expectation found in one hour."""
+    """The result of one expectation in one hour."""
 
     hour: str
     check: Check
     success: bool
     found: str = ""
-    """In words; empty where there is nothing to say."""
+    """The result in words; empty if there is nothing to say."""
     observed: float | None = None
     lower: float | None = None
     upper: float | None = None
     unexpected: int | None = None
-    """How many rows failed; None where that is no question."""
+    """The number of failing rows. None: the expectation is not about rows."""
     rows: list[str] = field(default_factory=list)
-    """Some of them with their keys, as JSON."""
+    """Some of the failing rows with their keys, as JSON."""
 
     @property
     def blocks(self) -> bool:
-        """Whether the hour is not to be published for it."""
+        """Whether the hour must not be published because of it."""
         return not self.success and self.check.severity == "fail"
 
 
@@ -47,7 +47,7 @@ def by_hour(
     frame: pd.DataFrame,
     facts: Mapping[str, Mapping[Hashable, Any]],
 ) -> list[Finding]:
-    """What a result over all hours says of each."""
+    """Split a result over all hours into one finding for each hour."""
     if broken := _exception(result):
         return [Finding(hour, check, False, f"it cannot be evaluated: {broken}") for hour in hours]
     failing: dict[str, list[Mapping[str, Any]]] = {}
@@ -60,7 +60,7 @@ def by_hour(
             for hour in hours
         ]
     sizes = frame["hour"].value_counts().to_dict()
-    found = []
+    findings = []
     for hour in [hour for hour in hours if hour in sizes]:
         rows = failing.get(hour, [])
         observed, lower, upper = (
@@ -71,8 +71,8 @@ def by_hour(
             words = ", ".join(f"{name}: {_short(rows[0].get(name))}" for name in check.columns)
         if rows and observed is not None:
             words = f"{observed:,.6g}, where past days say {lower:,.6g} to {upper:,.6g}"
-        found.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
-    return found
+        findings.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
+    return findings
 
 
 def of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:
@@ -98,7 +98,7 @@ def of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Fin
 
 
 def _exception(result: ExpectationValidationResult) -> str:
-    """What was raised while it was evaluated; Great Expectations has two forms of telling."""
+    """The exception that was raised during the evaluation. Great Expectations reports it in two forms."""
     info = result.exception_info or {}
     for one in (info, *(value for value in info.values() if isinstance(value, dict))):
         if one.get("raised_exception"):

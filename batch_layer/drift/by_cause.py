@@ -112,7 +112,7 @@ class Drift:
         return make_stage(self._connection, name, declared.metric, stored, f"FROM _{name}")
 
     def _known(self, hours: list[datetime]) -> list[datetime]:
-        """Those of ``hours`` that were served; the hours of a new metric were missing."""
+        """Those of ``hours`` that were served. The hours of a new metric were missing."""
         rows = self._connection.execute(
             "SELECT hour FROM hourline.metric_hours WHERE served AND metric = ? AND state <> 'missing'",
             [self._served.metric.name],

@@ -1,4 +1,4 @@
-"""The drift of one metric in a publication: by how much readers will see numbers change."""
+"""Measures the drift of one metric in a publication: how much the numbers that readers see change."""
 
 from functools import partial
 
@@ -15,8 +15,8 @@ from hourline_core.sql.merge import counted_states_sql, stored_types
 def measure_drift(job: Job, passed: StagedMetric, promotes: bool) -> list[HourDrift]:
     """The drift of the hours in ``passed``, whose audits passed.
 
-    A declaration that is not served yet has none, unless the publication ``promotes`` it: then all its hours drift from
-    what the older declaration served. Starts Spark only to explain a difference.
+    A declaration that is not served yet has no drift, unless the publication ``promotes`` it. Then all its hours drift
+    from what the older declaration served. Spark starts only to explain a difference.
     """
     aggregation, snapshot = passed.aggregation, job.snapshot
     served = next(tables for tables in snapshot.served if tables.metric.name == aggregation.metric.name)
@@ -28,7 +28,7 @@ def measure_drift(job: Job, passed: StagedMetric, promotes: bool) -> list[HourDr
 
 
 def _measure_covered(job: Job, passed: StagedMetric, drift: Drift) -> list[HourDrift]:
-    """The drift of the hours that earlier publications have covered of a declaration that is promoted now."""
+    """The drift of the hours that earlier publications have covered, of a declaration that is promoted now."""
     aggregation, database = passed.aggregation, job.database
     newer = next(tables for tables in job.snapshot.metrics if tables.name == aggregation.name)
     columns = ", ".join(identifier(name) for name in aggregation.schema.names)

@@ -1,4 +1,4 @@
-"""Hours computed again from the archived events, by the declaration that was served: what should have been served."""
+"""Computes hours again from the archived events, by the declaration that was served: what should have been served."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class Replayed:
     first: pa.Table
     """The tiles of the first event of each id."""
     magnitudes: dict[tuple[datetime, str], float]
-    """By hour and measure, the size of the added numbers. Sums of doubles are off by the order of addition, also where
-    they cancel out.
+    """By hour and measure, the magnitude of the added numbers. It bounds the error of sums of doubles, which depends
+    on the order of addition.
     """
 
 
@@ -40,7 +40,7 @@ def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -
     aggregation = plan_aggregation(spark, served.source, served.metric)
     events = ArchivedEvents(spark, job.project, served.source, hours, cutoff)
     cutoffs = job.snapshot.coverage.of(served.metric.name, served.declaration).cutoffs(hours)
-    first = keep_counted(events.marked())
+    first = keep_counted(events.mark_counted())
     return Replayed(
         compute_tiles(aggregation, events.counted_before(cutoffs), hours),
         compute_tiles(aggregation, first, hours),
@@ -49,7 +49,7 @@ def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -
 
 
 def _add_magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:
-    """By hour and measure, the size of what is added up, for measures that add up more than counts."""
+    """By hour and measure, the magnitude of what is added up, for measures that add up more than counts."""
     metric = aggregation.metric
     sizes = {
         name: F.expr(size).alias(name)

@@ -1,8 +1,8 @@
-"""The overview's pictures, as paths of inline SVG: one path for all hours of a state, so that four weeks of a line are
-a few hundred bytes.
+"""Draws the overview's charts as paths of inline SVG. All hours of one state are one path, so four weeks take a few
+hundred bytes.
 
-An hour is 1 wide, and the picture is stretched to the page; strokes are not stretched with it, so that one bad hour
-among hundreds is seen.
+An hour is 1 wide, and the chart is stretched to the page. Strokes are not stretched, so one bad hour among hundreds
+stays visible.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,15 +13,15 @@ from math import isfinite, isnan
 from batch_layer.reports.trends import Finding, Line, hour_of
 
 HEIGHT = 100
-"""Of a curve's picture, in its own units."""
+"""The size of a curve's chart, in its own units."""
 
 _GAP = 24
-"""Hours without a number over which a curve is drawn on: nights have none."""
+"""The number of hours without a value over which a curve is drawn on. Nights may have none."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Values over the hours, and the bounds within which they were expected."""
+    """Values over the hours, and the bounds in which they were expected."""
 
     values: str
     band: str
@@ -29,12 +29,12 @@ class Curve:
     """A dot for each value that failed."""
     low: float
     high: float
-    """The values at the lower and the upper edge of the picture; those beyond are drawn at the edge."""
+    """The values at the lower and the upper edge of the chart. Values beyond are drawn at the edge."""
 
 
 def cells(hours: Iterable[int], first: int, beyond: float, gap: float) -> str:
-    """A path of rectangles for ``hours``, ``beyond`` the strip's edges by so much, with a ``gap`` after each, or joined
-    where that is 0.
+    """A path of rectangles for ``hours``. They stand out of the strip by ``beyond``, with a ``gap`` after each;
+    hours are joined if it is 0.
     """
     places = sorted(hour - first for hour in hours)
     if gap:
@@ -47,12 +47,12 @@ def cells(hours: Iterable[int], first: int, beyond: float, gap: float) -> str:
 
 
 def ticks(hours: Iterable[int], first: int, beyond: float) -> str:
-    """A path of upright strokes in the middle of each hour, ``beyond`` the strip's edges by so much."""
+    """A path of upright strokes in the middle of each hour, which stand out of the strip by ``beyond``."""
     return "".join(f"M{hour - first}.5 {-beyond:g}V{1 + beyond:g}" for hour in sorted(hours))
 
 
 def curve(line: Line, first: int) -> Curve | None:
-    """The observed numbers of ``line``, unless there are none."""
+    """The curve of the observed numbers of ``line``. None if there are none."""
     points = [(hour - first, line.findings[hour]) for hour in sorted(line.findings)]
     seen = [
         (place, finding) for place, finding in points if finding.observed is not None and isfinite(finding.observed)
@@ -82,7 +82,7 @@ def curve(line: Line, first: int) -> Curve | None:
 
 
 def date_marks(first: int, end: int, most: int = 6) -> list[tuple[float, str]]:
-    """Where the axis is marked (0 to 1), and with what: hours of the day for up to two days, else dates."""
+    """The marks of the axis (0 to 1) and their labels: hours of the day for up to two days, else dates."""
     length = end - first
     step = next(step for step in (1, 2, 3, 6, 12, 24, 48, 72, 96, 168) if length / step <= most or step == 168)
     form = "%H:%M" if step < 24 else "%-d %b"
@@ -90,8 +90,8 @@ def date_marks(first: int, end: int, most: int = 6) -> list[tuple[float, str]]:
 
 
 def _extent(findings: Sequence[Finding]) -> tuple[float, float]:
-    """What is at the bottom and the top: all values that passed; bounds and other values, unless so far off that these
-    would be pressed flat.
+    """The lower and upper end of the axis. It contains all values that passed. Bounds and other values are left out
+    if they would flatten these.
     """
     passed = [finding.observed or 0.0 for finding in findings if finding.success] or [
         finding.observed or 0.0 for finding in findings
@@ -105,7 +105,7 @@ def _extent(findings: Sequence[Finding]) -> tuple[float, float]:
     low, high = min([low, *near]), max([high, *near])
     if low == high:
         low, high = low - span / 2, high + span / 2
-    # What is further off is seen to be beyond the rest.
+    # A value further off is drawn beyond the rest.
     margin = (high - low) / 4
     return low - margin * any(value < low for value in others), high + margin * any(value > high for value in others)
 

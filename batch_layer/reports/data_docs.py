@@ -1,8 +1,8 @@
-"""Great Expectations' Data Docs page of one audit, made to open offline.
+"""Writes Great Expectations' Data Docs page of one audit, which opens offline.
 
-The page renderer and the templates of tables and sections are Great Expectations' own. Its page itself is not: it loads
-Bootstrap, jQuery, fonts and a logo from five hosts, links to pages that are not there, and folds with JavaScript. Its
-view also puts values into the page unescaped.
+The page renderer and the templates of tables and sections are Great Expectations' own. Its page template is not used:
+it loads Bootstrap, jQuery, fonts and a logo from five hosts, links to pages that are not there, and folds with
+JavaScript. Its view also puts values into the page unescaped.
 """
 
 import json
@@ -29,11 +29,11 @@ from great_expectations.util import convert_to_json_serializable
 from jinja2 import ChoiceLoader, FileSystemLoader, pass_context
 from jinja2.runtime import Context
 
-from batch_layer.reports.site import TEMPLATES, moment_text, shortened, write
+from batch_layer.reports.site import TEMPLATES, moment_text, shorten, write
 from hourline_core.ledger.report_pages import page_path
 
 SHOWN_ROWS = 20
-"""So many failing rows of an expectation are shown."""
+"""The maximum number of failing rows that are shown of an expectation."""
 
 _STATUSES = ("error", "failed", "warning", "passed")
 
@@ -51,8 +51,8 @@ def write_page(
 ) -> Path:
     """Write the page of one audit to ``runs/<publication>/<name>.html`` below ``site``, and return its path.
 
-    ``title`` says what was audited, ``hours`` of when, ``audited`` (UTC) is the moment. A result whose
-    ``expectation_config.meta`` has an ``hour`` is shown with it, and can be linked to by it. Raises OSError.
+    ``title`` names what was audited, ``hours`` says of when, ``audited`` (UTC) is the time of the audit. A result whose
+    ``expectation_config.meta`` has an ``hour`` is shown with it, and can be linked to. Raises OSError.
     """
     ordered = ExpectationSuiteValidationResult(
         success=bool(result.success),
@@ -73,7 +73,7 @@ def write_page(
         document = renderer.render(ordered)
         document.sections = document.sections[
             1:
-        ]  # without its overview, whose links lead nowhere: the page has its own
+        ]  # without its overview, whose links lead nowhere: Hourline's page has its own
         worst = {_section(item): _STATUSES[_rank(item)] for item in reversed(ordered.results)}
         document.sections.sort(key=lambda section: _STATUSES.index(worst[section.section_name]))
         sections = [(section.section_name, worst[section.section_name]) for section in document.sections]
@@ -100,11 +100,11 @@ def write_page(
 
 
 class ExpectationRows(ValidationResultsTableContentBlockRenderer):
-    """A table with a row for each expectation; below one that failed, the failing rows with their keys."""
+    """A table with a row for each expectation. Below one that failed are its failing rows with their keys."""
 
     @classmethod
     def _get_content_block_fn(cls, expectation_type: str, expectation_config: Any = None) -> Callable[..., Any]:
-        # One that Great Expectations does not know is shown by its name: a report must not break over what it reports.
+        # An expectation that Great Expectations cannot render is shown by its name, so that the report still appears.
         known = expectation_type in list_registered_expectation_implementations()
         rendered = super()._get_content_block_fn(expectation_type, expectation_config) if known else None
 
@@ -127,7 +127,7 @@ class ExpectationRows(ValidationResultsTableContentBlockRenderer):
 
 
 class OfflineView(DefaultJinjaPageView):
-    """Renders with our templates before Great Expectations' own, and escapes all that is text, which those do not."""
+    """Renders with Hourline's templates before Great Expectations' own, and escapes all text, which those do not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class OfflineView(DefaultJinjaPageView):
 
     def render_string_template(self, template: Any) -> Any:
         if isinstance(template, dict):
-            # It makes line ends of newlines itself; the values that are put in, it escapes.
+            # Great Expectations turns newlines into line breaks itself, and the values are escaped here.
             text = escape(str(template.get("template", "")).replace("<br>", "\n"), quote=False)
             template = {**template, "template": text}
         return super().render_string_template(template)  # type: ignore[no-untyped-call]
@@ -164,22 +164,23 @@ def _view() -> OfflineView:
 
 
 def _summary(result: ExpectationValidationResult) -> ExpectationValidationResult:
-    """``result`` in plain Python types, since NumPy's numbers break Great Expectations' renderers, and without the
-    lists of what failed: its own table of those has the keys grouped by value, as many as there are, and a query about
-    a data frame that is gone.
+    """``result`` in plain Python types, because NumPy's numbers break Great Expectations' renderers.
+
+    The lists of what failed are left out. Great Expectations' own table of those groups the keys by value without a
+    limit, and shows a query on a data frame that is gone.
     """
     lists = ("partial_unexpected_", "unexpected_list", "unexpected_index_")
-    found = {key: value for key, value in (result.result or {}).items() if not key.startswith(lists)}
+    shown = {key: value for key, value in (result.result or {}).items() if not key.startswith(lists)}
     return ExpectationValidationResult(
         success=result.success,
         expectation_config=result.expectation_config,
-        result=json.loads(json.dumps(convert_to_json_serializable(found))),
+        result=json.loads(json.dumps(convert_to_json_serializable(shown))),
         exception_info=result.exception_info,
     )
 
 
 def _status(result: ExpectationValidationResult) -> tuple[str, str]:
-    """A word, and the style of it."""
+    """A word with its style."""
     if result.success:
         return "passed", "success"
     information = result.exception_info or {}
@@ -204,7 +205,7 @@ def _failures_first(result: ExpectationValidationResult) -> tuple[int, str]:
 
 
 def _section(result: ExpectationValidationResult) -> str:
-    """What Great Expectations calls the section that it puts this one in."""
+    """The name of the section that Great Expectations puts this one in."""
     config = result.expectation_config
     return str(config.kwargs.get("column", _WHOLE_TABLE)) if config else _WHOLE_TABLE
 
@@ -229,7 +230,7 @@ def _marks(result: ExpectationValidationResult) -> list[RenderedStringTemplateCo
 
 
 def _failing_rows(result: ExpectationValidationResult) -> list[RenderedTableContent | RenderedStringTemplateContent]:
-    """The rows that Great Expectations found unexpected: each one's keys, then the values that it was about."""
+    """The rows that Great Expectations found unexpected: the keys of each, then the values that failed."""
     if result.success or not result.result:
         return []
     rows = result.result.get("unexpected_index_list") or result.result.get("partial_unexpected_index_list") or []
@@ -242,7 +243,7 @@ def _failing_rows(result: ExpectationValidationResult) -> list[RenderedTableCont
     keys = [key for key in result.result.get("unexpected_index_column_names") or [] if key in rows[0]]
     columns = keys + [column for column in rows[0] if column not in keys]
     table = RenderedTableContent(
-        table=[[shortened(row.get(column)) for column in columns] for row in rows[:SHOWN_ROWS]],
+        table=[[shorten(row.get(column)) for column in columns] for row in rows[:SHOWN_ROWS]],
         header_row=[str(column) for column in columns],
         styling={"body": {"classes": ["table", "table-sm", "table-bordered", "failing"]}},
     )
@@ -252,7 +253,7 @@ def _failing_rows(result: ExpectationValidationResult) -> list[RenderedTableCont
 
 
 def _text(text: str, *classes: str, **attributes: str) -> RenderedStringTemplateContent:
-    # As a parameter, which is never taken for a template itself.
+    # As a parameter, which is never taken for a template.
     attributes = {name: escape(value) for name, value in attributes.items()}
     styling = {"classes": list(classes), "attributes": attributes}
     return RenderedStringTemplateContent(

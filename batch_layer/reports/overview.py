@@ -1,5 +1,5 @@
-"""The overview page: which hours are blocked and what to do about it, then every expectation's trend over the last four
-weeks.
+"""Writes the overview page: which hours are blocked and what to do about them, then each expectation's trend over
+the last four weeks.
 """
 
 import json
@@ -13,20 +13,19 @@ import pyarrow as pa
 
 from batch_layer.reports.charts import Curve, cells, curve, date_marks, ticks
 from batch_layer.reports.problems import problems
-from batch_layer.reports.site import moment_text, shortened, templates, write
+from batch_layer.reports.site import moment_text, shorten, templates, write
 from batch_layer.reports.trends import Finding, Line, Trend, hour_number, hour_of, trends
 from hourline_core.ledger.report_pages import anchor, page_name, page_path
 
 _TOLD = 5
-"""So many expectations are told when the pointer is on an hour."""
+"""The maximum number of expectations in the tooltip of an hour."""
+_TOOLTIP_CHARACTERS = 120
 
 _SEPARATE = 120
-"""Up to so many hours, the cells of a strip stand apart."""
+"""Up to this number of hours, the cells of a strip have gaps between them."""
 
 _BEYOND = {"passed": 0.0, "warned": 0.1, "failed": 0.2, "blocked": 0.2, "accepted": 0.2}
-"""How far the cell of an hour stands out of its strip: what is not well is told by its height, too, not by colour
-alone.
-"""
+"""How far the cell of an hour stands out of its strip. Its height shows the state, too, and not its colour alone."""
 
 _COMPARED = {"expect_column_pair_values_to_be_equal": " = ", "expect_column_pair_values_a_to_be_greater_than_b": " ≥ "}
 
@@ -36,9 +35,9 @@ class Strip:
     """A cell for each hour."""
 
     fills: list[tuple[str, str]]
-    """Of each state there is, a path."""
+    """One path for each state that occurs."""
     strokes: list[tuple[str, str]]
-    """What is seen of it however narrow an hour is; none for hours that passed."""
+    """A mark that is visible however narrow an hour is. Hours that passed have none."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class LineView:
     last: str
     expected: str
     bad: str
-    """What it does when it does not pass: warned or failed."""
+    """The severity of a failure: warned or failed."""
     failed: int
     warned: int
     since: str
@@ -73,7 +72,7 @@ class TrendView:
     counts: list[tuple[str, int]]
     strip: Strip
     links: list[tuple[int, str | None, str]]
-    """Of each audited hour, its place, the address of its page and what is told of it."""
+    """For each audited hour: its place, the address of its page, and its tooltip."""
     lines: list[LineView]
 
 
@@ -82,13 +81,13 @@ def write_overview(
 ) -> Path:
     """Write ``index.html`` below ``site``, and return its path.
 
-    ``rows`` (QUALITY_SCHEMA) are those of publications that came about, of four weeks before each source's newest
-    audited hour, and of the hours in ``blocked`` (metric, hour in UTC); what lies before is left out. ``moment`` (UTC)
-    is the time of writing. Raises OSError.
+    ``rows`` (QUALITY_SCHEMA) are those of finished publications: of the four weeks before each source's newest audited
+    hour, and of the hours in ``blocked`` (metric, hour in UTC). Earlier rows are left out. ``moment`` (UTC) is the time
+    of writing. Raises OSError.
     """
     open_hours = sorted((metric, hour_number(hour)) for metric, hour in blocked)
-    found = trends(rows, open_hours)
-    metrics = [trend for trend in found if trend.metric is not None]
+    all_trends = trends(rows, open_hours)
+    metrics = [trend for trend in all_trends if trend.metric is not None]
     page = (
         templates()
         .get_template("overview.html")
@@ -96,20 +95,20 @@ def write_overview(
             project=project_name,
             moment=moment_text(moment),
             good=not open_hours,
-            verdict=_verdict(found, open_hours),
+            verdict=_verdict(all_trends, open_hours),
             accepted=sum(state == "accepted" for trend in metrics for state in trend.states.values()),
-            warned=sum(state == "warned" for trend in found for state in trend.states.values()),
-            problems=problems(rows, found, open_hours),
+            warned=sum(state == "warned" for trend in all_trends for state in trend.states.values()),
+            problems=problems(rows, all_trends, open_hours),
             there=lambda address: address is not None and (site / address).is_file(),
-            trends=[_trend_view(site, trend) for trend in found],
+            trends=[_trend_view(site, trend) for trend in all_trends],
             height=100,
         )
     )
     return write(site, "index.html", page)
 
 
-def _verdict(found: list[Trend], blocked: list[tuple[str, int]]) -> str:
-    metrics = [trend for trend in found if trend.metric is not None]
+def _verdict(all_trends: list[Trend], blocked: list[tuple[str, int]]) -> str:
+    metrics = [trend for trend in all_trends if trend.metric is not None]
     audited = {(trend.source, hour) for trend in metrics for hour in trend.states}
     if blocked:
         counts = [f"{count} of {metric}" for metric, count in Counter(metric for metric, _ in blocked).items()]
@@ -155,10 +154,10 @@ def _line_view(trend: Trend, line: Line, gap: float) -> LineView:
     by_state = {state: line.hours_in(state) for state in ("passed", "warned", "failed")}
     bad = by_state["failed"] + by_state["warned"]
     return LineView(
-        about=shortened(_about(newest)),
+        about=shorten(_about(newest)),
         words=_words(newest),
         marks=[newest.origin] + (["warns only"] if newest.severity == "warn" else []),
-        details=f"{newest.expectation} {shortened(newest.parameters or '')}",
+        details=f"{newest.expectation} {shorten(newest.parameters or '')}",
         strip=_strip(by_state, trend.first, gap),
         curve=curve(line, trend.first),
         last="" if newest.observed is None else _number(newest.observed),
@@ -181,7 +180,7 @@ def _strip(by_state: dict[str, list[int]], first: int, gap: float) -> Strip:
 
 
 def _told(trend: Trend, hour: int) -> str:
-    """What is told when the pointer is on an hour: what is not well, then values."""
+    """The tooltip of an hour: failures and warnings first, then values."""
     findings = [line.findings[hour] for line in trend.lines if hour in line.findings]
     findings.sort(key=lambda finding: (finding.success, finding.observed is None))
     told = [f"{hour_of(hour):%Y-%m-%d %H:%M} UTC: {trend.states[hour]}"]
@@ -190,31 +189,31 @@ def _told(trend: Trend, hour: int) -> str:
             break
         value = "" if finding.observed is None else f" {_number(finding.observed)}"
         bounds = _bounds(finding.lower, finding.upper)
-        told.append(
-            f"{'' if finding.success else finding.state + ': '}{_about(finding)} {_words(finding)}{value}{bounds and f' ({bounds})'}"[
-                :120
-            ]
-        )
+        state = "" if finding.success else f"{finding.state}: "
+        line = f"{state}{_about(finding)} {_words(finding)}{value}{bounds and f' ({bounds})'}"
+        told.append(line[:_TOOLTIP_CHARACTERS])
     return "\n".join(told)
 
 
 def _about(finding: Finding) -> str:
-    """The columns; two that are compared, with the sign that says how."""
+    """The columns. Two that are compared have the sign of the comparison between them."""
     return (finding.about or "").replace(", ", _COMPARED.get(finding.expectation, ", "))
 
 
 def _words(finding: Finding) -> str:
-    """``expect_column_mean_to_be_between`` as ``mean to be between``; of facts nothing, since their columns say it all."""
+    """``expect_column_mean_to_be_between`` becomes ``mean to be between``. Facts have no words, since their columns
+    say it all.
+    """
     if finding.expectation in _COMPARED or (
         finding.origin != "user" and finding.expectation == "expect_column_values_to_be_between"
     ):
         return ""
     words = finding.expectation.removeprefix("expect_").removeprefix("column_").replace("_", " ")
-    return {"audit": "the audit itself"}.get(words, shortened(f"{words}{_parameters(finding)}"))
+    return {"audit": "the audit itself"}.get(words, shorten(f"{words}{_parameters(finding)}"))
 
 
 def _parameters(finding: Finding) -> str:
-    """What a user has given beside the columns."""
+    """The parameters that a user has given beside the columns."""
     if finding.origin != "user":
         return ""
     given = json.loads(finding.parameters or "{}").items()

@@ -1,6 +1,4 @@
-"""The hours that are blocked, put together for a person: successive hours of one metric that failed alike are one
-problem.
-"""
+"""Groups the blocked hours for people: successive hours of one metric with the same failures are one problem."""
 
 import json
 from collections import defaultdict
@@ -10,7 +8,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from batch_layer.reports.site import shortened
+from batch_layer.reports.site import shorten
 from batch_layer.reports.trends import Finding, Trend, hour_of
 from hourline_core.ledger.report_pages import page_name, page_path
 from hourline_core.model.hours import hour_text
@@ -32,25 +30,25 @@ class Failure:
     columns: list[str]
     rows: list[list[str]]
     more: int
-    """Failing rows beyond those shown."""
+    """The number of failing rows beyond those shown."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Successive blocked hours of a metric, and what failed in the first of them."""
+    """Successive blocked hours of a metric, and the failures in the first of them."""
 
     metric: str
     hours: list[int]
     page: str | None
     """The address of the first hour's Data Docs page."""
     trend: str | None
-    """Where on the overview its metric's trend is."""
+    """The address of its metric's trend on the overview."""
     audited: datetime | None
     failures: list[Failure]
 
     @property
     def when(self) -> str:
-        """The hours, for a person."""
+        """The hours, as text."""
         first, last = hour_of(self.hours[0]), hour_of(self.hours[-1])
         if len(self.hours) == 1:
             return f"{first:%a %-d %b %Y, %H:%M} UTC"
@@ -62,7 +60,7 @@ class Problem:
 
     @property
     def commands(self) -> list[tuple[str, str]]:
-        """What to do, and by which command."""
+        """What to do, with the command."""
         start, end = hour_text(hour_of(self.hours[0])), hour_text(hour_of(self.hours[-1] + 1))
         accepts = [
             f'hourline publish --accept {self.metric} {hour_text(hour_of(hour))} --reason "…"'
@@ -77,10 +75,10 @@ class Problem:
         ]
 
 
-def problems(table: pa.Table, found: Iterable[Trend], blocked: Iterable[tuple[str, int]]) -> list[Problem]:
+def problems(table: pa.Table, trends: Iterable[Trend], blocked: Iterable[tuple[str, int]]) -> list[Problem]:
     """The open problems, the newest hours first."""
-    by_metric = {trend.metric: trend for trend in found if trend.metric is not None}
-    about_events = {trend.source: trend for trend in found if trend.metric is None}
+    by_metric = {trend.metric: trend for trend in trends if trend.metric is not None}
+    about_events = {trend.source: trend for trend in trends if trend.metric is None}
     apart: dict[tuple[str, _Kind, int], list[int]] = defaultdict(list)
     failed: dict[tuple[str, int], list[Finding]] = {}
     for metric, hour in sorted(blocked):
@@ -110,10 +108,10 @@ def _failure(table: pa.Table, finding: Finding) -> Failure:
     kept = [_row(text) for text in table["rows"][finding.row].as_py() or []]
     shown = kept[:_SHOWN_ROWS]
     columns = list(dict.fromkeys(column for row in shown for column in row))
-    cells = [[shortened(row[column]) if column in row else "" for column in columns] for row in shown]
+    cells = [[shorten(row[column]) if column in row else "" for column in columns] for row in shown]
     more = max(finding.unexpected or 0, len(kept)) - len(shown) if shown else 0
     about = f"{finding.about or ''}{' of the events' if finding.metric is None else ''}".strip()
-    return Failure(finding.expectation, shortened(about), shortened(finding.found or ""), columns, cells, more)
+    return Failure(finding.expectation, shorten(about), shorten(finding.found or ""), columns, cells, more)
 
 
 def _row(text: str | None) -> dict[str, object]:

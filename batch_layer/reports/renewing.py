@@ -1,4 +1,4 @@
-"""The overview page, written anew after each publication; what that takes does not grow with history."""
+"""Writes the overview page again after each publication. Its cost does not grow with history."""
 
 import pyarrow as pa
 
@@ -12,11 +12,11 @@ from hourline_core.model.hours import sql_timestamp
 
 
 def renew_overview(job: Job, published: list[MetricPublication], findings: pa.Table) -> None:
-    """Write the overview page anew, from four weeks of audited hours and all that is blocked, and remove pages that
-    nothing links to any more.
+    """Write the overview page from four weeks of audited hours and all blocked hours, and remove pages that nothing
+    links to any more.
 
-    The job's snapshot is from before the publication; ``published`` and its ``findings`` (QUALITY_SCHEMA) are what has
-    changed since. Raises HourlineError.
+    The job's snapshot is from before the publication. ``published`` and its ``findings`` (QUALITY_SCHEMA) have changed
+    since. Raises HourlineError.
     """
     project, snapshot = job.project, job.snapshot
     blocked = set(snapshot.blocked)

@@ -22,11 +22,11 @@ from hourline_core.model import Project
 TEMPLATES = Path(__file__).parent / "templates"
 
 LONGEST = 160
-"""So much of a value is shown."""
+"""The maximum number of characters that are shown of a value."""
 
 
-def shortened(value: object) -> str:
-    """``value`` as text of a bearable length."""
+def shorten(value: object) -> str:
+    """``value`` as text, shortened to ``_MAXIMUM_CHARACTERS``."""
     text = "null" if value is None else str(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
 
@@ -38,8 +38,8 @@ def moment_text(moment: datetime) -> str:
 
 @cache
 def templates() -> Environment:
-    """Jinja2 with the pages' templates; everything that is put into them is escaped."""
-    # Indentation is for who edits the templates; in a page with thousands of links it is weight.
+    """Jinja2 with the pages' templates. It escapes everything that is put into them."""
+    # Indentation helps those who edit the templates. In a page with thousands of links it only takes space.
     return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -50,7 +50,7 @@ def templates() -> Environment:
 
 
 def write(site: Path, path: str, text: str) -> Path:
-    """Write a page, and the stylesheet unless it is there; a reader sees the old page or the new one, never half of
+    """Write a page, and the stylesheet if it is missing. A reader sees the old page or the new one, never half of
     one. Raises OSError.
     """
     style = (TEMPLATES / "style.css").read_bytes()
@@ -62,9 +62,7 @@ def write(site: Path, path: str, text: str) -> Path:
 
 @contextmanager
 def writing(project: Project, consequence: str) -> Iterator[None]:
-    """Within the block, reports are written; when they cannot be, raises HourlineError, which says so and the
-    ``consequence``.
-    """
+    """Reports are written within the block. If that fails, raises HourlineError with the ``consequence``."""
     try:
         yield
     except OSError as error:
@@ -74,10 +72,10 @@ def writing(project: Project, consequence: str) -> Iterator[None]:
 
 
 def prune(site: Path, linked: Collection[int]) -> list[int]:
-    """Remove the pages of publications that nothing links to any more, and return whose were removed; only the names of
-    the folders are looked at.
+    """Remove the pages of publications that nothing links to any more, and return their numbers. Only the names of the
+    folders are read.
 
-    Those of publications newer than all ``linked`` ones stay: their hours may be about to be published.
+    Pages of publications newer than all ``linked`` ones stay: their hours may be about to be published.
     """
     runs = site / "runs"
     there = [int(folder.name) for folder in runs.glob("*") if folder.name.isdecimal()]

@@ -1,6 +1,4 @@
-"""What the audits found, expectation by expectation and hour by hour: the rows of the quality table, put in order for
-the overview page.
-"""
+"""Groups the rows of the quality table by expectation and hour, for the overview page."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 WINDOW = 28 * 24
-"""Hours that are shown of a source: four weeks, up to its newest audited hour."""
+"""The hours that are shown of a source: four weeks, up to its newest audited hour."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One expectation in one hour; the fields are those of QUALITY_SCHEMA. ``hour`` counts hours since 1970 (UTC)."""
+    """One expectation in one hour. The fields are those of QUALITY_SCHEMA. ``hour`` counts hours since 1970 (UTC)."""
 
     publication: int
     audited: int
@@ -69,13 +67,13 @@ class Trend:
     metric: str | None
     first: int = 0
     end: int = 0
-    """The hours shown are ``first <= hour < end``, the same for all that is about a source."""
+    """The hours shown are ``first <= hour < end``, the same for everything about a source."""
     lines: list[Line] = field(default_factory=list)
-    """Those that have failed first, then those with numbers to look at."""
+    """Those that have failed first, then those with numbers."""
     states: dict[int, str] = field(default_factory=dict)
-    """Of each audited hour: passed, warned, failed, blocked, accepted."""
+    """By audited hour: passed, warned, failed, blocked or accepted."""
     publications: dict[int, int] = field(default_factory=dict)
-    """Of each audited hour, the publication whose audit counts: the newest."""
+    """By audited hour, the newest publication, whose audit counts."""
 
 
 def hour_number(hour: datetime) -> int:
@@ -89,7 +87,7 @@ def hour_of(number: int) -> datetime:
 
 
 def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
-    """A trend for each source and for each of its metrics, in order; ``blocked`` are metrics and hours."""
+    """A trend for each source and for each of its metrics, in order. ``blocked`` has metrics and hours."""
     grouped: dict[tuple[str, str | None], list[Finding]] = defaultdict(list)
     for finding in _findings(rows):
         grouped[finding.source, finding.metric].append(finding)
@@ -97,21 +95,21 @@ def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
     newest: dict[str, int] = {}
     for (source, _), findings in grouped.items():
         newest[source] = max(newest.get(source, 0), *(finding.hour for finding in findings))
-    found = []
+    collected = []
     for (source, metric), findings in sorted(
         grouped.items(), key=lambda item: (item[0][0], item[0][1] is not None, item[0][1] or "")
     ):
         shown = [finding for finding in findings if finding.hour > newest[source] - WINDOW]
         if shown:
-            found.append(_trend(source, metric, shown, open_hours))
-    for trend in found:
-        beside = [other for other in found if other.source == trend.source]
+            collected.append(_trend(source, metric, shown, open_hours))
+    for trend in collected:
+        beside = [other for other in collected if other.source == trend.source]
         trend.first, trend.end = min(min(other.states) for other in beside), newest[trend.source] + 1
-    return found
+    return collected
 
 
 def _findings(rows: pa.Table) -> list[Finding]:
-    # Numbers for moments: making half a million datetimes costs more than all the rest.
+    # Numbers instead of moments: making half a million datetimes costs more than all the rest.
     audited, hour = (
         rows[name].cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64()) for name in ("audited", "hour")
     )
@@ -146,8 +144,8 @@ def _trend(source: str, metric: str | None, findings: list[Finding], blocked: se
 
 
 def _lines(findings: list[Finding]) -> list[Line]:
-    """One line an expectation, also where its bounds have been changed; two, where two with other parameters are about
-    the same.
+    """One line per expectation, also if its bounds have changed. Two expectations with other parameters on the same
+    columns have two lines.
     """
     alike: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
     for finding in findings:

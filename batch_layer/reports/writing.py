@@ -1,9 +1,9 @@
-"""The Data Docs pages of an audit, written before its hours are published."""
+"""Writes the Data Docs pages of an audit, before its hours are published."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from batch_layer.audit.auditing import AuditedSource
+from batch_layer.audit.source_audit import AuditedSource
 from batch_layer.reports.data_docs import write_page
 from batch_layer.reports.site import writing
 from hourline_core.ledger.report_pages import page_name, report_site
@@ -11,8 +11,8 @@ from hourline_core.model import Project
 
 
 def write_pages(project: Project, publication: int, audited: Sequence[AuditedSource], moment: datetime) -> None:
-    """Write the Data Docs pages of an audit, dated ``moment`` (UTC). Raises HourlineError when they cannot be written:
-    nothing is published then.
+    """Write the Data Docs pages of an audit, dated ``moment`` (UTC). Raises HourlineError when they cannot be
+    written; then nothing is published.
     """
     with writing(project, "nothing was published"):
         for one in audited:

@@ -1,9 +1,7 @@
-"""What the DAG files in ``dags/`` call.
+"""The functions that the DAG files in ``dags/`` call.
 
-settings.py   the project, as far as its DAGs need to know it
-tasks.py      what their tasks do
-commands.py   runs the command line in a task
-alerts.py     tells of late and failed runs
+settings.py has the settings of a project's DAGs, tasks.py what their tasks do, commands.py the command line in a task,
+alerts.py the alerts about late and failed runs.
 """
 
 from hourline.airflow.settings import Settings

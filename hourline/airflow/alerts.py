@@ -1,4 +1,4 @@
-"""Tells of late and failed runs: in Airflow's logs, and to the command that `schedule.alert` in hourline.yaml names."""
+"""Reports late and failed runs: in Airflow's logs, and to the command in `schedule.alert` of hourline.yaml."""
 
 import logging
 import os
@@ -19,13 +19,15 @@ log = logging.getLogger("hourline")
 
 
 def late_run_alert(folder: str, command: Sequence[str], deadline: timedelta) -> DeadlineAlert:
-    """Tells ``command``, run in the project's ``folder``, of a run that is not done ``deadline`` after it was due."""
+    """Reports a run that is not done ``deadline`` after it was due, to ``command``, which runs in the project's
+    ``folder``.
+    """
     arguments = {"folder": folder, "command": shlex.join(command), "deadline": str(deadline)}
     return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, deadline, SyncCallback(run_is_late, arguments))
 
 
 def run_is_late(context: dict[str, Any], folder: str, command: str, deadline: str) -> None:
-    """What Airflow calls for a late run; it finds this function by its name."""
+    """The function that Airflow calls for a late run. It finds it by name."""
     run = context["dag_run"]
     sentence = f"{run['dag_id']}: the run {run['dag_run_id']} is late; it was to be done within {deadline}"
     _alert(sentence, folder, shlex.split(command))
@@ -45,7 +47,7 @@ def _alert(sentence: str, folder: str, command: Sequence[str]) -> None:
     if not command:
         return
     try:
-        # In a session of its own, so that what it starts ends with it.
+        # In a session of its own, so that everything it starts ends with it.
         process = subprocess.Popen([*command, sentence], cwd=folder, start_new_session=True)
     except OSError as error:
         log.error("the alert's command, schedule.alert in hourline.yaml, cannot be run: %s", error)

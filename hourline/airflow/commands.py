@@ -1,4 +1,4 @@
-"""Runs the command line in a task: its output is the task's log, its exit status says whether trying again may help,
+"""Runs the command line in a task. Its output is the task's log, its exit status says whether trying again may help,
 and it ends with the task.
 """
 
@@ -18,7 +18,7 @@ from hourline.exit_status import BLOCKED, MISTAKE, USAGE
 from hourline_core.runtime.supervised import Supervised
 
 _ERROR = "hourline: "
-"""How the command line begins the sentence that says what was wrong."""
+"""The beginning of the sentence with which the command line reports an error."""
 
 log = logging.getLogger("hourline")
 
@@ -51,7 +51,7 @@ def run_command(settings: Settings, *arguments: str) -> None:
     ]
     reading, writing = os.pipe()
     try:
-        # Its watchdog ends the command, its Java included, when this task is gone, killed with -9 too.
+        # Its watchdog ends the command and its Java when this task ends, even by kill -9.
         process = Supervised(command, log=writing, cwd=Path(settings.folder))
     finally:
         os.close(writing)

@@ -1,4 +1,4 @@
-"""The project, as far as its DAGs need to know it."""
+"""The settings of a project that its DAGs need."""
 
 import os
 from dataclasses import dataclass
@@ -17,22 +17,24 @@ from hourline_core.model.schedule import ScheduleSettings
 
 @dataclass(frozen=True)
 class Settings:
-    """Read anew whenever Airflow reads a DAG file, so a change of ``schedule:`` in hourline.yaml needs no restart."""
+    """Read again whenever Airflow reads a DAG file, so that a change of ``schedule:`` in hourline.yaml needs no
+    restart.
+    """
 
     name: str
     """The project's name, with the characters that Airflow's ids allow."""
     folder: str
     workspace: str
     metrics: dict[str, str]
-    """By name, the description."""
+    """The description of each metric, by name."""
     schedule: ScheduleSettings
 
     @classmethod
     def of_environment(cls) -> "Settings":
-        """The project that HOURLINE_PROJECT names, a folder; HOURLINE_WORKSPACE is another workspace than its own.
+        """The project in the folder HOURLINE_PROJECT. HOURLINE_WORKSPACE overrides its workspace.
 
-        Raises SetupError when HOURLINE_PROJECT is not set; DeclarationError, with file and line, for a project that
-        does not check. Airflow shows either as an import error of the DAG file.
+        Raises SetupError when HOURLINE_PROJECT is not set, and DeclarationError, with file and line, for a project with
+        mistakes. Airflow shows either as an import error of the DAG file.
         """
         folder = os.environ.get("HOURLINE_PROJECT")
         if not folder:
@@ -41,7 +43,7 @@ class Settings:
 
     @classmethod
     def of_project(cls, folder: str, workspace: str | None = None) -> "Settings":
-        """The project in ``folder``; ``workspace`` is another one than its own. Raises DeclarationError, UsageError."""
+        """The project in ``folder``. ``workspace`` overrides its own. Raises DeclarationError, UsageError."""
         project = load_project(Path(folder), workspace=Path(workspace) if workspace else None)
         return cls(
             project.identifier,
@@ -63,12 +65,12 @@ class Settings:
 
     @property
     def deadline(self) -> DeadlineAlert:
-        """Tells of an hourly run that is not done in time."""
+        """The alert about an hourly run that is not done in time."""
         return late_run_alert(self.folder, self.schedule.alert, self.schedule.deadline)
 
     @property
     def dag_arguments(self) -> dict[str, Any]:
-        """The arguments that all DAGs have in common."""
+        """The arguments of all DAGs."""
         retries = {
             "retries": self.schedule.retries,
             "retry_delay": self.schedule.retry_delay,

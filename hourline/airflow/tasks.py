@@ -1,4 +1,4 @@
-"""What the tasks of the DAGs do. Each is called within a task, and raises what ``run_command`` raises."""
+"""The tasks of the DAGs. Each function is called within a task, and raises what ``run_command`` raises."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,9 +12,10 @@ from hourline_core.model.hours import HOUR
 
 
 def plan_hours(settings: Settings) -> dict[str, Any] | None:
-    """What `hourline plan` counts, and whether this run's own hour has closed, in the log.
+    """The result of `hourline plan`, and in the log whether this run's own hour has closed. None when there is nothing
+    to recompute.
 
-    None when there is nothing to recompute. A run of Airflow's backfill recomputes its hour in any case.
+    A run of Airflow's backfill always recomputes its hour.
     """
     hour = _own_hour()
     planned = run_for_results(settings, "plan", *(("--hour", _text(hour)) if hour else ()))
@@ -35,8 +36,8 @@ def recompute_hours(settings: Settings) -> dict[str, Any]:
 def backfill_range(settings: Settings) -> dict[str, Any]:
     """Recompute every hour of the run's day, or of the range in its parameters ``from`` and ``to``.
 
-    To be called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes. Raises
-    AirflowFailException when the run has neither.
+    It is called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes. Raises
+    AirflowFailException when the run has neither a day nor a range.
     """
     context: Any = get_current_context()
     day, parameters = context.get("partition_date"), context["params"]
@@ -69,26 +70,26 @@ def maintain_tables(settings: Settings) -> None:
 
 
 def _publish(settings: Settings, *command: str) -> dict[str, Any]:
-    """Run a command that recomputes. The asset of each metric gets an event for each hour that is final now."""
+    """Run a command that recomputes. The asset of each metric gets an event for each hour that has become final."""
     context: Any = get_current_context()
-    # Counted from the run's start: what an earlier try published before it was killed is told, too.
+    # Counted from the run's start, to include what an earlier try published before it was killed.
     since = context["dag_run"].start_date.isoformat(timespec="microseconds")
     results = run_for_results(settings, *command, "--since", since)
     assets = {metric: asset for metric, asset in settings.assets.items() if results["published"].get(metric)}
     for metric, asset in assets.items():
         context["outlet_events"][asset].add_partitions(results["published"][metric])
-    # For an outlet without partitions, Airflow would tell that the run's own partition has changed.
+    # Without partitions on an outlet, Airflow would report a change of the run's own partition.
     context["task"].outlets = list(assets.values())
     return {"blocked": results["blocked"], "reports": results["reports"]}
 
 
 def _is_forced() -> bool:
-    """Whether this is a run of Airflow's backfill, which recomputes its hour whatever the plan says."""
+    """Whether this is a run of Airflow's backfill, which always recomputes its hour."""
     return bool(get_current_context()["dag_run"].run_type == "backfill")
 
 
 def _own_hour() -> datetime | None:
-    """The hour (UTC) of this run's partition; None: it was triggered without one."""
+    """The hour (UTC) of this run's partition. None: it was triggered without one."""
     moment = get_current_context().get("partition_date")
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0) if moment else None
 

@@ -1,4 +1,4 @@
-"""``airflow up``, ``down``, ``status`` and ``run``: an Airflow of Hourline's own, which schedules the recomputes."""
+"""``airflow up``, ``down``, ``status`` and ``run``: Hourline's own Airflow, which schedules the recomputes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""``backfill``: all hours of a range recomputed; it can be interrupted and resumed."""
+"""``backfill``: recomputes all hours of a range. It can be interrupted and resumed."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -67,7 +67,7 @@ def backfill(
 
 
 def _check_open(planned: list["PlannedHour"], dry_run: bool) -> None:
-    """Raises UsageError when an hour has not closed; a dry run only notes which."""
+    """Raise UsageError when an hour has not closed. A dry run only notes it."""
     if not dry_run:
         refuse_open(planned)
     elif still_open := [item for item in planned if not item.closed]:
@@ -99,9 +99,8 @@ def _say_plan(planned: "Backfill") -> None:
 
 
 def _runs(left: list["PlannedHour"]) -> Iterator[tuple[list[datetime], str, str, int]]:
-    """Consecutive hours that are to be recomputed for the same reasons: the hours, why, the metrics, the events.
-
-    If there are more than _MOST_ROWS such runs, all hours with the same reasons are one run.
+    """Consecutive hours with the same reasons: the hours, why, the metrics, the events. If there are more than
+    _MOST_ROWS such runs, all hours with the same reasons are one run.
     """
     of_hour = {
         hour: list(items)

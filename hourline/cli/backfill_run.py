@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_backfill(planned: "Backfill") -> "list[Recomputed]":
-    """Recompute what is left of a backfill, and show how far it has come. Raises typer.Exit when it is interrupted."""
+    """Recompute what is left of a backfill, with its progress. Raises typer.Exit when it is interrupted."""
     every = hours_of(planned.wanted)
     done = every - hours_of(planned.left)
     if done != every:
@@ -46,5 +46,5 @@ def run_backfill(planned: "Backfill") -> "list[Recomputed]":
 
 
 def hours_of(items: Iterable["PlannedHour"]) -> set[datetime]:
-    """The hours of planned items, of whatever metric."""
+    """The hours of planned items, over all metrics."""
     return {item.hour for item in items}

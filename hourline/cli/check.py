@@ -1,4 +1,4 @@
-"""``check``: mistakes in the declarations."""
+"""``check``: finds mistakes in the declarations."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     is computed or written.
     """
     declared = load(project, workspace)
-    from batch_layer.audit.check import unsuitable
-    from hourline_core.compute.check import unresolved
+    from batch_layer.audit.expectation_mistakes import find_mistakes
+    from hourline_core.compute.check import find_unresolved
     from hourline_core.runtime.spark import spark_session
 
     spark = spark_session(declared, "check", brief=True)
     try:
-        mistakes = [*unresolved(spark, declared), *unsuitable(declared)]
+        mistakes = [*find_unresolved(spark, declared), *find_mistakes(declared)]
     finally:
         spark.stop()
     if mistakes:

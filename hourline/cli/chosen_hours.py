@@ -1,8 +1,8 @@
-"""Which hours and metrics ``plan``, ``recompute`` and ``backfill`` are asked for."""
+"""The hours and metrics that are given to ``plan``, ``recompute`` and ``backfill``."""
 
 from typing import TYPE_CHECKING
 
-from hourline.cli.options import known
+from hourline.cli.options import require_known
 from hourline.cli.output import note
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import HourRange, hour_text, parse_range, wall_clock
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def chosen_metrics(project: "Project", names: list[str] | None) -> list[str] | None:
-    """The metrics of --metric; None: all. Raises UsageError with a near name."""
-    return [known("metric", name, list(project.metrics)) for name in names] if names else None
+    """The metrics of --metric. None: all. Raises UsageError with a near name."""
+    return [require_known("metric", name, list(project.metrics)) for name in names] if names else None
 
 
 def past_range(start: str, end: str) -> HourRange:
@@ -26,7 +26,7 @@ def past_range(start: str, end: str) -> HourRange:
 
 
 def refuse_open(planned: list["PlannedHour"]) -> None:
-    """Raises UsageError when an hour of ``planned`` has not closed."""
+    """Raise UsageError when an hour of ``planned`` has not closed."""
     if still_open := [item for item in planned if not item.closed]:
         raise UsageError(
             f"{hour_text(still_open[0].hour)} has not closed yet: its events may still be arriving; "
@@ -35,7 +35,7 @@ def refuse_open(planned: list["PlannedHour"]) -> None:
 
 
 def note_not_started(project: "Project") -> None:
-    """Name the metrics of which nothing can be planned yet."""
+    """Name the metrics for which nothing can be planned yet."""
     from batch_layer.plan import not_started
 
     for name in not_started(project):

@@ -1,4 +1,4 @@
-"""``down``: the end of what ``up`` started."""
+"""``down``: stops what ``up`` started."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``drift``: by how much recomputed hours changed, and why. Needs neither Spark nor Java."""
+"""``drift``: how much recomputed hours changed, and why. Needs neither Spark nor Java."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.options import Format, OneHour, ProjectFolder, ReportFormat, Workspace, known, load
+from hourline.cli.options import Format, OneHour, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import say, say_json, say_table, signed_number
 from hourline_core.model.hours import parse_hour
 
@@ -21,13 +21,13 @@ def drift(
     metric: Annotated[str | None, typer.Option("--metric", "-m", help="Show only this metric.")] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show by how much recomputed hours changed, split by cause."""
+    """Show how much recomputed hours changed, split by cause."""
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.reports.drift import report_drift
 
     if metric is not None:
-        known("metric", metric, list(declared.metrics))
+        require_known("metric", metric, list(declared.metrics))
     with connect(declared) as connection:
         report = report_drift(connection, parse_hour(hour) if hour else None, metric)
     if format is ReportFormat.JSON:

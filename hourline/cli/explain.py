@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
+from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import say, say_facts, say_heading, say_json, say_table, shortest_path
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import parse_hour
@@ -42,7 +42,7 @@ def explain(
     published for it.
     """
     declared = load(project, workspace)
-    known("metric", metric, list(declared.metrics))
+    require_known("metric", metric, list(declared.metrics))
     chosen, values = parse_hour(hour), _values(dimensions or [])
     from serving_layer import connect
     from serving_layer.reports.lineage import explain_number
@@ -100,7 +100,7 @@ def _say_answer(explained: "Explanation") -> None:
     if explained.state == "missing":
         say(f"no answer: {_MISSING}")
         return
-    # A column is left out where it would be the same numbers again: one layer has it all, or there are no late events.
+    # A column is left out if it would repeat another: one layer has it all, or there are no late events.
     answer = explained.answer
     both = any(a.final is not None for a in answer) and any(a.provisional is not None for a in answer)
     parts = {"final": "final", "provisional": "provisional"} if both else {}
@@ -218,7 +218,7 @@ def _say_published(explained: "Explanation") -> None:
 
 
 def _changing(published: "list[PublishedValue]") -> "Iterator[PublishedValue]":
-    """Without what was served before a publication where the last one says the same."""
+    """Leave out what was served before a publication if it equals the last publication."""
     last: dict[str, Any] | None = None
     for entry in published:
         if entry.stage != "provisional" or entry.values != last or entry.why:
@@ -234,7 +234,7 @@ def _why(entry: "PublishedValue") -> str:
             moved = (
                 "changed" if reason.amount is None else f"{'+' if reason.amount > 0 else ''}{_number(reason.amount)}"
             )
-            # Of some groups, with the sum of all unchanged.
+            # The sum of all unchanged groups completes those of the changed ones.
             causes.setdefault(reason.cause, []).extend([f"{reason.measure} {moved}"] if reason.amount != 0 else [])
     told = [f"{cause}: {', '.join(moves)}" if moves else cause for cause, moves in causes.items()]
     unknown = ["its values are not kept any more"] if entry.stage == "final" and entry.values is None else []
@@ -242,7 +242,7 @@ def _why(entry: "PublishedValue") -> str:
 
 
 def _number(value: object) -> object:
-    """Fractions to four places, which is enough to recognise them by."""
+    """Fractions with four places, which are enough to recognise them."""
     if not isinstance(value, float):
         return value
     return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) >= 0.001 or value == 0 else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""``export``: a snapshot of the results, as files."""
+"""``export``: writes a snapshot of the results to files."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -49,7 +49,7 @@ def export(
 
 
 def _format_of(name: str) -> ExportFormat:
-    """What the name tells: ``x.duckdb``, or a folder (there already, or ``x/``). Raises UsageError."""
+    """The kind of export by its name: ``x.duckdb``, or a folder (an existing one, or ``x/``). Raises UsageError."""
     if name.endswith("/") or Path(name).is_dir():
         return ExportFormat.PARQUET
     if name.endswith(".duckdb"):

@@ -1,4 +1,4 @@
-"""``import``: history from files, without Kafka; then the hours that it lies in are recomputed."""
+"""``import``: imports history from files, without Kafka, and then recomputes its hours."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hourline.cli.backfill_run import run_backfill
-from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note, say
 from hourline.cli.progress import progress
 from hourline.cli.recompute_report import exit_if_blocked, hours_in_words
@@ -39,7 +39,7 @@ def import_(
     is archived once, even if the command is repeated.
     """
     declared = load(project, workspace)
-    chosen = declared.sources[known("source", source, list(declared.sources))]
+    chosen = declared.sources[require_known("source", source, list(declared.sources))]
     from hourline_core.runtime.lease import lease
     from speed_layer.import_files import find_history
 
@@ -51,7 +51,7 @@ def import_(
 
 
 def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
-    """Raises typer.Exit when it is interrupted."""
+    """Raise typer.Exit when it is interrupted."""
     from speed_layer.import_files import import_files
     from speed_layer.session import speed_session
 

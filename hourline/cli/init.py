@@ -1,4 +1,4 @@
-"""``init``: a small project that runs."""
+"""``init``: creates a small project that works."""
 
 from pathlib import Path
 from typing import Annotated

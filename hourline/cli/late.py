@@ -73,7 +73,7 @@ def late(
 
 
 def _rows(hours: Iterable["LateHour"]) -> Iterable[tuple[object, ...]]:
-    """One row per hour and metric; what is the hour's stands in its first one."""
+    """One row per hour and metric. The first row of an hour has the values of the whole hour."""
     for item in hours:
         first, last = f"{item.first_arrived:%Y-%m-%d %H:%M:%S}", f"{item.last_arrived:%Y-%m-%d %H:%M:%S}"
         own: tuple[object, ...] = (

@@ -1,4 +1,4 @@
-"""What a prompt needs from readline: a history that lasts, and completion."""
+"""Readline for a prompt: a history that is kept, and completion."""
 
 import os
 import readline
@@ -12,7 +12,7 @@ _KEPT_LINES = 1_000
 
 @contextmanager
 def line_editing(names: Callable[[], list[str]]) -> Iterator[None]:
-    """Within the block, ``input`` has the history of former times, and Tab completes the ``names`` there are."""
+    """Within the block, ``input`` has the history of earlier sessions, and Tab completes ``names``."""
     history = history_file()
     with suppress(OSError):
         readline.read_history_file(history)
@@ -31,15 +31,13 @@ def line_editing(names: Callable[[], list[str]]) -> Iterator[None]:
         yield
     finally:
         readline.set_history_length(_KEPT_LINES)
-        with suppress(OSError):  # a home that cannot be written is no reason to fail
+        with suppress(OSError):  # A home that cannot be written to is no reason to fail.
             history.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(history)
             history.chmod(0o600)
 
 
 def history_file() -> Path:
-    """In the user's own state folder: questions are the asker's, while a workspace may be shared, or not be theirs to
-    write to.
-    """
+    """In the user's own state folder. A workspace may be shared, or read-only for the user."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "hourline" / "shell_history"

@@ -1,4 +1,4 @@
-"""``maintain``: the daily maintenance of the tables, by those who own them."""
+"""``maintain``: the daily maintenance of the tables."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +38,7 @@ def maintain(
 
 
 def _maintain_speed_layer(project: "Project", dry_run: bool) -> Iterator[str]:
-    """Its lease is given up between two sources, so that it can start."""
+    """The speed layer's lease is released between two sources, so that it can start."""
     from hourline_core.runtime.lease import lease, lease_holder
     from speed_layer.maintenance import maintain_stopped
 

@@ -35,7 +35,7 @@ Workspace = Annotated[
 
 
 class ReportFormat(StrEnum):
-    """For people or for programs."""
+    """Text for people, or JSON for programs."""
 
     TEXT = "text"
     JSON = "json"
@@ -74,14 +74,14 @@ def load(folder: Path, workspace: Path | None) -> "Project":
 
 
 def load_settings_alone(folder: Path, workspace: Path | None) -> "Project":
-    """The project without its sources and metrics, whose mistakes are not in the way then. Raises as ``load``."""
+    """The project without its sources and metrics, whose mistakes do not matter then. Raises as ``load``."""
     from hourline_core.model import load_settings
 
     return load_settings(folder, workspace=workspace)
 
 
-def known(kind: str, name: str, allowed: list[str]) -> str:
-    """``name``, if it is allowed. Raises UsageError with a near name."""
+def require_known(kind: str, name: str, allowed: list[str]) -> str:
+    """``name`` if it is allowed. Raises UsageError with a near name."""
     if name not in allowed:
         raise UsageError(f"there is no {kind} '{name}'{did_you_mean(name, allowed)}")
     return name

@@ -1,4 +1,4 @@
-"""What the command line prints: text and tables for people on the terminal, JSON for programs."""
+"""Prints text and tables for people on the terminal, and JSON for programs."""
 
 import json
 import sys
@@ -15,47 +15,49 @@ STATE_STYLES = {"final": "green", "revised": "yellow", "provisional": "cyan", "b
 
 
 def say(text: str) -> None:
-    """One line on standard output, as it is."""
+    """Print one line on standard output."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
-    """One line on standard error: what is going on, not what was asked for."""
+    """Print one line on standard error, about progress and not about results."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def say_json(value: Any) -> None:
-    """``value`` as JSON; moments as ISO text in UTC."""
+    """Print ``value`` as JSON, with moments as ISO text in UTC."""
     say(json.dumps(value, indent=2, default=_encode))
 
 
 def say_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None, right: Sequence[str] = ()
 ) -> None:
-    """A table of ``rows``; states in their colours, columns in ``right`` aligned right, null as an empty cell."""
+    """Print a table of ``rows``. States have colours, the columns in ``right`` are aligned right, null is an empty
+    cell.
+    """
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in columns:
         table.add_column(Text(name, style="bold"), no_wrap=True, justify="right" if name in right else "left")
     for row in rows:
         cells = [_cell(value) for value in row]
-        # As Text, not as rich's markup: data may hold brackets and :codes: of its own.
+        # As Text, not as rich's markup: data may contain brackets and :codes:.
         table.add_row(*(Text(cell, style=STATE_STYLES.get(cell, "")) for cell in cells))
     console = Console(highlight=False)
-    # Never truncated: a terminal wraps what is too wide, and a file or pipe has no width.
+    # Never truncated: a terminal wraps long lines, and a file or pipe has no width.
     console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10_000)).maximum)
     console.print(table)
 
 
 def say_heading(text: str, state: str, rest: str = "") -> None:
-    """A line in bold with a state in its colour."""
+    """Print a line in bold with a state in its colour."""
     heading = Text.assemble((text, "bold"), (state, f"bold {STATE_STYLES.get(state, '')}"), rest)
     Console(highlight=False).print(heading, soft_wrap=True)
 
 
 def say_facts(facts: Sequence[tuple[str, Sequence[str]]]) -> None:
-    """Lines, each group of them under a bold word at their left."""
+    """Print lines, each group of them below a bold word on the left."""
     width = max(len(name) for name, _ in facts) + 2
     console = Console(highlight=False)
     for name, lines in facts:
@@ -64,7 +66,7 @@ def say_facts(facts: Sequence[tuple[str, Sequence[str]]]) -> None:
 
 
 def shortest_path(path: str | None) -> str | None:
-    """The path as seen from the working directory, where that is shorter."""
+    """The path relative to the working directory, if that is shorter."""
     return (
         None
         if path is None
@@ -75,7 +77,7 @@ def shortest_path(path: str | None) -> str | None:
 
 
 def signed_number(amount: float | None) -> str:
-    """A difference with its sign; nothing for None."""
+    """A difference with its sign. Empty for None."""
     return "" if amount is None else f"{amount:+,.6g}" if abs(amount) < 1 else f"{amount:+,.15g}"
 
 

@@ -1,4 +1,4 @@
-"""``plan``: which hours are to be recomputed, and why."""
+"""``plan``: lists the hours to recompute, and why."""
 
 import json
 from datetime import datetime
@@ -49,7 +49,7 @@ def plan(
 
 
 def _say_open(project: "Project", hour: datetime) -> None:
-    """Say of an hour that has not closed when it will, by the clock of each source."""
+    """When an open hour will close, by the clock of each source."""
     from batch_layer.plan import clocks
 
     for source, clock in clocks(project).items():

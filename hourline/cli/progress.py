@@ -1,4 +1,4 @@
-"""How far a long command has come: a bar on a terminal, else one line now and then; both on standard error."""
+"""The progress of a long command, on standard error: a bar on a terminal, else a line now and then."""
 
 import os
 import sys
@@ -17,11 +17,11 @@ from hourline.cli.output import note
 def progress(
     doing: str, what: str, total: int, done: int = 0, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """Within the block, tell how many of ``total`` are done (``what``: hours, rows), ``done`` at first, by calling what
-    is returned.
+    """Show progress within the block. Yields a function to call with the number that is done. ``total`` is their
+    number, ``what`` says of what (hours, rows), ``done`` is the number at the start.
     """
     started, first = clock(), done
-    # A descriptor of its own, since a start of Spark turns standard error to its log for a while.
+    # A descriptor of its own, since Spark's start sends standard error to its log for a while.
     with os.fdopen(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2), "w") as output:
         console = Console(file=output)
         columns = (
@@ -32,7 +32,7 @@ def progress(
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
         )
-        # What is printed within the block goes above the bar, unless it does not go to the terminal.
+        # Within the block, output goes above the bar, unless it does not go to the terminal.
         with Progress(
             *columns,
             console=console,

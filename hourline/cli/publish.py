@@ -1,4 +1,4 @@
-"""``publish``: an hour published on a person's word, although its audit did not pass. Needs neither Spark nor Java."""
+"""``publish``: publishes a blocked hour by a person's decision. Needs neither Spark nor Java."""
 
 import getpass
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import say
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import hour_text, parse_hour, wall_clock
@@ -22,7 +22,7 @@ def publish(
 ) -> None:
     """Publish a blocked hour with the rows that were audited, although its audit did not pass."""
     declared = load(project, workspace)
-    name, hour = known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
+    name, hour = require_known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
     if not reason.strip():
         raise UsageError(
             "the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'"

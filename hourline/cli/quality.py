@@ -1,4 +1,4 @@
-"""``quality``: what the audits found. Needs neither Spark nor Java."""
+"""``quality``: shows what the audits found. Needs neither Spark nor Java."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, known, load
+from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline.exit_status import MISTAKE
 from hourline_core.errors import UsageError
@@ -42,7 +42,7 @@ def quality(
             "give --failed or --blocked, not both: --blocked is what is blocked now, --failed what ever was"
         )
     if metric is not None:
-        known("metric", metric, list(declared.metrics))
+        require_known("metric", metric, list(declared.metrics))
     from serving_layer import connect
     from serving_layer.reports.quality import report_quality
 
@@ -94,7 +94,7 @@ def _say(report: "QualityReport") -> None:
 
 
 def _rows(report: "QualityReport") -> Iterator[tuple[object, ...]]:
-    """One row per finding; what is the audit's stands in its first one."""
+    """One row per finding. The first row of an audit has the values of the whole audit."""
     for audit in report.hours:
         own: tuple[object, ...] = (audit.hour, audit.metric, audit.outcome)
         for finding in audit.findings:

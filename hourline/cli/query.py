@@ -1,4 +1,4 @@
-"""``query``: the merged results, by SQL. Needs neither Spark nor Java."""
+"""``query``: queries the merged results by SQL. Needs neither Spark nor Java."""
 
 import sys
 from enum import StrEnum
@@ -13,7 +13,7 @@ from hourline_core.errors import UsageError
 
 
 class ResultFormat(StrEnum):
-    """How a result is printed."""
+    """The format of a result."""
 
     TABLE = "table"
     CSV = "csv"
@@ -54,7 +54,7 @@ def query(
         if format is ResultFormat.TABLE:
             result = fetch(connection, sql)
             say_table(result.columns, result.rows, right=result.numbers)
-            if sys.stderr.isatty():  # for people; a program must not stumble over it
+            if sys.stderr.isatty():  # For people only: a program must not find it in its input.
                 states = summarize_states(connection.states(sql))
                 note(f"as of {connection.token}{' · ' if states else ''}{states}")
         else:

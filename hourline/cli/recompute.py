@@ -1,4 +1,4 @@
-"""``recompute``: hours counted again from the archived events, and published."""
+"""``recompute``: computes hours again from the archived events, and publishes them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""What ``recompute``, ``backfill`` and ``import`` report of a recompute: its lines, results and exit status."""
+"""The output of ``recompute``, ``backfill`` and ``import`` about a recompute: its lines, results and exit status."""
 
 import json
 from collections.abc import Iterable
@@ -22,19 +22,19 @@ _MOST_NAMES = 6
 
 
 def report_waiting(process: int) -> None:
-    """Say which process a recompute waits for."""
+    """Print which process a recompute waits for."""
     note(f"waiting for process {process}, which recomputes hours of this project; Ctrl-C gives up")
 
 
 def report_left_out(left_out: list["PlannedHour"]) -> None:
-    """Say which planned hours another process has recomputed meanwhile."""
+    """Print which planned hours another process has recomputed meanwhile."""
     metrics = ", ".join(sorted({item.metric for item in left_out}))
     hours = hours_in_words({item.hour for item in left_out})
     say(f"left out {hours}, of {metrics}: recomputed by another process meanwhile")
 
 
 def report_published(done: "Recomputed") -> None:
-    """Say which hours a job has published, and which are blocked."""
+    """Print which hours a job has published, and which are blocked."""
     if done.published:
         say(f"published {_by_metric(done.published)}: {done.events:,} events counted")
     if done.blocked:
@@ -50,14 +50,14 @@ def write_results(file: Path | None, project: "Project", since: datetime, hours:
 
 
 def exit_if_blocked(done: Iterable["Recomputed"]) -> None:
-    """Raises typer.Exit with status BLOCKED when an hour did not pass its audit."""
+    """Raise typer.Exit with status BLOCKED when an hour did not pass its audit."""
     if any(one.blocked for one in done):
         note("`hourline quality --blocked` says why; readers keep what they had")
         raise typer.Exit(BLOCKED)
 
 
 def hours_in_words(hours: Iterable[datetime]) -> str:
-    """How many hours, and which: the first and the last of a stretch, or each of a few."""
+    """The number of hours, and which: the first and the last of a range, or each of a few."""
     ordered = sorted(hours)
     names = [hour_text(hour) for hour in ordered]
     if len(ordered) > 2 and ordered[-1] - ordered[0] != (len(ordered) - 1) * HOUR:
@@ -68,7 +68,7 @@ def hours_in_words(hours: Iterable[datetime]) -> str:
 
 
 def _by_metric(pairs: Iterable[tuple[str, datetime]]) -> str:
-    """Which hours of which metrics; metrics with the same hours are named together."""
+    """The hours of each metric. Metrics with the same hours are named together."""
     hours: dict[str, set[datetime]] = {}
     for metric, hour in pairs:
         hours.setdefault(metric, set()).add(hour)

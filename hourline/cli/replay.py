@@ -1,11 +1,11 @@
-"""``replay``: a file's events, sent to Kafka."""
+"""``replay``: sends a file's events to Kafka."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note
 from hourline.exit_status import INTERRUPTED
 
@@ -44,7 +44,7 @@ def replay(
 ) -> None:
     """Send the events of a file to the topic of a source, each exactly once, and wait until Kafka has stored them."""
     declared = load(project, workspace)
-    topic = declared.sources[known("source", source, list(declared.sources))]
+    topic = declared.sources[require_known("source", source, list(declared.sources))]
     from hourline.replay.replay_file import replay_file
     from hourline_core.runtime.kafka import kafka_of
     from hourline_core.runtime.lease import lease_holder

@@ -1,4 +1,4 @@
-"""``reset``: reading a source from another position, or computing a metric anew."""
+"""``reset``: reads a source from another position, or computes a metric anew."""
 
 import re
 import sys
@@ -86,7 +86,7 @@ def _plan_metric(project: "Project", name: str, held: ExitStack) -> "MetricReset
 
 
 def _named(project: "Project", text: str) -> tuple[str, str]:
-    """The kind ("source" or "metric") and name that are meant. Raises UsageError."""
+    """The kind ("source" or "metric") and the name. Raises UsageError."""
     kind, _, name = text.rpartition(":")
     of_kind = {"source": project.sources, "metric": project.metrics}
     kinds = [one for one, declared in of_kind.items() if kind in ("", one) and name in declared]
@@ -101,7 +101,7 @@ def _named(project: "Project", text: str) -> tuple[str, str]:
 
 
 def _target(text: str) -> "Target":
-    """Where to read on, from the text of --to. Raises UsageError."""
+    """The position in the text of --to. Raises UsageError."""
     match text:
         case "earliest" | "latest":
             return text

@@ -1,11 +1,11 @@
-"""``schema``: the JSON Schema of the YAML files."""
+"""``schema``: prints the JSON Schema of the YAML files."""
 
 import json
 from typing import Annotated
 
 import typer
 
-from hourline.cli.options import known
+from hourline.cli.options import require_known
 from hourline.cli.output import say
 
 
@@ -16,5 +16,5 @@ def schema(
     from hourline_core.model import json_schema
 
     if kind is not None:
-        known("kind of file", kind, ["settings", "source", "metric"])
+        require_known("kind of file", kind, ["settings", "source", "metric"])
     say(json.dumps(json_schema(kind), indent=2))

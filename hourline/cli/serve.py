@@ -1,4 +1,4 @@
-"""``serve``: the results over HTTP. Needs neither Spark nor Java."""
+"""``serve``: serves the results over HTTP. Needs neither Spark nor Java."""
 
 import logging
 import webbrowser

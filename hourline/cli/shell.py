@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hourline.cli.options import ProjectFolder, Workspace, known, load
+from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note, say, say_table
 from hourline_core.errors import HourlineError
 
@@ -31,7 +31,7 @@ def shell(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
             _converse(connection)
             return
         while text := _read(_next_line, at_end="run"):
-            _run(connection, text)  # the first mistake ends it, as it ends `hourline query`
+            _run(connection, text)  # The first mistake ends it, as in `hourline query`.
 
 
 def _converse(connection: "Connection") -> None:
@@ -51,16 +51,16 @@ def _converse(connection: "Connection") -> None:
             except (KeyboardInterrupt, RuntimeError) as error:
                 if isinstance(error, RuntimeError) and "Query interrupted" not in str(
                     error
-                ):  # what DuckDB makes of Ctrl-C
+                ):  # DuckDB raises this for Ctrl-C.
                     raise
                 note("\ninterrupted")
-                connection.database.interrupt()  # else DuckDB would wait for ever for the query that was stopped
+                connection.database.interrupt()  # Otherwise DuckDB would wait for ever for the stopped query.
     say("")
 
 
 def _read(ask: Callable[[str], str], at_end: str) -> str | None:
-    """A command, or SQL up to a `;` that ends a line; None at the end, where SQL without its `;` is ``run``, or one may
-    ``forget`` it.
+    """A command, or SQL up to a `;` at the end of a line. None at the end of the input. SQL without its `;` is then
+    ``run``; otherwise ``forget`` may drop it.
     """
     text = ""
     while True:
@@ -71,7 +71,7 @@ def _read(ask: Callable[[str], str], at_end: str) -> str | None:
         if not text and line.lstrip().startswith("."):
             return line.strip()
         text = f"{text}{line}\n" if text or line.strip() else ""
-        if sqlite3.complete_statement(text):  # which knows `;` within quotes and comments
+        if sqlite3.complete_statement(text):  # DuckDB's parser knows `;` within quotes and comments.
             return text
 
 
@@ -82,11 +82,11 @@ def _next_line(_: str) -> str:
 
 
 def _run(connection: "Connection", text: str) -> None:
-    """Do what a command or the statements in ``text`` say. Raises UsageError, and what reading the tables raises."""
+    """Run a command, or the statements in ``text``. Raises UsageError, and the errors of reading the tables."""
     from serving_layer.output import fetch
 
     if text.startswith("."):
-        command = known("command", text, _COMMANDS)
+        command = require_known("command", text, _COMMANDS)
         if command == ".help":
             say(_HELP)
         elif command == ".tables":

@@ -1,4 +1,4 @@
-"""``speed``: the speed layer in the foreground."""
+"""``speed``: runs the speed layer in the foreground."""
 
 import threading
 from contextlib import ExitStack
@@ -43,7 +43,7 @@ def speed(
     with stop_on_signal() as stop, ExitStack() as held:
         if standby:
             spark = _stand_by(declared, stop, held)
-            declared = load(project, workspace)  # as it is now, not as it was when the wait began
+            declared = load(project, workspace)  # the project as it is now, not as it was when the wait began
             refuse_unresolved(spark, declared)
         else:
             held.enter_context(lease(declared.workspace, "speed"))
@@ -74,7 +74,7 @@ def speed(
 
 
 def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "SparkSession":
-    """Warm up and wait for the speed layer's lease; ``held`` then holds the session and the lease.
+    """Warm up and wait for the speed layer's lease. ``held`` then holds the session and the lease.
 
     Raises typer.Exit when ``stop`` is set before.
     """
@@ -90,7 +90,7 @@ def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "Sp
             if stop.is_set():
                 note("stopped")
                 raise typer.Exit
-            spark.conf.get("spark.app.name")  # fails when its Java process has ended: then this is no standby
+            spark.conf.get("spark.app.name")  # It fails when its Java process has ended. Then this is no standby.
 
         note("standing by; Ctrl-C stops")
         held.enter_context(lease(project.workspace, "speed", waiting))

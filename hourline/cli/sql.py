@@ -1,4 +1,4 @@
-"""``sql``: the views of a project for a DuckDB of one's own."""
+"""``sql``: prints the views of a project for another DuckDB."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``status``: how far each source has come, and the state of its hours. Needs neither Spark nor Java."""
+"""``status``: shows how far each source has come, and the states of its hours. Needs neither Spark nor Java."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as an event that a long command looks at."""
+"""Turns Ctrl-C and SIGTERM into an event that a long command checks."""
 
 import signal
 import threading
@@ -10,7 +10,7 @@ from hourline.cli.output import note
 
 @contextmanager
 def stop_on_signal(stopping: str = "stopping after the micro-batch under way") -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, with ``stopping`` on standard error; a second one interrupts at once."""
+    """An event that Ctrl-C and SIGTERM set, with ``stopping`` on standard error. A second one interrupts at once."""
     stop = threading.Event()
 
     def on_signal(number: int, frame: object) -> None:

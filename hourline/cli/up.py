@@ -1,4 +1,4 @@
-"""``up``: Kafka and the speed layer in the background."""
+"""``up``: starts Kafka and the speed layer in the background."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``verify``: whether the data files are what they were."""
+"""``verify``: checks whether the data files have changed."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,11 +13,11 @@ from hourline.cli.recompute_report import report_waiting
 from hourline.exit_status import MISTAKE
 
 _LINES = 20
-"""The number of progress lines in a log; a line for each file would be too many."""
+"""The number of progress lines in a log, since a line for each file would be too many."""
 
 
 def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Read every data file that answers rest on, and name each one that is damaged, even in a single bit."""
+    """Read every data file that answers use, and name each one that is damaged, even in a single bit."""
     declared = load(project, workspace)
     from batch_layer.verify import Verification
 

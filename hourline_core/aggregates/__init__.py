@@ -1,7 +1,7 @@
-"""The aggregates that a measure can be: one small class for each, and the registry that finds it.
+"""The aggregates that a measure can have: one small class for each, and the registry of them.
 
-A new aggregate is a class in a file of its own and a line in ``_CLASSES``; the word by which it is declared is in
-``hourline_core.model.measure``, which imports nothing of this.
+A new aggregate is a class in a file of its own and a line in ``_CLASSES``. The word that declares it is in
+``hourline_core.model.measure``, which imports nothing from here.
 """
 
 from collections.abc import Mapping

@@ -26,14 +26,14 @@ from hourline_core.model import Measure
 
 
 class UnsuitableArgumentError(ValueError):
-    """The measure cannot be computed over an argument of that type; the message says which types it takes."""
+    """The aggregate does not accept an argument of that type. The message names the types that it accepts."""
 
 
 class StateColumn(NamedTuple):
-    """A stored column, as DuckDB has it."""
+    """A stored column, as DuckDB sees it."""
 
     sql: str
-    """The column as an expression, quoted where it has to be."""
+    """The column as an expression, quoted if necessary."""
     type: str
     """Such as ``BIGINT``."""
 
@@ -45,41 +45,41 @@ class Aggregate(ABC):
     measure: Measure
 
     states: ClassVar[tuple[str, ...]] = ("",)
-    """Each state's column, by what follows the measure's name in it."""
+    """For each state, the part of its column's name after the measure's name."""
     is_exact: ClassVar[bool] = True
-    """Whether two ways to compute a value agree, but for the order in which doubles are added."""
+    """Whether two ways to compute a value agree, apart from the order in which doubles are added."""
     is_never_null: ClassVar[bool] = False
-    """Whether each group with events has a value."""
+    """Whether every group with events has a value."""
     starts_at_zero: ClassVar[bool] = False
-    """Whether no events are worth zero, so that the first events change the value by all that they amount to."""
+    """Whether the value without events is zero, so that the first events change it by their whole amount."""
     needs_functions: ClassVar[bool] = False
-    """Whether merging or finishing needs the functions of sql/sketches.py, which a DuckDB outside Python lacks."""
+    """Whether merging or finishing needs the functions of sql/sketches.py, which DuckDB has only in Python."""
 
     def columns(self, name: str) -> list[str]:
-        """The stored columns of the measure, which is called ``name``; in the order of ``states``."""
+        """The stored columns of the measure ``name``, in the order of ``states``."""
         return [f"{name}{state}" for state in self.states]
 
     @abstractmethod
     def partials(self, argument_type: str) -> list[str]:
-        """The Spark SQL aggregate over events that fills each state.
+        """The Spark SQL aggregate over events for each state.
 
         ``argument_type`` is the argument's Spark type as ``simpleString`` writes it ("" for count). Raises
-        UnsuitableArgumentError where the aggregate has no meaning for that type.
+        UnsuitableArgumentError if the aggregate does not accept that type.
         """
 
     @abstractmethod
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
-        """The DuckDB SQL aggregate that merges each state, to the type that it has."""
+        """The DuckDB SQL aggregate that merges each state, with the state's type."""
 
     @abstractmethod
     def finish(self, states: Sequence[str]) -> str:
-        """DuckDB SQL for the finished value, over the merged states (as expressions)."""
+        """DuckDB SQL for the finished value, from the merged states (as expressions)."""
 
     @property
     def magnitude(self) -> str | None:
-        """A Spark SQL aggregate (double) over events: the size of what is added up, in the unit of the value.
+        """A Spark SQL aggregate (double) over events: the magnitude of what is added up, in the unit of the value.
 
-        The error of adding doubles in another order is relative to it, also where they cancel out. None: nothing but
-        counts is added.
+        The error of adding doubles in another order is relative to it, also if they cancel out. None: only counts are
+        added.
         """
         return None

@@ -1,4 +1,4 @@
-"""The least and the greatest value."""
+"""The smallest and the largest value."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ _ORDERED = {*WIDER, "float", "double", "string", "date", "timestamp", "timestamp
 
 
 class Extreme(Aggregate):
-    """``min(x)`` or ``max(x)``, whose kind is the name of the function in both engines."""
+    """``min(x)`` or ``max(x)``. Both engines have a function of that name."""
 
     def partials(self, argument_type: str) -> list[str]:
         """See Aggregate."""

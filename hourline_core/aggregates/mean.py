@@ -8,7 +8,7 @@ from hourline_core.aggregates.sum import addend, merge_sum
 
 
 class Mean(Aggregate):
-    """``mean(x)``, of the values that are not null."""
+    """``mean(x)``, over the values that are not null."""
 
     states: ClassVar[tuple[str, ...]] = ("__n", "__total")
 

@@ -1,7 +1,7 @@
 """Sums that do not overflow.
 
-Totals of integers up to 32 bits are bigint, of bigint decimal(29,0), of decimal(p,s) decimal(p+10,s): none overflows
-within a tile, and the merge in DuckDB is 128 bits wide. Totals of floating-point numbers are double: their last digits
+Totals of integers up to 32 bits are bigint, of bigint decimal(29,0), of decimal(p,s) decimal(p+10,s). None of them
+overflows within a tile, and DuckDB merges with 128 bits. Totals of floating-point numbers are double: their last digits
 depend on the order of addition.
 """
 
@@ -13,10 +13,10 @@ from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgu
 from hourline_core.model import Measure
 
 WIDER = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "boolean": "bigint", "bigint": "decimal(19,0)"}
-"""By Spark type of whole numbers, the type as which they are added."""
+"""For Spark's types of whole numbers, the type in which they are added."""
 
 _DECIMAL_DIGITS = 28
-"""The most that an addend may have, for a sum of 38 digits."""
+"""The maximum number of digits of an addend, for a sum of 38 digits."""
 
 
 class Sum(Aggregate):
@@ -43,7 +43,9 @@ class Sum(Aggregate):
 
 
 def addend(measure: Measure, argument_type: str) -> str:
-    """Spark SQL for the measure's argument, widened so that its sum cannot overflow. Raises UnsuitableArgumentError."""
+    """Spark SQL for the measure's argument, widened so that its sum does not overflow. Raises
+    UnsuitableArgumentError.
+    """
     if argument_type in WIDER:
         return f"cast({measure.argument} as {WIDER[argument_type]})"
     if argument_type in ("float", "double"):
@@ -59,5 +61,5 @@ def addend(measure: Measure, argument_type: str) -> str:
 
 
 def merge_sum(state: StateColumn) -> str:
-    """The sum of a column, of the column's type: DuckDB sums BIGINT to 128 bits."""
+    """The sum of a column, in the column's type: DuckDB sums BIGINT to 128 bits."""
     return f"sum({state.sql})::BIGINT" if state.type == "BIGINT" else f"sum({state.sql})"

@@ -1,6 +1,4 @@
-"""A metric as a Spark aggregation: the one function that both layers run, over a micro-batch and over hours of archived
-events.
-"""
+"""A metric as a Spark aggregation. Both layers run it: over a micro-batch, and over hours of archived events."""
 
 from dataclasses import dataclass
 
@@ -16,7 +14,7 @@ from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, visible_name
 
 
 class UnresolvedError(Exception):
-    """An expression of a declaration that Spark cannot resolve; ``path`` is its place within the declaration."""
+    """An expression of a declaration that Spark cannot resolve. ``path`` is its place within the declaration."""
 
     def __init__(self, path: tuple[str, ...], message: str) -> None:
         super().__init__(message)
@@ -25,15 +23,15 @@ class UnresolvedError(Exception):
 
 @dataclass(frozen=True)
 class AggregationPlan(DeclaredMetric):
-    """A metric resolved against its source: how its tiles are computed, and what their columns are."""
+    """A metric resolved against its source: how its tiles are computed, and their columns."""
 
     states: dict[str, str]
-    """Stored column -> Spark SQL aggregate."""
+    """The Spark SQL aggregate of each stored column."""
     schema: pa.Schema
     """hour, the dimensions, the states."""
 
     def tiles(self, events: DataFrame) -> DataFrame:
-        """Partial states per hour and dimensions; ``events`` as ``counted`` gives them."""
+        """The partial states per hour and dimensions. ``events`` are as ``counted`` gives them."""
         return _tiles(events, self.metric, self.states)
 
 
@@ -47,8 +45,8 @@ def empty_events(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def event_time_type(spark: SparkSession, source: Source) -> str:
-    """The Spark type of the event time's expression. Raises UnresolvedError where it cannot be resolved, or does not
-    suit its encoding.
+    """The Spark type of the event time's expression. Raises UnresolvedError if it cannot be resolved, or does not
+    fit its encoding.
     """
     time = source.event_time
     events = empty_events(spark, source).select(*source.fields)
@@ -68,8 +66,8 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
 
 
 def with_derived(events: DataFrame, source: Source) -> DataFrame:
-    """The events with what else declared expressions may name: ``event_time`` and ``hour``, unless fields have these
-    names, and the source's derived fields.
+    """The events with the other names that declared expressions may use: the source's derived fields, and
+    ``event_time`` and ``hour`` unless fields have these names.
     """
     for column in (EVENT_TIME, HOUR):
         events = events.withColumn(visible_name(column, source.field_names), F.col(column))
@@ -81,17 +79,13 @@ def with_derived(events: DataFrame, source: Source) -> DataFrame:
     return events
 
 
-def counted(events: DataFrame, source: Source) -> DataFrame:
-    """The events that count: those that the source's ``where`` lets through (``events`` as ``with_derived`` gives
-    them).
-    """
+def apply_where(events: DataFrame, source: Source) -> DataFrame:
+    """The events that fulfil the source's ``where``. ``events`` are as ``with_derived`` gives them."""
     return events.where(source.where) if source.where else events
 
 
 def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
-    """The metric's aggregation; every expression is analysed by Spark against the source's fields. Raises
-    UnresolvedError.
-    """
+    """The metric's aggregation. Spark resolves every expression against the source's fields. Raises UnresolvedError."""
     events = with_derived(empty_events(spark, source), source)
     types = {name: type_of(events, expression, ("dimensions", name)) for name, expression in metric.dimensions.items()}
     for name, found in types.items():
@@ -112,7 +106,7 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
         schema = _tiles(events, metric, states).schema
     except PySparkException as error:
         raise UnresolvedError((), explain(error)) from error
-    return AggregationPlan(source, metric, states, nullable(to_arrow_schema(schema, timezone="UTC")))
+    return AggregationPlan(source, metric, states, make_nullable(to_arrow_schema(schema, timezone="UTC")))
 
 
 def type_of(events: DataFrame, expression: str, path: tuple[str, ...]) -> str:
@@ -124,14 +118,14 @@ def type_of(events: DataFrame, expression: str, path: tuple[str, ...]) -> str:
 
 
 def check_condition(events: DataFrame, condition: str) -> None:
-    """Raises UnresolvedError unless ``condition`` is a boolean over ``events``."""
+    """Raise UnresolvedError unless ``condition`` is a boolean over ``events``."""
     found = type_of(events, condition, ("where",))
     if found != "boolean":
         raise UnresolvedError(("where",), f"'{condition}' is of type {found}; a condition is boolean")
 
 
-def nullable(schema: pa.Schema) -> pa.Schema:
-    """The schema with every column nullable: writers differ in what they take for NOT NULL, and a later null would
+def make_nullable(schema: pa.Schema) -> pa.Schema:
+    """The schema with every column nullable. Writers differ in what they take for NOT NULL, and a later null would
     fail.
     """
     return pa.schema([column.with_nullable(True) for column in schema])

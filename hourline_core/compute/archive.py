@@ -1,4 +1,4 @@
-"""Events and rejected records between Spark's frames and the archive, where some columns have other names."""
+"""Converts events and rejected records between Spark's frames and the archive, where some columns have other names."""
 
 from collections.abc import Collection
 

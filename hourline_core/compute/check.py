@@ -1,4 +1,4 @@
-"""What Spark cannot resolve in the declarations, found before anything runs."""
+"""Finds declared expressions that Spark cannot resolve, before anything runs."""
 
 import re
 from collections.abc import Iterator
@@ -29,19 +29,19 @@ _NOT_REPEATABLE = re.compile(
 
 
 def refuse_unresolved(spark: SparkSession, project: Project) -> None:
-    """Raises DeclarationError with every mistake in the declared expressions, one line each: ``metrics/x.yaml:7: …``."""
-    if mistakes := unresolved(spark, project):
+    """Raise DeclarationError with every mistake in the declared expressions, one per line: ``metrics/x.yaml:7: …``."""
+    if mistakes := find_unresolved(spark, project):
         raise DeclarationError("\n".join(mistakes))
 
 
-def unresolved(spark: SparkSession, project: Project) -> list[str]:
+def find_unresolved(spark: SparkSession, project: Project) -> list[str]:
     """Every mistake in the declared expressions, one line each."""
     mistakes: list[str] = []
     for source in project.sources.values():
         place = _Place(project, "source", source.name, list(source.fields), mistakes)
         _check_source(spark, source, place)
         if place.failed:
-            continue  # each of its metrics would only say the same again
+            continue  # each of its metrics would repeat the mistake
         events = with_derived(empty_events(spark, source), source)
         named = [name for name in events.columns if not name.startswith(SCRATCH_PREFIX)]
         for metric in project.metrics_of(source.name):
@@ -50,7 +50,9 @@ def unresolved(spark: SparkSession, project: Project) -> list[str]:
 
 
 class _Place:
-    """Notes what is wrong with one declaration, with its file and line; ``names`` are what its expressions may name."""
+    """Collects the mistakes of one declaration, with file and line. ``names`` are those that its expressions may
+    use.
+    """
 
     def __init__(self, project: Project, kind: str, name: str, names: list[str], mistakes: list[str]) -> None:
         self.project, self.kind, self.name, self.names, self.mistakes = project, kind, name, names, mistakes
@@ -85,7 +87,7 @@ def _check_source(spark: SparkSession, source: Source, place: _Place) -> None:
 
 
 def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _Place) -> None:
-    """Each expression by itself, so that every mistake is told; then the whole."""
+    """Check each expression alone, so that every mistake is reported, and then the whole."""
     events = with_derived(empty_events(spark, source), source)
     expressions: dict[tuple[str, ...], str] = {("dimensions", name): text for name, text in metric.dimensions.items()}
     expressions |= {
@@ -103,14 +105,15 @@ def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _P
 
 
 def _refuse_unrepeatable(path: tuple[str, ...], expression: str) -> None:
-    if found := _NOT_REPEATABLE.search(expression):
+    if match := _NOT_REPEATABLE.search(expression):
         raise UnresolvedError(
             path,
-            f"'{found[0].rstrip('( ')}' gives another value each time, so a recompute would differ from the stream; use the event's own fields",
+            f"'{match[0].rstrip('( ')}' gives another value each time, so a recompute would differ from the stream; "
+            "use the event's own fields",
         )
 
 
 def _near(message: str, names: list[str]) -> str:
-    """Spark quotes what it did not find as `x`; say what is near among the declared names."""
+    """The near names for the unknown one that Spark quotes as `x`."""
     unknown = re.search(r"(?:column, variable, or function parameter|field) with name `([^`]+)`", message)
     return did_you_mean(unknown[1], names) if unknown else ""

@@ -1,4 +1,4 @@
-"""Validation: each Kafka record is accepted, rejected with a reason, or a tombstone. Nothing is dropped, nothing raises.
+"""Validates Kafka records. Each is accepted, rejected with a reason, or a tombstone. Nothing is dropped or raises.
 
 The decision depends on the record and on ARRIVED alone. ARRIVED is the time at which Spark planned the micro-batch. It
 is the same for all records of the micro-batch, so no clock is read here.
@@ -32,9 +32,9 @@ ISO_LOCAL = r"^\d{4,6}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?$
 def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
     """Validate Kafka records (KEY, VALUE, TOPIC, PARTITION, OFFSET, ARRIVED).
 
-    Returns TOPIC, PARTITION, OFFSET, ARRIVED; OUTCOME (accepted, rejected, tombstone) and, for rejected records, REASON,
-    KEY and VALUE; EVENT_TIME, HOUR (UTC) and the declared fields, null unless accepted. ``event_time_type`` is the Spark
-    type of the event time's expression.
+    Returns TOPIC, PARTITION, OFFSET, ARRIVED and OUTCOME (accepted, rejected or tombstone). Rejected records have
+    REASON, KEY and VALUE. Accepted ones have EVENT_TIME, HOUR (UTC) and the declared fields. All else is null.
+    ``event_time_type`` is the Spark type of the event time's expression.
     """
     decoded = format_of(source).decode(records)
     timed = decoded.withColumn(EVENT_TIME, _event_time(source.event_time, event_time_type))
@@ -59,17 +59,17 @@ def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFr
     )
 
 
-def _event_time(time: EventTime, found: str) -> Column:
-    """The event time in UTC, null where it cannot be read."""
+def _event_time(time: EventTime, spark_type: str) -> Column:
+    """The event time in UTC; null if it cannot be read."""
     raw = F.expr(time.expression)
     match time.encoding:
-        case "iso" | "local" if found.startswith("timestamp"):
+        case "iso" | "local" if spark_type.startswith("timestamp"):
             moment = raw.cast("timestamp")
         case "iso":
             moment = F.when(F.trim(raw).rlike(ISO_WITH_OFFSET), F.trim(raw).try_cast("timestamp"))
         case "local":
             moment = F.when(F.trim(raw).rlike(ISO_LOCAL), F.trim(raw).try_cast("timestamp_ntz")).cast("timestamp")
-        case encoding if found in ("tinyint", "smallint", "int", "bigint"):
+        case encoding if spark_type in ("tinyint", "smallint", "int", "bigint"):
             most, exactly = (
                 (250_000_000_000, F.timestamp_seconds)
                 if encoding == "epoch_seconds"
@@ -77,7 +77,7 @@ def _event_time(time: EventTime, found: str) -> Column:
             )
             moment = F.when((raw > -most) & (raw < most), exactly(raw))
         case _:
-            # Decimal arithmetic: a double would lose microseconds, and a bigint wrap around.
+            # Decimal arithmetic: a double would lose microseconds, and a bigint overflow.
             number = raw.try_cast("decimal(38,9)")
             micros = number * (1_000_000 if time.encoding == "epoch_seconds" else 1_000)
             moment = F.when(F.abs(micros) < 2.5e17, F.timestamp_micros(F.floor(micros).cast("bigint")))
@@ -85,9 +85,7 @@ def _event_time(time: EventTime, found: str) -> Column:
 
 
 def _reason(source: Source) -> Column:
-    """Why a record is rejected, in words; null when it is accepted (or a tombstone). The first check that fails gives
-    the reason.
-    """
+    """Why a record is rejected, in words: the first check that fails. Null if it is accepted, or a tombstone."""
     time = F.col(EVENT_TIME)
     checks = [F.when(F.length(F.col(VALUE)) == 0, "empty value"), F.col(UNDECODED)]
     for name, field in source.fields.items():
@@ -111,13 +109,14 @@ def _reason(source: Source) -> Column:
 
 
 def _when(condition: Column, before: str, value: Column, after: str) -> Column:
-    """A sentence with ``value`` in it where ``condition`` holds, else null."""
+    """A sentence with ``value`` in it if ``condition`` holds, else null."""
     return F.when(condition, F.concat(F.lit(before), value, F.lit(after)))
 
 
 def _wanted(time: EventTime) -> str:
     return {
-        "iso": "ISO text with seconds and an offset, such as 2013-01-05T14:30:00Z (without an offset: declare encoding: local and a zone)",
+        "iso": "ISO text with seconds and an offset, such as 2013-01-05T14:30:00Z "
+        "(without an offset: declare encoding: local and a zone)",
         "local": "ISO text without an offset, such as 2013-01-05T14:30:00",
         "epoch_seconds": "seconds since 1970",
         "epoch_milliseconds": "milliseconds since 1970",

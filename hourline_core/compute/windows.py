@@ -11,7 +11,7 @@ from hourline_core.model.windows import Window
 def assign_pane(event_time: Column, window: Window) -> Column:
     """The start of the pane that contains ``event_time``. Both are timestamps; null gives null.
 
-    Spark's own ``window`` is not used: it drops the rows without a time.
+    Spark's own ``window`` is not used, since it drops the rows without a time.
     """
     micros = F.unix_micros(event_time)
     return F.timestamp_micros(micros - F.pmod(micros, F.lit(window.pane // timedelta(microseconds=1))))

@@ -15,13 +15,13 @@ _OPTIONS = {
     "columnNameOfCorruptRecord": _CORRUPT,
     "allowNonNumericNumbers": "false",
     "allowSingleQuotes": "false",
-    # Strict, since Spark's own leniency reads '12:00' as noon of the day of reading.
+    # Strict, since Spark would otherwise read '12:00' as noon of the current day.
     "timestampFormat": "yyyy-MM-dd['T'][ ]HH:mm:ss[.SSSSSSSSS][XXX]",
 }
 
 
 class JsonFormat:
-    """JSON objects with ``fields``. A field that was not declared is ignored; one that is absent is null."""
+    """JSON objects with ``fields``. Undeclared fields are ignored; absent fields are null."""
 
     def __init__(self, fields: Mapping[str, Field]) -> None:
         self._fields = fields
@@ -30,8 +30,8 @@ class JsonFormat:
         """As ``RecordFormat.decode``. The text must be valid UTF-8 and exactly one JSON object."""
         # These two are columns of their own: within from_json they would be interpreted, not compiled.
         texts = records.withColumn(_TEXT, F.col(VALUE).cast("string")).withColumn(_VALID_TEXT, F.is_valid_utf8(_TEXT))
-        # Spark's JSON reader stops after the first value and ignores what follows it. It cannot within an array whose
-        # last element is ours, in an object whose last field is ours: text that ends either too early lacks one of them.
+        # Spark's JSON reader ignores what follows the first value. So the text goes into an array that ends with a
+        # null, in an object that ends with a field: text that closes either too early lacks one of them.
         whole = f"r array<struct<{self._declared_fields()}>>, e int, {_CORRUPT} string"
         marked = F.when(F.col(_VALID_TEXT), F.concat(F.lit('{"r":['), F.col(_TEXT), F.lit(',null],"e":1}')))
         parsed = texts.withColumn(_PARSED, F.from_json(marked, whole, _OPTIONS))
@@ -40,15 +40,15 @@ class JsonFormat:
         return parsed.select("*", *fields, self._undecoded().alias(UNDECODED)).drop(_TEXT, _VALID_TEXT, _PARSED)
 
     def _undecoded(self) -> Column:
-        """Why the value is not one JSON object of the declared fields; null where it is."""
+        """Why the value is not one JSON object of the declared fields; null if it is."""
         parsed = F.col(_PARSED)
         one_object = (F.size(parsed["r"]) == 2) & parsed["r"][0].isNotNull() & parsed["e"].isNotNull()
         malformed = parsed[_CORRUPT].isNotNull() | ~F.coalesce(one_object, F.lit(False))
         return F.when(~F.col(_VALID_TEXT), "invalid UTF-8").when(malformed, self._malformed(F.col(_TEXT)))
 
     def _malformed(self, text: Column) -> Column:
-        """What is wrong with ``text`` that Spark could not read as the declared fields: the first field of another
-        type, or no JSON object at all.
+        """Why Spark could not read ``text`` as the declared fields: the first field of another type, or no JSON
+        object at all.
         """
         alone = F.from_json(text, f"{self._declared_fields()}, {_CORRUPT} string", _OPTIONS)
         wrong_types = []

@@ -1,1 +1,1 @@
-"""What counts: progress, coverage and cutoffs, the snapshot of a read, its token, and time travel. No Spark, no DuckDB."""
+"""What counts: progress, coverage and cutoffs, the snapshot of a read, its token, and time travel. No engine."""

@@ -1,4 +1,4 @@
-"""The columns of a table: each with its type, and with its meaning, which the reference shows."""
+"""The columns of a table: each with its type and its meaning, which the reference shows."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,7 +11,7 @@ class Column(NamedTuple):
 
     type: pa.DataType
     meaning: str
-    """One or two sentences; what null means, where it means anything."""
+    """One or two sentences, with the meaning of null."""
 
 
 Columns = Mapping[str, Column]

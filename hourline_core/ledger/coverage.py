@@ -2,7 +2,7 @@
 
 Its commit is the publication, of all metrics at once. Only this file and coverage_rows.py know its columns; the SQL
 over it is in ``hourline_core.sql``. Coverage has a row for each hour of years, so it is filtered as Arrow, and only the
-rows that are asked for become Python objects.
+requested rows become Python objects.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -33,7 +33,7 @@ _KEY = ["metric", "declaration", "hour"]
 
 
 class HourVersions(NamedTuple):
-    """Of an hour of one declaration; None: it was never published, or is not blocked."""
+    """The versions for an hour of one declaration. None: it was never published, or is not blocked."""
 
     final: int | None
     staged: int | None
@@ -46,7 +46,7 @@ class Coverage:
     rows: pa.Table = field(repr=False)
     """COVERAGE_SCHEMA."""
     publication: int | None
-    """The number of the last publication, which is the version of the table; None: nothing was published yet."""
+    """The number of the last publication, which is the version of the table. None: nothing was published yet."""
 
     @classmethod
     def empty(cls) -> "Coverage":
@@ -55,11 +55,11 @@ class Coverage:
 
     @classmethod
     def at(cls, table: DeltaTable | None) -> "Coverage":
-        """All rows, at the version that the table stands at; None: there is no table yet. Raises TableError."""
+        """All rows, at the version that the table is open at. None: there is no table yet. Raises TableError."""
         if table is None:
             return cls.empty()
         rows = table.all_rows() if isinstance(table, Table) else table.to_pyarrow_table()
-        # A table that an older version of Hourline made has fewer columns.
+        # An older version of Hourline made the table with fewer columns.
         rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), rows], promote_options="default")
         # Version 0 is the empty table, as it was created.
         return cls(rows.cast(COVERAGE_SCHEMA), table.version() or None)
@@ -81,7 +81,7 @@ class Coverage:
         return Coverage(self.rows.filter(chosen), self.publication)
 
     def declarations(self) -> set[tuple[str, str]]:
-        """The metrics and declarations that there are rows about."""
+        """The metrics and declarations that have rows."""
         return {
             (of["metric"], of["declaration"])
             for of in self.rows.group_by(["metric", "declaration"]).aggregate([]).to_pylist()
@@ -103,7 +103,9 @@ class Coverage:
         return [row for row in rows if isinstance(row, BlockedHour)]
 
     def published_since(self, moment: datetime) -> list[CoveredHour]:
-        """The hours whose published rows count since ``moment`` (UTC) or later, be they blocked now."""
+        """The hours whose published rows have counted since ``moment`` (UTC) or later, including those that are
+        blocked now.
+        """
         rows = self._hours()
         later = pc.greater_equal(rows["published"], pa.scalar(moment, TIMESTAMP))
         return [covered for row in from_arrow(rows.filter(later)) if (covered := _covered(row))]
@@ -113,7 +115,7 @@ class Coverage:
         return {source: hour for source, hour in self._highest("source", "hour").items() if hour is not None}
 
     def highest_cutoffs(self) -> dict[str, int]:
-        """By source, the highest cutoff; a source that is not here has none."""
+        """By source, the highest cutoff. Sources without a cutoff are absent."""
         return {source: cutoff for source, cutoff in self._highest("source", "cutoff").items() if cutoff is not None}
 
     def cutoffs_beyond(self, sequences: Mapping[str, int]) -> list[str]:
@@ -127,7 +129,7 @@ class Coverage:
         )
 
     def recomputed_up_to(self, source: str) -> set[int]:
-        """The cutoffs of all recomputes of hours of ``source``, also of those that are blocked."""
+        """The cutoffs of all recomputes of hours of ``source``, including blocked ones."""
         own = self.rows.filter(pc.equal(self.rows["source"], source))
         cutoffs = (own[name].drop_null().unique().to_pylist() for name in ("cutoff", "blocked_cutoff"))
         return {cutoff for some in cutoffs for cutoff in some}
@@ -135,8 +137,8 @@ class Coverage:
     def replacement(self, fresh: Iterable[CoverageRow]) -> tuple[pa.Table, str]:
         """What a publication of ``fresh`` writes, and the condition (SQL) on the rows that this replaces.
 
-        It replaces the rows of the same metric, declaration and hour; a promotion also replaces the one of another
-        declaration of its metric. Delta replaces by condition: other rows that meet it are written again as they were.
+        It replaces the rows of the same metric, declaration and hour. A promotion also replaces the one of another
+        declaration of its metric. Delta replaces by condition: other rows that fulfil it are written again unchanged.
         """
         added = to_arrow(fresh)
         hours = pc.unique(added["hour"].drop_null())
@@ -164,7 +166,7 @@ class Coverage:
         return self.rows.filter(pc.is_valid(self.rows["hour"]))
 
     def _highest(self, key: str, value: str) -> dict[str, Any]:
-        """By ``key``, the highest ``value``; None where all are null."""
+        """By ``key``, the highest ``value``. None if all are null."""
         highest = self.rows.group_by(key).aggregate([(value, "max")])
         return {row[key]: row[f"{value}_max"] for row in highest.to_pylist()}
 
@@ -180,11 +182,11 @@ class DeclarationCoverage:
 
     @property
     def source(self) -> str:
-        """The name of its source. Raises IndexError where there are no rows."""
+        """The name of its source. Raises IndexError if there are no rows."""
         return str(self.rows["source"][0].as_py())
 
     def pinned(self) -> int | None:
-        """The version of its final table that counts, for all its hours; None: nothing was published."""
+        """The version of its final table that counts, for all its hours. None: nothing was published."""
         return _int(pc.max(self.rows["version"]))
 
     def staged_versions(self) -> list[int]:
@@ -192,7 +194,7 @@ class DeclarationCoverage:
         return sorted(self.rows["staged"].drop_null().unique().to_pylist())
 
     def covered(self, hours: Collection[datetime]) -> dict[datetime, CoveredHour]:
-        """What was published of ``hours``, blocked ones among them."""
+        """What was published of ``hours``, including blocked ones."""
         rows = from_arrow(self._among(hours))
         return {covered.hour: covered for row in rows if (covered := _covered(row))}
 
@@ -203,7 +205,9 @@ class DeclarationCoverage:
         return dict(zip(rows["hour"].to_pylist(), rows["cutoff"].to_pylist(), strict=True))
 
     def is_promoted(self, complete_from: int) -> bool:
-        """Whether all was covered that this declaration's provisional rows, whole from ``complete_from`` on, lack."""
+        """Whether coverage has every hour that this declaration's provisional rows, complete from ``complete_from``
+        on, lack.
+        """
         cutoff = _int(pc.max(self.rows.filter(pc.is_null(self.rows["hour"]))["cutoff"]))
         return cutoff is not None and cutoff >= complete_from - 1
 

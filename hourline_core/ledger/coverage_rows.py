@@ -1,6 +1,6 @@
-"""The four kinds of row that coverage has, as types, and as the Arrow rows of its table.
+"""The four kinds of row in coverage, as types and as Arrow rows.
 
-A column says which kind a row is by what is null in it; only this file reads that.
+The columns that are null say which kind a row is. Only this file reads that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -71,14 +71,14 @@ class BlockedHour:
     staged: int
     """The version of the staged table that holds its rows."""
     expectations: str
-    """The hash of the expectations that it was audited with; empty if the audit itself failed."""
+    """The hash of the expectations of its audit. Empty if the audit itself failed."""
     covered: CoveredHour | None
-    """What was published before; None: nothing was."""
+    """What was published before. None: nothing was."""
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """A changed declaration answers under its metric's name from this publication on."""
+    """A changed declaration is served under its metric's name from this publication on."""
 
     metric: str
     declaration: str

@@ -1,4 +1,4 @@
-"""What a look-up does about a damaged table: refuse to go on, or do without the views that need it."""
+"""What a look-up does about a damaged table: it fails, or goes on without the views that need it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -10,7 +10,7 @@ from hourline_core.model import Metric
 
 
 class OnDamage(Protocol):
-    """Decides what becomes of a TableError."""
+    """Decides what a TableError does to a look-up."""
 
     @property
     def unreadable(self) -> Mapping[str, str]:
@@ -18,7 +18,7 @@ class OnDamage(Protocol):
         ...
 
     def looking_up(self, *views: str) -> AbstractContextManager[None]:
-        """A block that looks up what ``views`` are read from."""
+        """A block that looks up the tables of ``views``."""
         ...
 
 
@@ -28,19 +28,19 @@ class Strict:
     unreadable: Mapping[str, str] = MappingProxyType({})
 
     def looking_up(self, *views: str) -> AbstractContextManager[None]:
-        """A block that raises what is raised in it."""
+        """A block that raises its errors."""
         return nullcontext()
 
 
 class Degraded:
-    """Damage is noted for the views that it takes, and the look-up goes on with the rest."""
+    """Damage is noted for the views that need the table, and the look-up goes on with the others."""
 
     def __init__(self) -> None:
         self.unreadable: dict[str, str] = {}
 
     @contextmanager
     def looking_up(self, *views: str) -> Iterator[None]:
-        """A block that ends at a TableError; ``views`` are unreadable from then on."""
+        """A block that ends at a TableError. ``views`` are unreadable from then on."""
         try:
             yield
         except TableError as error:

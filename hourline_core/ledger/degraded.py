@@ -1,9 +1,9 @@
-"""What can still be answered where tables are damaged: each metric as exactly as ever, at the newest publication that
-serves most of them.
+"""Reads what can still be answered if tables are damaged. Each metric is exact, at the newest publication that serves
+most metrics.
 
-An earlier publication gives the same numbers as the newest one, of hours that are then provisional instead of final, as
-long as provisional has not been pruned since. What cannot be had so is left out; the snapshot says which views, and
-why. Progress that is damaged is read as it was before.
+An earlier publication gives the same numbers as the newest one: its hours are provisional instead of final, as long as
+provisional has not been pruned since. Whatever cannot be read so is left out, and the snapshot names these views with
+the reason. Damaged progress is read at an older version.
 """
 
 from contextlib import suppress
@@ -19,10 +19,8 @@ from hourline_core.storage.opening import exists, open_table, readable_versions
 
 
 def degraded_snapshot(project: Project) -> tuple[Snapshot, set[str]]:
-    """The newest snapshot if all of it is whole, else the one that lacks the fewest metrics; and what is damaged, a
-    sentence for each table.
-
-    Raises TableError when there is none.
+    """The newest snapshot if it is whole, else the one that lacks the fewest metrics; and one sentence for each
+    damaged table. Raises TableError if there is none.
     """
     try:
         snapshot = take_snapshot(project)
@@ -54,8 +52,8 @@ def degraded_snapshot(project: Project) -> tuple[Snapshot, set[str]]:
 def _as_far_as_readable(project: Project, publication: int | None, on_damage: Degraded) -> Snapshot:
     """A snapshot without damaged tables, which ``on_damage`` notes; at an earlier ``publication``, if given.
 
-    Raises TableError when it cannot be had, as when coverage has cutoffs beyond progress, or provisional no longer has
-    what is above its cutoffs.
+    Raises TableError if there is none, as when coverage has cutoffs beyond progress, or provisional no longer has the
+    rows above its cutoffs.
     """
     snapshot, overtaken = look_up(project, on_damage, publication)
     if overtaken:
@@ -76,7 +74,7 @@ def _publications(project: Project) -> list[int | None]:
 
 
 def _damaged_files(project: Project, snapshot: Snapshot) -> dict[str, str]:
-    """By view, which data file is missing or has the wrong size of those that it is read from."""
+    """By view, the data file of it that is missing or has the wrong size."""
     layout = Layout.of(project)
     damaged: dict[str, str] = {}
     for name, versions in snapshot.versions.items():
@@ -88,7 +86,7 @@ def _damaged_files(project: Project, snapshot: Snapshot) -> dict[str, str]:
 
 
 def _views_on(project: Project, name: str) -> list[str]:
-    """The views that are read from the table ``name``."""
+    """The views that read the table ``name``."""
     kind, *rest = name.split("/")
     if kind in ("final", "provisional"):
         return views_of(project.metrics[rest[0]])

@@ -8,8 +8,8 @@ progress and coverage have one (progress_rows.py, coverage_rows.py).
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
     <tables>/coverage                            which version of final counts, the cutoffs, and which hours are blocked
-    <tables>/drift                               by how much each recomputed hour changed, and why
-    <tables>/quality                             what the audit of each recomputed hour found, expectation by expectation
+    <tables>/drift                               how much each recomputed hour changed, and why
+    <tables>/quality                             the findings of each recomputed hour's audit, one row per expectation
     <tables>/checksums                           of the data files of all tables, as `hourline verify` saw them first
 
 ``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers,
@@ -36,7 +36,7 @@ _ADDRESS = {
     "partition": Column(pa.int32(), "The partition of the topic."),
     "offset": Column(pa.int64(), "The offset in the partition, or the number of the row in the file."),
 }
-"""What identifies a record for ever: topic id, partition and offset. The topic's name is for people."""
+"""The identity of a record: topic id, partition and offset. The topic's name is for people."""
 
 EVENT_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch that read the event."),
@@ -45,14 +45,14 @@ EVENT_COLUMNS: Columns = {
     "hour": Column(TIMESTAMP, "The start of the hour of `event_time`."),
     "duplicate": Column(pa.bool_(), "Whether the speed layer has recognised it as a duplicate, which does not count."),
 }
-"""The events table begins with these. The source's declared fields follow, as ``stored_names`` calls them."""
+"""The first columns of the events table. The source's declared fields follow, with the names of ``stored_names``."""
 EVENT_SCHEMA = schema_of(EVENT_COLUMNS)
 
 _FIELD_PREFIX = f"{SCRATCH_PREFIX}field_"
 
 
 def stored_names(source: Source) -> dict[str, str]:
-    """The names in the archive of those fields that have the name of one of its own columns."""
+    """The names in the archive of the fields whose own names are columns of the archive."""
     return {name: f"{_FIELD_PREFIX}{name}" for name in source.fields if name.casefold() in EVENT_COLUMNS}
 
 
@@ -67,8 +67,8 @@ REJECTED_COLUMNS: Columns = {
 REJECTED_SCHEMA = schema_of(REJECTED_COLUMNS)
 
 DECLARATION = "hourline.declaration"
-"""The property of a provisional table that keeps its metric's declaration, so that it can be read after the YAML has
-changed.
+"""The property of a provisional table with its metric's declaration, so that the table can be read after the YAML
+has changed.
 """
 
 _RECOMPUTED = {

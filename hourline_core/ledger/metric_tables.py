@@ -1,4 +1,4 @@
-"""The declarations of a metric that have tables, and which version of each table counts."""
+"""The declarations of a metric that have tables, and the version of each table that counts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,14 +16,16 @@ from hourline_core.storage.seen_versions import require_seen
 
 @dataclass(frozen=True)
 class MetricTables(DeclaredMetric):
-    """The tables of one declaration of a metric; a changed metric has two of them until the new one is promoted."""
+    """The tables of one declaration of a metric. A changed metric has two declarations until the new one is
+    promoted.
+    """
 
     provisional: int
     """The version of its provisional table."""
     complete_from: int
-    """The sequence from which on its provisional rows are whole; what lies below counts by a recompute alone."""
+    """The sequence from which on its provisional rows are complete. What is below counts by a recompute only."""
     final: int | None = None
-    """The version of its final table that coverage pins; None: nothing was published."""
+    """The version of its final table that coverage pins. None: nothing was published."""
     served: bool = True
     """Whether answers come from this declaration."""
 
@@ -31,9 +33,10 @@ class MetricTables(DeclaredMetric):
 def declarations_with_tables(
     project: Project, metric: Metric, progress: Progress, opened: OpenTables
 ) -> list[tuple[MetricTables, DeltaTable]]:
-    """The declarations of a metric that have tables, the older before the newer; with the provisional table of each.
+    """The declarations of a metric that have tables, the oldest first, each with its provisional table.
 
-    ``progress`` is that of its source: its last row says which declarations the speed layer writes. Raises TableError.
+    ``progress`` is that of its source: its last row names the declarations that the speed layer writes. Raises
+    TableError.
     """
     layout, source = Layout.of(project), project.source_of(metric)
     last, current = progress.last_row(), declaration_hash(source, metric)
@@ -58,14 +61,14 @@ def declarations_with_tables(
 
 
 def as_covered(metrics: Iterable[list[MetricTables]], coverage: Coverage) -> list[MetricTables]:
-    """The declarations of each metric, the older before the newer: at the version of final that coverage pins, and
-    which of them is served.
+    """The declarations of each metric, the oldest first, with the version of final that coverage pins, and whether
+    they are served.
     """
     covered: list[MetricTables] = []
     for declarations in metrics:
         own = [coverage.of(tables.metric.name, tables.declaration) for tables in declarations]
         promoted = [of.is_promoted(tables.complete_from) for of, tables in zip(own, declarations, strict=True)]
-        # The newest one that is promoted; while none is, the oldest.
+        # The newest promoted one. If none is promoted, the oldest.
         served = max((place for place, whole in enumerate(promoted) if whole), default=0)
         covered += [
             replace(tables, final=of.pinned(), served=place == served)
@@ -77,8 +80,8 @@ def as_covered(metrics: Iterable[list[MetricTables]], coverage: Coverage) -> lis
 def open_published(
     project: Project, metrics: Iterable[MetricTables], coverage: Coverage, opened: OpenTables, on_damage: OnDamage
 ) -> list[DeltaTable]:
-    """The tables final at the versions that ``coverage`` pins. Raises TableError when one of them, or of staged, is not
-    there, or damaged; or as ``on_damage`` decides.
+    """The final tables at the versions that ``coverage`` pins. Raises TableError if one of them, or of staged, is
+    missing or damaged, unless ``on_damage`` goes on.
     """
     layout = Layout.of(project)
     published: list[DeltaTable] = []

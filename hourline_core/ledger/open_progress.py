@@ -1,4 +1,4 @@
-"""Opening the progress of a source, which is read before all other tables."""
+"""Opens the progress of a source, which is read before all other tables."""
 
 from hourline_core.errors import TableError
 from hourline_core.ledger.damage import OnDamage
@@ -10,9 +10,9 @@ from hourline_core.storage.opening import exists, readable_versions
 
 
 def open_progress(project: Project, source: Source, opened: OpenTables, on_damage: OnDamage) -> Progress | None:
-    """Progress at its newest version; None: no speed layer has started with this source.
+    """Progress at its newest version. None: no speed layer has started with this source.
 
-    Where it is damaged, raises TableError; or, if ``on_damage`` goes on, it is the newest version that can be read.
+    If it is damaged, raises TableError; or, if ``on_damage`` goes on, it is the newest version that can be read.
     """
     layout = Layout.of(project)
     uri = layout.progress(source)
@@ -25,7 +25,7 @@ def open_progress(project: Project, source: Source, opened: OpenTables, on_damag
 
 
 def refuse_without_progress(layout: Layout, source: Source) -> None:
-    """Raise TableError if there are events of a source that has no progress, which is made before them: it is gone."""
+    """Raise TableError if a source has events and no progress. Progress is created first, so it has been deleted."""
     if exists(layout.events(source), layout.storage_options):
         raise TableError(
             f"the table at {layout.progress(source)} is gone, while there is one at {layout.events(source)}; "

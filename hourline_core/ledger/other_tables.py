@@ -19,8 +19,8 @@ def other_table_versions(
     opened: OpenTables,
     on_damage: OnDamage,
 ) -> dict[str, int]:
-    """By name, their newest versions. Raises TableError when one is damaged, or lacks a commit that ``progress`` (by
-    source) or ``coverage`` went by; or as ``on_damage`` decides.
+    """By name, their newest versions. Raises TableError if one is damaged, or lacks a commit that ``progress`` (by
+    source) or ``coverage`` has seen; unless ``on_damage`` goes on.
     """
     layout = Layout.of(project)
     wanted: list[tuple[str, DeltaTable, tuple[str, ...]]] = []

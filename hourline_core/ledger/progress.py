@@ -1,7 +1,7 @@
 """Progress: what the micro-batches of one source have read, counted and written. Its commit finishes a micro-batch.
 
 Only this file, progress_rows.py and read_offsets.py know its columns; the SQL over it is in ``hourline_core.sql``.
-Progress gets a row a second, so it is filtered as Arrow, and only the rows that are asked for become Python objects.
+Progress gets a row a second, so it is filtered as Arrow, and only the requested rows become Python objects.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -27,12 +27,12 @@ _COMPACTED = "hourline-progress-compacted"
 
 
 def last_sequence(table: DeltaTable) -> int:
-    """The newest sequence that the speed layer has written to one of its tables; 0 before the first."""
+    """The newest sequence that the speed layer has written to one of its tables. 0: none."""
     return table.transaction_version(SPEED_WRITER) or 0
 
 
 class Progress:
-    """The progress table of one source, at the version that it stands at. Reading raises TableError."""
+    """The progress table of one source, at the version that it is open at. Reading raises TableError."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
@@ -40,12 +40,12 @@ class Progress:
 
     @property
     def sequence(self) -> int:
-        """The last finished sequence, of a micro-batch or a reset; 0 before the first."""
+        """The last finished sequence, of a micro-batch or a reset. 0: none."""
         return last_sequence(self.table)
 
     @property
     def metric_reset(self) -> int | None:
-        """The sequence at which a metric was reset last; None: none was."""
+        """The sequence of the last reset of a metric. None: there was none."""
         reset: int | None = self.table.transaction_version(_METRIC_RESET)
         return reset
 
@@ -55,14 +55,14 @@ class Progress:
         return self.table.transaction_version(_COMPACTED) or 0
 
     def last_row(self) -> ProgressRow | None:
-        """The row of the last finished sequence, read once for each version; None before the first."""
+        """The row of the last finished sequence, read once for each version. None: there is none."""
         version = self.table.version()
         if self._last is None or self._last[0] != version:
             self._last = (version, self.row(self.sequence) if self.sequence else None)
         return self._last[1]
 
     def row(self, sequence: int) -> ProgressRow | None:
-        """The row of a finished sequence; None: there is none, or it was compacted into a later one."""
+        """The row of a finished sequence. None: there is none, or it was compacted into a later one."""
         return next(iter(from_arrow(_in_order(rows_of(self.table, "sequence", sequence)))), None)
 
     def rows(self, after: int, up_to: int) -> list[ProgressRow]:
@@ -76,13 +76,13 @@ class Progress:
         return sorted(self.table.to_pyarrow_table(columns=["sequence"], filters=old)["sequence"].to_pylist())
 
     def sequence_at(self, moment: datetime) -> int | None:
-        """The last sequence that had finished at ``moment`` (UTC); None: none had."""
+        """The last sequence that had finished at ``moment`` (UTC). None: none had."""
         done = self.table.to_pyarrow_table(columns=["sequence"], filters=[("finished", "<=", moment)])
         sequence: int | None = pc.max(done["sequence"]).as_py()
         return sequence
 
     def reading(self, topic_id: str) -> Reading:
-        """How far a topic was read. One that was deleted and made again has another id, and begins anew."""
+        """How far a topic was read. A topic that was deleted and created again has another id, and begins anew."""
         columns = ["sequence", "topic_id", "offsets", "position"]
         own = [("topic_id", "=", topic_id)]
         return reading_of(self.table.to_pyarrow_table(columns=columns, filters=own), topic_id)
@@ -94,15 +94,14 @@ class Progress:
         return set(pc.unique(pc.struct_field(pc.list_flatten(hours), "hour")).to_pylist())
 
     def finish(self, row: ProgressRow, written: Mapping[str, int]) -> None:
-        """Commit the row of a micro-batch, which finishes it; ``written`` are the versions of its tables.
-
-        Raises ConflictError when another process has written to progress.
+        """Commit the row of a micro-batch, which finishes it. ``written`` are the versions of its tables. Raises
+        ConflictError when another process has written to progress.
         """
         metadata = {"sequence": row.sequence}
         commits.append(self.table, to_arrow([row]), metadata, [SPEED_WRITER], row.sequence, written)
 
     def reset(self, row: ProgressRow, written: Mapping[str, int], of_metric: bool) -> None:
-        """Commit the row of a reset, of the source or of a metric. The rest as in ``finish``."""
+        """Commit the row of a reset, of the source or of a metric. Otherwise like ``finish``."""
         writers = [SPEED_WRITER, _METRIC_RESET] if of_metric else [SPEED_WRITER]
         commits.append(self.table, to_arrow([row]), {"reset": row.sequence}, writers, row.sequence, written)
 
@@ -120,6 +119,6 @@ class Progress:
 
 
 def _in_order(rows: pa.Table) -> pa.Table:
-    """Of PROGRESS_SCHEMA; a table that an older version of Hourline made has fewer columns."""
+    """The rows with PROGRESS_SCHEMA, in order. A table that an older version of Hourline made has fewer columns."""
     whole = pa.concat_tables([PROGRESS_SCHEMA.empty_table(), rows], promote_options="default")
     return whole.select(PROGRESS_SCHEMA.names).sort_by("sequence")

@@ -1,4 +1,4 @@
-"""A row of progress as a type, and as an Arrow row of its table.
+"""A row of progress as a type, and as an Arrow row.
 
 There is one for each finished micro-batch of a source, and one for each reset.
 """
@@ -41,7 +41,7 @@ PROGRESS_COLUMNS: Columns = {
     ),
     "metrics": Column(
         pa.list_(pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})),
-        "The metrics whose tiles were written. Their provisional rows are complete from the sequence `complete_from` on.",
+        "The metrics whose tiles were written. `complete_from` is the sequence from which on their rows are complete.",
     ),
     "clock": Column(TIMESTAMP, "The highest accepted event time so far."),
     "started": Column(TIMESTAMP, "When the micro-batch began."),
@@ -61,23 +61,23 @@ class OffsetsRead:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a reset lets reading go on."""
+    """Where reading goes on after a reset."""
 
     partition: int
     unread: int
-    """One past the highest offset read before; those from here up to ``offset`` are skipped."""
+    """One past the highest offset read before. The offsets from here up to ``offset`` are skipped."""
     offset: int
 
 
 @dataclass(frozen=True)
 class HourEvents:
-    """What a micro-batch brought of one hour."""
+    """The events of one hour in a micro-batch."""
 
     hour: datetime
     events: int
     """Accepted events, without duplicates."""
     late: int
-    """Those of them that came after the hour had closed."""
+    """The number of them that came after the hour had closed."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class WrittenMetric:
     metric: str
     declaration: str
     complete_from: int
-    """The sequence from which on its provisional rows are whole."""
+    """The sequence from which on its provisional rows are complete."""
 
     @property
     def name(self) -> str:
@@ -121,7 +121,7 @@ class ProgressRow:
 
     sequence: int
     topic_id: str | None
-    """None: of a metric reset before the source was read."""
+    """None: a reset of a metric before the source was read."""
     topic: str | None
     offsets: tuple[OffsetsRead, ...]
     """By partition."""
@@ -130,11 +130,11 @@ class ProgressRow:
     metrics: tuple[WrittenMetric, ...]
     """The metrics whose tiles it wrote."""
     clock: datetime | None
-    """The highest event time accepted so far; None: nothing was accepted yet."""
+    """The highest accepted event time so far. None: nothing was accepted yet."""
     started: datetime
     finished: datetime
     position: tuple[Position, ...] | None = None
-    """Where reading goes on; None but for a reset of the source."""
+    """Where reading goes on. None except for a reset of the source."""
 
     @classmethod
     def of_source_reset(
@@ -145,13 +145,13 @@ class ProgressRow:
         position: tuple[Position, ...],
         moment: datetime,
     ) -> "ProgressRow":
-        """A reset that lets ``topic`` (its id and name) be read from ``position``; ``last`` is the row before it."""
+        """A reset after which ``topic`` (its id and name) is read from ``position``. ``last`` is the row before it."""
         metrics, clock = (last.metrics, last.clock) if last else ((), None)
         return cls(sequence, *topic, (), RecordCounts(), (), metrics, clock, moment, moment, position)
 
     @classmethod
     def of_metric_reset(cls, last: "ProgressRow", sequence: int, metric: str, moment: datetime) -> "ProgressRow":
-        """A reset of ``metric``, whose tiles count from the next sequence on; ``last`` is the row before it."""
+        """A reset of ``metric``, whose tiles count from the next sequence on. ``last`` is the row before it."""
         metrics = tuple(
             replace(written, complete_from=sequence + 1) if written.metric == metric else written
             for written in last.metrics
@@ -160,7 +160,7 @@ class ProgressRow:
         return cls(sequence, *topic, (), RecordCounts(), (), metrics, last.clock, moment, moment)
 
     def followed_by(self, later: "ProgressRow") -> "ProgressRow":
-        """One row for two that follow each other, at the later one's sequence. Neither is a reset, or has late events."""
+        """One row for two successive ones, with the later one's sequence. Neither is a reset, or has late events."""
         events: dict[datetime, int] = {}
         read: dict[int, OffsetsRead] = {}
         for row in (self, later):
@@ -182,7 +182,7 @@ class ProgressRow:
 
 
 def to_arrow(rows: Iterable[ProgressRow]) -> pa.Table:
-    """The rows as progress keeps them (PROGRESS_SCHEMA)."""
+    """The rows as an Arrow table (PROGRESS_SCHEMA)."""
     return pa.Table.from_pylist([_columns(row) for row in rows], PROGRESS_SCHEMA)
 
 

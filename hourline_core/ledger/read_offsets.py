@@ -1,8 +1,8 @@
-"""How far a source's topic, or a file, has been read, according to progress: what was read, where reading goes on, and
-what resets have skipped.
+"""How far a source's topic, or a file, has been read, by its progress: what was read, where reading goes on, and what
+resets have skipped.
 
-Between two resets reading is contiguous, so what was read is one stretch of each partition per reset, whatever the
-number of micro-batches; offsets within it that hold no record (transaction markers, compacted ones) are read as well.
+Reading is contiguous between two resets. So what was read is one stretch of each partition per reset, whatever the
+number of micro-batches. Offsets in it without a record (transaction markers, compacted ones) count as read.
 """
 
 from dataclasses import dataclass
@@ -12,31 +12,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 FILE = "file:"
-"""A topic id that begins so is that of an imported file, whose rows are its offsets; the others are Kafka's."""
+"""The prefix of the topic id of an imported file, whose rows are its offsets. Other topic ids are Kafka's."""
 
 Range = tuple[int, int]
-"""Offsets from the first up to, and not including, the second."""
+"""Offsets from the first up to the second, which is not included."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Of one topic id, by partition."""
+    """The read offsets of one topic id, by partition."""
 
     next_offsets: dict[int, int]
-    """The offset to go on at; a partition that is not here was never read, and begins at its earliest."""
+    """The offset to go on at. A partition that is absent was never read, and begins at its earliest offset."""
     read: dict[int, list[Range]]
-    """What was read, in order and without overlaps."""
+    """The offsets that were read, in order and without overlaps."""
     skipped: dict[int, list[Range]]
-    """What a reset has jumped over and nothing has read since, in order and without overlaps."""
+    """The offsets that a reset has skipped and nothing has read since, in order and without overlaps."""
 
     def end(self, partition: int) -> int | None:
-        """One past the highest offset read; None: nothing was."""
+        """One past the highest offset read. None: nothing was."""
         return self.read[partition][-1][1] if self.read.get(partition) else None
 
 
 def reading_of(progress: pa.Table, topic_id: str | None) -> Reading:
-    """How far ``topic_id`` has been read; ``progress`` are rows of the source's progress (sequence, topic_id, offsets,
-    position).
+    """How far ``topic_id`` has been read. ``progress`` are rows of the source's progress (sequence, topic_id,
+    offsets, position).
     """
     rows = progress.filter(pc.equal(progress["topic_id"], pa.scalar(topic_id, pa.string())))
     resets = rows.filter(pc.is_valid(rows["position"])).select(["sequence", "position"]).sort_by("sequence").to_pylist()
@@ -55,13 +55,13 @@ def reading_of(progress: pa.Table, topic_id: str | None) -> Reading:
         read.setdefault(partition, []).append((positions[stretch["stretch"]].get(partition, stretch["first_min"]), end))
         if stretch["stretch"] == len(resets):
             following[partition] = max(following.get(partition, 0), end)
-    read = {partition: merged(ranges) for partition, ranges in read.items()}
+    read = {partition: merge_ranges(ranges) for partition, ranges in read.items()}
     return Reading(
         following, read, {partition: without(ranges, read.get(partition, [])) for partition, ranges in jumped.items()}
     )
 
 
-def merged(ranges: list[Range]) -> list[Range]:
+def merge_ranges(ranges: list[Range]) -> list[Range]:
     """The same offsets, in order, without overlaps and empty ranges."""
     found: list[Range] = []
     for first, end in sorted(one for one in ranges if one[0] < one[1]):
@@ -74,14 +74,14 @@ def merged(ranges: list[Range]) -> list[Range]:
 
 def without(ranges: list[Range], taken: list[Range]) -> list[Range]:
     """The offsets of ``ranges`` that are in none of ``taken``."""
-    left = merged(ranges)
+    left = merge_ranges(ranges)
     for first, end in taken:
-        left = merged([piece for a, b in left for piece in ((a, min(b, first)), (max(a, end), b))])
+        left = merge_ranges([piece for a, b in left for piece in ((a, min(b, first)), (max(a, end), b))])
     return left
 
 
 def offsets_in(ranges: list[Range]) -> int:
-    """How many offsets ``ranges``, without overlaps, hold."""
+    """The number of offsets in ``ranges``, which do not overlap."""
     return sum(end - first for first, end in ranges)
 
 

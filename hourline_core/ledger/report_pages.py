@@ -1,6 +1,4 @@
-"""Where the reports speak of what: the addresses of Data Docs pages within the site, for whoever writes them or links
-to them.
-"""
+"""The addresses of Data Docs pages within the site, for those who write them or link to them."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,16 +7,18 @@ from hourline_core.model import Project
 from hourline_core.model.hours import hour_text
 
 SHOWN = timedelta(days=28)
-"""The overview shows so much, back from each source's newest audited hour, and what is blocked however old it is."""
+"""The time that the overview shows, back from each source's newest audited hour. Blocked hours are shown however old
+they are.
+"""
 
 
 def report_site(project: Project) -> Path:
-    """The folder of the reports, whose overview page is ``index.html``; it need not be there yet."""
+    """The folder of the reports, whose overview page is ``index.html``. It may not exist yet."""
     return project.workspace / "quality"
 
 
 def page_name(source: str, metric: str | None) -> str:
-    """The name of the page about a metric, or about the events of its source; a source and a metric may share a name."""
+    """The name of the page about a metric, or about the events of its source. The two may have the same name."""
     return f"metric-{metric}" if metric is not None else f"source-{source}"
 
 
@@ -28,5 +28,5 @@ def page_path(publication: int, name: str) -> str:
 
 
 def anchor(hour: datetime) -> str:
-    """Where a page speaks of ``hour``."""
+    """The anchor of ``hour`` in a page."""
     return f"h{hour_text(hour)}"

@@ -1,8 +1,8 @@
-"""What one read sees: the version of every table, taken in the order that makes a read exact.
+"""The snapshot of a read: the version of every table, taken in the order that makes the read exact.
 
-Progress first, then provisional, then coverage; again from the start if coverage has a cutoff beyond that progress, or
-a metric was reset meanwhile (which takes away rows that this progress still counts on); final only at the version that
-coverage pins, never its newest. Read in another order, an event could be counted twice or not at all.
+Progress comes first, then provisional, then coverage. It starts again if coverage has a cutoff beyond that progress, or
+a metric was reset meanwhile, which deletes rows that this progress still counts on. Final is read only at the version
+that coverage pins, never at its newest. In another order, an event could be counted twice or not at all.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ from hourline_core.storage.seen_versions import refuse_older
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """The progress table's version, and the last finished sequence at that version (0 before the first)."""
+    """The version of the progress table, and the last finished sequence at that version (0: none)."""
 
     version: int
     sequence: int
@@ -36,30 +36,28 @@ class SourceProgress:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The versions that belong together. A source or metric that is not here has no tables yet."""
+    """Versions of tables that belong together. A source or metric that is absent has no tables yet."""
 
     progress: Mapping[str, SourceProgress]
     """By source."""
     metrics: list[MetricTables]
-    """The metrics as they are declared now and, of those that have changed, what the speed layer still writes until the
-    new one takes over.
+    """The metrics as they are declared now. For a changed metric also the declaration that the speed layer still
+    writes until the new one is promoted.
     """
     coverage: Coverage
-    """What coverage says about these."""
+    """The rows of coverage about these."""
     other_tables: Mapping[str, int]
-    """By name, the versions of the tables that are read beside these: ``events/<source>``, ``rejected/<source>``,
-    ``drift``, ``quality``.
-    """
+    """By name, the versions of the other tables: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """By view, why it cannot be read. Empty unless the snapshot was taken as ``Degraded``."""
     files: Mapping[tuple[str, int], DataFiles] = field(default_factory=dict)
-    """By name and version, the files of those tables that every answer is made of: progress, coverage, provisional and
-    final, where they are here.
+    """By name and version, the files of the tables that every answer uses (progress, coverage, provisional and
+    final), if they are on this machine.
     """
 
     @property
     def publication(self) -> int | None:
-        """The number of the last publication; None: nothing was published yet."""
+        """The number of the last publication. None: nothing was published yet."""
         return self.coverage.publication
 
     @property
@@ -69,7 +67,9 @@ class Snapshot:
 
     @property
     def blocked(self) -> dict[tuple[str, datetime], BlockedHour]:
-        """By metric and hour, what did not pass its last audit; of the declarations that recomputes compute."""
+        """By metric and hour, the hours that did not pass their last audit, of the declarations that recomputes
+        compute.
+        """
         return {(row.metric, row.hour): row for row in self.coverage.about(self.recomputed).blocked()}
 
     def staged_versions(self, tables: MetricTables) -> list[int]:
@@ -80,8 +80,8 @@ class Snapshot:
 
     @property
     def versions(self) -> dict[str, list[int]]:
-        """By name, the versions of all tables that are read; each is one that ``open_table`` has found whole, but for
-        its data files.
+        """By name, the versions of all tables that are read. ``open_table`` has checked each of them, except for its
+        data files.
         """
         versions = {f"progress/{name}": [known.version] for name, known in self.progress.items()}
         for tables in self.metrics:
@@ -94,12 +94,12 @@ class Snapshot:
 
     @property
     def cutoffs_beyond(self) -> list[str]:
-        """The sources of which coverage has a cutoff beyond progress: these tables do not belong together."""
+        """The sources of which coverage has a cutoff beyond progress. Such tables do not belong together."""
         return self.coverage.cutoffs_beyond({name: known.sequence for name, known in self.progress.items()})
 
     @property
     def served(self) -> list[MetricTables]:
-        """The one declaration of each metric that answers come from."""
+        """The one declaration of each metric that is served."""
         return [tables for tables in self.metrics if tables.served]
 
 
@@ -117,8 +117,10 @@ def take_snapshot(project: Project) -> Snapshot:
 
 
 def look_up(project: Project, on_damage: OnDamage, publication: int | None = None) -> tuple[Snapshot, bool]:
-    """The newest versions, or those at an earlier ``publication``, and whether a metric was reset while they were
-    looked up: then they do not belong together. Raises TableError, or as ``on_damage`` decides.
+    """The newest versions, or those at an earlier ``publication``; and whether a metric was reset during the look-up,
+    so that they do not belong together.
+
+    Raises TableError, unless ``on_damage`` goes on.
     """
     with OpenTables(project.settings.storage_options) as opened:
         progresses = {
@@ -158,5 +160,5 @@ def look_up(project: Project, on_damage: OnDamage, publication: int | None = Non
 
 
 def files_of(tables: Iterable[DeltaTable]) -> dict[tuple[str, int], DataFiles]:
-    """As in ``Snapshot.files``, of these tables at the versions that they stand on."""
+    """The files of these tables, as in ``Snapshot.files``."""
     return {(name_of(table), table.version()): files for table in tables if (files := local_files(table))}

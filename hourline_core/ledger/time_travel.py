@@ -1,10 +1,13 @@
-"""What a read saw at an earlier time, from the tables as they are now.
+"""The snapshot of an earlier time, from the tables as they are now.
 
-Progress, events and rejected are read at their newest versions, up to the sequence of that time: their rows stay, but
-for rejected ones that a reset has had validated anew. Coverage is read at its version of that time, which pins final.
-Provisional has been pruned since of what later publications have taken over, so it is read at the version that the
-micro-batch of that sequence made. Where that is not kept any more (it is for as long as a query may take), the hours
-that had events above their cutoff are `missing`; all others are final, as they were.
+Progress, events and rejected are read at their newest versions, up to the sequence of that time. Their rows stay,
+except for rejected records that were validated again after a reset.
+
+Coverage is read at its version of that time, which pins final.
+
+Provisional was pruned by later publications, so it is read at the version that the micro-batch of that sequence made.
+If that is no longer kept, the hours that had events above their cutoff are `missing`. All others are final, as they
+were.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,9 +34,8 @@ from hourline_core.storage.opening import exists, open_table
 
 
 def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
-    """The snapshot that ``token`` is of.
-
-    Raises UsageError when there was no such snapshot, or what it needs has been deleted since; TableError.
+    """The snapshot of ``token``. Raises TableError, and UsageError if there was no such snapshot, or what it needs
+    has been deleted since.
     """
     coverage = _coverage_at(project, token.publication)
     progress: dict[str, SourceProgress] = {}
@@ -55,7 +57,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
             found.append([of for of, _ in declarations])
             read += [table for _, table in declarations]
     for source_name, cutoff in coverage.highest_cutoffs().items():
-        # A reader takes progress before coverage, and again if that went further.
+        # A reader reads progress before coverage, and starts again if coverage went further.
         if source_name in project.sources and cutoff > token.sequences.get(source_name, 0):
             raise UsageError(
                 f"there never was an answer {token}: publication {token.publication} counts {source_name} "
@@ -75,8 +77,8 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
 
 
 def forgotten(snapshot: Snapshot) -> set[str]:
-    """The metrics of which provisional rows that counted then are not kept any more: their hours with events above the
-    cutoff are `missing`.
+    """The metrics whose provisional rows of that time are no longer kept. Their hours with events above the cutoff
+    are `missing`.
     """
     return {
         tables.metric.name
@@ -86,8 +88,8 @@ def forgotten(snapshot: Snapshot) -> set[str]:
 
 
 def token_of(project: Project, text: str, now: datetime) -> AnswerToken:
-    """A token, or the one of a moment: ISO text, in UTC unless it says otherwise. Raises UsageError when it is neither,
-    or a moment after ``now`` (its answer could not be repeated); TableError.
+    """A token, or that of a time: ISO text, in UTC unless it has an offset. Raises TableError, and UsageError if it
+    is neither, or a time after ``now``, whose answer could not be repeated.
     """
     moment = parse_moment(text)
     if moment is None:
@@ -100,8 +102,8 @@ def token_of(project: Project, text: str, now: datetime) -> AnswerToken:
 
 
 def token_at(project: Project, moment: datetime) -> AnswerToken:
-    """The token of an answer that was given at ``moment`` (UTC). Raises UsageError when nothing had been processed by
-    then; TableError.
+    """The token of an answer at ``moment`` (UTC). Raises TableError, and UsageError if nothing had been processed by
+    then.
     """
     layout, options = Layout.of(project), project.settings.storage_options
     sequences: dict[str, int] = {}
@@ -118,7 +120,7 @@ def token_at(project: Project, moment: datetime) -> AnswerToken:
         then = (commit["version"] for commit in commits if commit["timestamp"] <= moment.timestamp() * 1000)
         # Version 0 is the empty table, as it was created.
         publication = max(then, default=0) or None
-        # Two machines' clocks need not agree: what was published had been processed.
+        # The clocks of two machines may differ: what was published had been processed.
         for name, cutoff in _coverage_at(project, publication).highest_cutoffs().items():
             if name in project.sources:
                 sequences[name] = max(cutoff, sequences.get(name, 0))
@@ -153,29 +155,29 @@ def _written(progress: Progress, source: str, sequence: int) -> tuple[WrittenMet
 def _tables_at(
     project: Project, source: Source, known: WrittenMetric, sequence: int
 ) -> tuple[MetricTables, DeltaTable]:
-    """And its provisional table at the version of then."""
+    """The metric with its provisional table at the version of that time."""
     metric, declaration = project.metrics[known.metric], known.declaration
     table = open_table(Layout.of(project).provisional_of(metric.name, declaration), project.settings.storage_options)
     current = declaration == declaration_hash(source, metric)
     declared = (source, metric) if current else from_stored(table.metadata().configuration[DECLARATION], source)
     then = _at_sequence(project, table, sequence)
     if then is None:
-        # As if the metric had been declared since: what no recompute had counted is not known.
+        # As if the metric had been declared since: what no recompute had counted is unknown.
         return MetricTables(*declared, table.version(), sequence + 1), table
     return MetricTables(*declared, then.version(), known.complete_from), then
 
 
 def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> DeltaTable | None:
-    """The table at the version that the newest micro-batch up to ``sequence`` made; None: it is not kept.
+    """The table at the version that the newest micro-batch up to ``sequence`` made. None: it is no longer kept.
 
-    It is the first one that has its sequence: in a later one, rows may be pruned that counted then.
+    It is the first version with that sequence. In a later one, rows that counted then may have been pruned.
     """
 
     def at(version: int) -> DeltaTable:
         return open_table(provisional.table_uri, project.settings.storage_options, version)
 
     def reached(version: int) -> int:
-        """The sequence of a version, which never decreases; -1 where its log is not kept."""
+        """The sequence of a version, which never decreases. -1: its log is no longer kept."""
         try:
             return last_sequence(at(version))
         except TableError:
@@ -191,7 +193,7 @@ def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> De
 
 
 def _kept(uri: str, project: Project, version: int) -> DeltaTable | None:
-    """The table at an old version; None: that is not kept. Raises TableError when it is damaged, though it is kept."""
+    """The table at an old version. None: it is no longer kept. Raises TableError if it is kept and damaged."""
     options = project.settings.storage_options
     with suppress(TableError):
         if is_whole(table := open_table(uri, options, version)):

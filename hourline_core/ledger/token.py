@@ -18,21 +18,21 @@ _TOKEN = re.compile(r"p(?P<publication>\d{1,18})(?P<sequences>(-[a-z][a-z0-9_]*\
 
 @dataclass(frozen=True)
 class AnswerToken:
-    """What a token says; ``str(token)`` is its text."""
+    """The content of a token. ``str(token)`` is its text."""
 
     publication: int | None
-    """The number of the last publication; None: nothing was published yet."""
+    """The number of the last publication. None: nothing was published yet."""
     sequences: Mapping[str, int]
-    """By source, the last finished sequence; a source that is not here had no tables yet."""
+    """By source, the last finished sequence. A source that is absent had no tables yet."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "AnswerToken":
-        """The token of what is read at ``snapshot``."""
+        """The token of ``snapshot``."""
         return cls(snapshot.publication, {name: known.sequence for name, known in sorted(snapshot.progress.items())})
 
     @classmethod
     def parse(cls, text: str) -> "AnswerToken":
-        """The token that ``text`` is. Raises UsageError when it is none."""
+        """The token in ``text``. Raises UsageError if it is none."""
         found = _TOKEN.fullmatch(text.strip())
         if found is None:
             advice = "`hourline query` says it on a terminal, and each answer over HTTP has one"

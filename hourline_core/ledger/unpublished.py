@@ -1,4 +1,4 @@
-"""What was kept of a publication that never came about."""
+"""Deletes the rows of a publication that was never finished."""
 
 from deltalake import DeltaTable
 
@@ -6,8 +6,8 @@ from hourline_core.storage import commits
 
 
 def drop_unpublished(kept: DeltaTable, coverage: DeltaTable) -> None:
-    """Delete what was kept of a publication which never came about: the next commit to ``coverage`` would seem to be
-    that one.
+    """Delete from ``kept`` the rows of a publication that was never finished. The next commit to ``coverage`` gets
+    its number, and they would seem to belong to it.
     """
     publication = coverage.version() + 1
     if kept.to_pyarrow_table(columns=["publication"], filters=[("publication", ">=", publication)]).num_rows:

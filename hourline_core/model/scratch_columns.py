@@ -9,7 +9,7 @@ from collections.abc import Container
 SCRATCH_PREFIX = "_hourline_"
 
 TOPIC_ID = "_hourline_topic_id"
-"""string: what identifies the topic, or the imported file, for ever."""
+"""string: the id of the topic, or of the imported file. It never changes."""
 TOPIC = "_hourline_topic"
 """string: the name of the topic, or of the imported file."""
 PARTITION = "_hourline_partition"
@@ -21,21 +21,21 @@ SEQUENCE = "_hourline_sequence"
 ARRIVED = "_hourline_arrived"
 """timestamp (UTC): when Spark planned the micro-batch that read the record."""
 KEY = "_hourline_key"
-"""binary: the key of a record that was rejected."""
+"""binary: the key of a rejected record. Before validation, of every record."""
 VALUE = "_hourline_value"
-"""binary: the value of a record that was rejected; while a record is validated, of each one."""
+"""binary: the value of a rejected record. Before validation, of every record."""
 UNDECODED = "_hourline_undecoded"
-"""string: why the value could not be decoded; null where it could be."""
+"""string: why the value could not be decoded; null if it could."""
 EVENT_TIME = "_hourline_event_time"
-"""timestamp (UTC): when the event happened; null where the record was not accepted."""
+"""timestamp (UTC): when the event happened; null if the record was not accepted."""
 HOUR = "_hourline_hour"
-"""timestamp (UTC): the start of the hour of the event time; null where the record was not accepted."""
+"""timestamp (UTC): the start of the hour of the event time; null if the record was not accepted."""
 OUTCOME = "_hourline_outcome"
 """string: accepted, rejected or tombstone."""
 REASON = "_hourline_reason"
-"""string: why a record was rejected; null where it was not."""
+"""string: why a record was rejected; null if it was not."""
 ID_HASH = "_hourline_id_hash"
-"""bigint: the hash of (id, hour); null where there is no id, or no accepted event."""
+"""bigint: the hash of (id, hour); null if there is no id, or the record was not accepted."""
 DUPLICATE = "_hourline_duplicate"
 """boolean: whether the speed layer has recognised the event as a duplicate."""
 IS_FIRST = "_hourline_is_first"
@@ -45,9 +45,9 @@ COUNTS = "_hourline_counts"
 
 
 def visible_name(column: str, fields: Container[str]) -> str:
-    """The name of one of these columns where people see it: without the prefix, unless a field has that name.
+    """The name of one of these columns as users see it: without the prefix, unless a field has that name.
 
-    ``fields`` are the names of the fields in lower case, since Spark and DuckDB tell columns apart without regard to it.
+    ``fields`` are the names of the fields in lower case, since Spark and DuckDB ignore case in names.
     """
     name = column.removeprefix(SCRATCH_PREFIX)
     return column if name in fields else name

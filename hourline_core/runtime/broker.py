@@ -23,7 +23,7 @@ from uuid import uuid4
 from hourline_core.errors import BrokerError, SetupError
 from hourline_core.runtime.broker_properties import broker_properties
 from hourline_core.runtime.class_archives import sharing_options
-from hourline_core.runtime.file_lock import holder, is_alive, locked
+from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
 from hourline_core.runtime.jars import fetch_jars
 from hourline_core.runtime.java import find_java
 from hourline_core.runtime.kafka_admin import admin
@@ -72,7 +72,7 @@ class Broker:
                 f"already runs a broker on {self._workspace}; "
                 "wait if it is a replay, stop it with 'hourline down', or use another --workspace"
             )
-            self._lock = stack.enter_context(locked(_lock_file(self._workspace), doing))
+            self._lock = stack.enter_context(hold_lock(_lock_file(self._workspace), doing))
             if self._port is not None:
                 require_free(self._port, "kafka.port in hourline.yaml")
             free, controller = free_ports(2)

@@ -24,7 +24,7 @@ from hourline_core.errors import BrokerError, HourlineError, SetupError
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.class_archives import class_archive
-from hourline_core.runtime.file_lock import locked
+from hourline_core.runtime.file_lock import hold_lock
 from hourline_core.runtime.jars import JarSet, fetch_jars
 from hourline_core.runtime.java import find_java
 from hourline_core.runtime.spark import spark_session
@@ -45,7 +45,7 @@ def main() -> int:
     folder = class_archive("spark").parent
     try:
         with (
-            locked(folder / "lock", "prepares these classes"),
+            hold_lock(folder / "lock", "prepares these classes"),
             console.status("preparing the classes of Kafka and Spark, for faster starts"),
         ):
             for old in (*folder.glob("*.jsa"), *folder.glob("*.part")):

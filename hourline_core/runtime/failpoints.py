@@ -14,7 +14,7 @@ _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 _visits: Counter[str] = Counter()
 
 
-def reached(place: str) -> None:
+def visit(place: str) -> None:
     """Visit a place. Does nothing unless the environment names it."""
     failpoint = os.environ.get("HOURLINE_FAILPOINT")
     if not failpoint:

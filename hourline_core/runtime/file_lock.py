@@ -14,7 +14,7 @@ _LOOK_EVERY_SECONDS = 0.05
 
 
 @contextmanager
-def locked(path: Path, doing: str, waiting: Callable[[], None] | None = None) -> Iterator[int]:
+def hold_lock(path: Path, doing: str, waiting: Callable[[], None] | None = None) -> Iterator[int]:
     """Hold the lock on ``path`` and yield its file descriptor. A child that inherits the descriptor holds the lock too.
 
     If the process that took the lock has died and only such a child holds it, waits for the child's end.

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from hourline_core.runtime.file_lock import holder, locked
+from hourline_core.runtime.file_lock import hold_lock, holder
 
 LeaseName = Literal["speed", "standby", "batch", "airflow"]
 
@@ -34,7 +34,7 @@ def lease(workspace: Path, name: LeaseName, waiting: Callable[[], None] | None =
     Raises ConflictError, with the process id, when another process holds it. With ``waiting``, waits instead, and calls
     ``waiting`` repeatedly, which may raise to give up.
     """
-    with locked(_file(workspace, name), _DOING[name].format(workspace=workspace), waiting):
+    with hold_lock(_file(workspace, name), _DOING[name].format(workspace=workspace), waiting):
         yield
 
 
@@ -55,7 +55,7 @@ def turn(workspace: Path, name: LeaseName, on_wait: Callable[[int], None]) -> It
             on_wait(other)
 
     with ExitStack() as next_place:
-        next_place.enter_context(locked(_file(workspace, f"{name}-next"), "", waiting))
+        next_place.enter_context(hold_lock(_file(workspace, f"{name}-next"), "", waiting))
         with lease(workspace, name, waiting):
             next_place.close()
             yield

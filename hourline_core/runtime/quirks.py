@@ -1,7 +1,7 @@
-"""What libraries do that Hourline works around: each workaround says where the cause was read or reported.
+"""Workarounds for libraries. Each one says where its cause was read or reported.
 
-They change what belongs to the whole process (its loggers, environment, modules, output, signals). Nothing else in the
-shared rooms does.
+They change what belongs to the whole process: its loggers, environment, modules, output and signals. Nothing else in
+the shared rooms does.
 """
 
 import importlib
@@ -60,10 +60,10 @@ def import_great_expectations() -> None:
 
 
 class _ImportedOnUse(ModuleType):
-    """Stands for a module until something in it is asked for."""
+    """Stands for a module until one of its attributes is used."""
 
     def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):  # asked by those who go through all modules
+        if name.startswith("__"):  # used by code that goes through all modules
             raise AttributeError(name)
         return getattr(importlib.import_module(self.__name__), name)
 

@@ -1,1 +1,1 @@
-"""DuckDB over a snapshot: attach the tables, merge the layers, tell the state of each hour."""
+"""DuckDB over a snapshot: attaches the tables, merges the layers, and computes the state of each hour."""

@@ -1,4 +1,4 @@
-"""What is read of coverage, as DuckDB SQL over ``hourline.coverage``; as objects, ``hourline_core.ledger.coverage``."""
+"""Coverage as DuckDB SQL, over ``hourline.coverage``. As objects, it is in ``hourline_core.ledger.coverage``."""
 
 from collections.abc import Iterable
 
@@ -7,27 +7,27 @@ from hourline_core.sql.literals import literal
 
 
 def of_declaration(tables: MetricTables) -> str:
-    """A condition: the rows of one declaration of a metric; also for views that have the columns metric and
+    """A condition for the rows of one declaration of a metric. It also suits views with the columns metric and
     declaration.
     """
     return f"metric = {literal(tables.metric.name)} AND declaration = {literal(tables.declaration)}"
 
 
 def marks_sql(tables: MetricTables) -> str:
-    """A query: hour, cutoff (null: not covered), blocked_cutoff (null: not blocked), expectations (the hash of those it
-    was audited with).
+    """A query: hour, cutoff (null: not covered), blocked_cutoff (null: not blocked), expectations (the hash of those
+    of its audit).
     """
     return f"SELECT hour, cutoff, blocked_cutoff, expectations FROM hourline.coverage WHERE {of_declaration(tables)}"
 
 
 def staged_sql(tables: MetricTables, version: int) -> str:
-    """A query: hour, blocked_cutoff — the blocked hours whose rows the staged table has at ``version``."""
+    """A query: hour, blocked_cutoff of the blocked hours whose rows are in the staged table at ``version``."""
     return f"SELECT hour, blocked_cutoff FROM hourline.coverage WHERE {of_declaration(tables)} AND staged = {version}"
 
 
 def covered_hours_sql(declarations: Iterable[MetricTables]) -> str:
-    """A query: source, metric, declaration, hour, cutoff, published — of the covered hours of these declarations, also
-    where they are blocked now.
+    """A query: source, metric, declaration, hour, cutoff, published of the covered hours of these declarations,
+    including those that are blocked now.
     """
     conditions = [f"({of_declaration(tables)})" for tables in declarations]
     return (

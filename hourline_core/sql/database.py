@@ -1,7 +1,6 @@
-"""DuckDB over a snapshot of the project's tables: each table attached at its version, and the state of every hour as a
-view.
+"""DuckDB over a snapshot of the project's tables: each table attached at its version, and the state of every hour.
 
-Reading needs neither Spark nor Java; the delta extension is loaded from the installed package, nothing is downloaded.
+Reading needs neither Spark nor Java. The delta extension is loaded from the installed package; nothing is downloaded.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +30,7 @@ Files = Mapping[tuple[str, int], DataFiles]
 NO_FILES: Files = {}
 
 _KEPT_BYTES = 8 << 20
-"""Provisional rows are kept in memory, if their files are smaller in all."""
+"""The maximum size in bytes of all provisional files that are kept in memory."""
 
 _NO_HOURS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served,
@@ -51,7 +50,7 @@ _TYPES = {
 
 @contextmanager
 def open_database(project: Project, clock: Clock = wall_clock) -> Iterator[tuple[duckdb.DuckDBPyConnection, Snapshot]]:
-    """A connection with the tables of the newest snapshot attached, closed at the end of the block. Raises TableError."""
+    """A connection with the tables of the newest snapshot, closed at the end of the block. Raises TableError."""
     connection = connect()
     try:
         snapshot = take_snapshot(project)
@@ -64,9 +63,7 @@ def open_database(project: Project, clock: Clock = wall_clock) -> Iterator[tuple
 
 @contextmanager
 def naming_damage(project: Project, snapshot: Snapshot) -> Iterator[None]:
-    """Within the block, an error of DuckDB's that a damaged file of the snapshot's tables may explain becomes a
-    TableError that names it.
-    """
+    """Turn an error of DuckDB within the block into a TableError that names the damaged file, if one explains it."""
     try:
         yield
     except duckdb.Error as error:
@@ -79,7 +76,7 @@ def naming_damage(project: Project, snapshot: Snapshot) -> Iterator[None]:
 
 
 def _damage(project: Project, snapshot: Snapshot) -> str | None:
-    """The first damaged file found, those of small tables first."""
+    """The first damaged file, with those of small tables first."""
     layout = Layout.of(project)
     pinned = [(name, version) for name, versions in snapshot.versions.items() for version in versions]
     opened = [open_table(f"{layout.root}/{name}", layout.storage_options, version) for name, version in pinned]
@@ -98,8 +95,8 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def attach(connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, now: datetime) -> None:
-    """Attach the snapshot's tables, by the statements of ``tables_sql``; those that every answer is made of by their
-    files, where these are known.
+    """Attach the snapshot's tables, by the statements of ``tables_sql``. Tables that every answer uses are read by
+    their files, if these are known.
     """
     for statement in tables_sql(project, snapshot, now, snapshot.files):
         connection.execute(statement)
@@ -128,7 +125,7 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
     if snapshot.publication is not None:
         statements += _attached("all_coverage", layout, layout.coverage, snapshot.publication, files)
         coverage += " UNION ALL BY NAME FROM hourline.all_coverage"
-    # This, and the states of hours, are tables, since nearly every query reads them, and most of them several times.
+    # These, and the states of hours, are tables, since nearly every query reads them, and most of them several times.
     statements.append(f"CREATE TABLE hourline.coverage AS {coverage}")
     for source in project.sources.values():
         if known := snapshot.progress.get(source.name):
@@ -143,8 +140,8 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         rows = _no_rows(schema)
         if kept in snapshot.other_tables and snapshot.publication is not None:
-            # Its rows are only ever added to; those of a publication that did not come about have a number that none
-            # has reached.
+            # Rows are only ever appended. Those of an unfinished publication have a number that no publication has
+            # reached.
             statements.append(_attach_sql(kept, uri, snapshot.other_tables[kept]))
             rows += f" UNION ALL BY NAME SELECT * FROM _{kept} WHERE publication <= {snapshot.publication}"
         statements.append(f"CREATE VIEW hourline.{kept} AS {rows}")
@@ -170,9 +167,7 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
 
 
 def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> list[str]:
-    """Each blocked hour at the version of the staged table that holds its rows: one that was staged later may not have
-    come to its end.
-    """
+    """Each blocked hour at the version of the staged table that holds its rows. A later version may be unfinished."""
     statements: list[str] = []
     parts = []
     for version in snapshot.staged_versions(tables):
@@ -191,10 +186,10 @@ def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = 
     known = files.get((uri.removeprefix(f"{layout.root}/"), version))
     if known:
         paths = ", ".join(map(literal, known.paths))
-        # What is streamed lies in many small files, of which a question would open each.
+        # Streamed rows are in many small files, and every query would open each of them.
         kind = "TABLE" if name.startswith("provisional") and known.size < _KEPT_BYTES else "VIEW"
-        # An older version of Hourline may have written less columns of progress and coverage; those of a metric are
-        # what its declaration says.
+        # An older version of Hourline may have written fewer columns of progress and coverage. Those of a metric are as
+        # declared.
         by_name = not name.startswith(("provisional", "final"))
         return [
             f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = {by_name}, "
@@ -208,14 +203,14 @@ def _attach_sql(name: str, uri: str, version: int) -> str:
 
 
 def _no_rows(schema: pa.Schema) -> str:
-    """A query for no rows, with the columns of ``schema``; an older table may have fewer, and before the first
-    publication there is none.
+    """A query for no rows, with the columns of ``schema``. An older table may have fewer columns, and before the
+    first publication there is none.
     """
     return f"SELECT {', '.join(f'NULL::{_type(field.type)} AS {field.name}' for field in schema)} WHERE false"
 
 
 def _type(arrow: pa.DataType) -> str:
-    """DuckDB's name of a type of the layout's."""
+    """DuckDB's name of a type of the layout."""
     if pa.types.is_list(arrow):
         return f"{_type(arrow.value_type)}[]"
     if pa.types.is_struct(arrow):

@@ -1,5 +1,5 @@
-"""By how much, and in how many cells, an hour's values differ between two stages of one metric: before and after its
-late events, say.
+"""The differences of an hour's values between two stages of one metric, such as before and after its late events: by
+how much, and in how many groups.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from hourline_core.sql.merge import values_sql
 from hourline_core.sql.types import column_types
 
 TOLERANCE = 1e-9
-"""Relative: so far sums of doubles may differ by the order of their addition."""
+"""The relative difference of two sums of doubles that the order of addition explains."""
 
 _NUMBERS = ("DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "BIGINT", "INTEGER", "SMALLINT", "TINYINT")
 
@@ -33,21 +33,21 @@ class Stage:
 
 @dataclass(frozen=True)
 class Difference:
-    """How one measure of one hour changed from one stage to the next; only what changed is told."""
+    """The change of one measure of one hour from one stage to the next."""
 
     hour: datetime
     measure: str
     amount: float | None
-    """Over all dimensions together; None where the measure is no number, or had no value before."""
+    """The change over all dimensions. None: the measure is no number, or had no value before."""
     cells: int
-    """How many groups have another value."""
+    """The number of groups with another value."""
     beyond_rounding: bool
 
 
 def make_stage(
     connection: duckdb.DuckDBPyConnection, name: str, metric: Metric, stored: Mapping[str, str], states: str
 ) -> Stage:
-    """Compute a stage from the state rows that the query ``states`` gives (hour, dimensions, stored columns). Sketch
+    """Compute a stage from the state rows of the query ``states`` (hour, dimensions, stored columns). Sketch
     functions are installed.
     """
     stage = Stage(metric, f"_cells_{name}", f"_totals_{name}")
@@ -59,12 +59,12 @@ def make_stage(
 
 
 def only_late_events(counted: str, tables: MetricTables) -> str:
-    """Of the rows of the query ``counted`` (see ``counted_states_sql``) those that late events have brought."""
+    """The rows of the query ``counted`` (see ``counted_states_sql``) that came from late events."""
     return f"FROM ({counted}) t SEMI JOIN {_late(tables)}"
 
 
 def without_late_events(counted: str, tables: MetricTables) -> str:
-    """The rows of the query ``counted`` but for those that late events have brought."""
+    """The rows of the query ``counted`` without those that came from late events."""
     return f"FROM ({counted}) t ANTI JOIN {_late(tables)}"
 
 
@@ -73,7 +73,7 @@ def _late(tables: MetricTables) -> str:
 
 
 def read_totals(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[tuple[datetime, str], float | None]:
-    """By hour and measure, the value over all dimensions; None where it is no number."""
+    """By hour and measure, the value over all dimensions. None if it is no number."""
     kinds = _kinds(connection, stage)
     columns = ", ".join(_as_number(name, kinds) for name in stage.metric.measures)
     rows = connection.execute(f"SELECT hour, {columns} FROM {stage.totals}").fetchall()
@@ -88,8 +88,8 @@ def compare_stages(
     after: Stage,
     magnitudes: Mapping[tuple[datetime, str], float] | None = None,
 ) -> Iterator[Difference]:
-    """What changed of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, where they
-    are known.
+    """The changes of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, if
+    known.
     """
     kinds = _kinds(connection, after)
     known = [{"hour": hour, "measure": measure, "size": size} for (hour, measure), size in (magnitudes or {}).items()]
@@ -101,9 +101,9 @@ def compare_stages(
 
 
 def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str]) -> str:
-    """hour, amount (double), cells (bigint), beyond_rounding (boolean); hours in which nothing changed are left out."""
+    """hour, amount (double), cells (bigint), beyond_rounding (boolean). Hours without a change are left out."""
     together = list(before.metric.dimensions) == list(after.metric.dimensions)
-    # Other dimensions, other cells: then only the hours can be compared.
+    # With other dimensions the groups differ, so only the hours can be compared.
     tables, keys = (
         ((before.cells, after.cells), ["hour", *before.metric.dimensions])
         if together

@@ -1,4 +1,4 @@
-"""Names and values in DuckDB SQL: the one place that quotes them."""
+"""Quotes names and values for DuckDB SQL. No other file does."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ from hourline_core.model.hours import sql_timestamp
 
 
 def identifier(name: str) -> str:
-    """A name of a column, table or view; `order` and `group` are fine names for a dimension."""
+    """The quoted name of a column, table or view. A dimension may be called `order` or `group`."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -18,8 +18,8 @@ Layer = Literal["final", "provisional"]
 LAYERS: tuple[Layer, ...] = ("final", "provisional")
 
 _REVISED_KEPT = 200
-"""Of so many hours, the rows of final to be merged with provisional ones are kept in memory: to look for them takes
-longer than to merge them.
+"""The maximum number of hours whose rows of final, to be merged with provisional ones, are kept in memory: finding
+them takes longer than merging them.
 """
 
 
@@ -35,11 +35,11 @@ def counted_states_sql(
     layers: Collection[Layer] = LAYERS,
     final: str | None = None,
 ) -> str:
-    """A query: hour, the dimensions, state columns, state, sequence (null: final) — every row of ``layers`` that counts
-    at progress ``sequence``.
+    """A query: hour, the dimensions, state columns, state, sequence (null: final) of every row of ``layers`` that
+    counts at progress ``sequence``.
 
-    Reads the provisional and final tables of one declaration (``final`` instead of the latter, if given) and its hours,
-    as attached by database.py. Hours that are missing are left out: an answer for them would be a part of the truth.
+    It reads the provisional and final tables of one declaration (``final`` instead of the latter, if given) and its
+    hours, as attached by database.py. Missing hours are left out, since their answer would be incomplete.
     """
     metric = tables.metric
     columns = ", ".join(f"t.{identifier(name)}" for name in ["hour", *metric.dimensions, *_merges(metric, stored)])
@@ -57,8 +57,8 @@ def counted_states_sql(
 
 
 def revised_rows(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> tuple[list[str], str | None]:
-    """Where to find the rows of final of those hours that may have rows in both layers, covered but not final: the
-    statements that make that table or view of it, and its name; None: there are no such hours.
+    """The statements that make a table or view of the rows of final in hours that both layers may have rows of
+    (covered, but not final), and its name. None: there are no such hours.
     """
     if tables.final is None:
         return [], None
@@ -80,10 +80,11 @@ def merged_states_sql(
     revised: str | None,
     layers: Collection[Layer] = LAYERS,
 ) -> str:
-    """A query: hour, the dimensions, merged state columns, state. ``stored`` as ``stored_types`` gives it, ``sequence``
-    is the progress read at, ``revised`` as ``revised_rows`` does.
+    """A query: hour, the dimensions, merged state columns, state.
 
-    Of one of the ``layers``, it gives what that layer alone contributes; the state is the hour's in any case.
+    ``stored`` is as ``stored_types`` gives it, ``sequence`` is that of the progress, and ``revised`` is as
+    ``revised_rows`` gives it. With one of the ``layers``, it gives what that layer alone contributes; the state is
+    always that of the hour.
     """
     names = ["hour", *tables.metric.dimensions]
     keys, merges = ", ".join(map(identifier, names)), _merges(tables.metric, stored)
@@ -91,7 +92,7 @@ def merged_states_sql(
     grouped = f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({{}}) GROUP BY {keys}"
     if tables.final is None or "final" not in layers:
         return grouped.format(counted_states_sql(tables, stored, sequence, layers))
-    # Nearly all hours are final: of these, there is nothing to merge.
+    # Nearly all hours are final, and have nothing to merge.
     columns = ", ".join(f"t.{identifier(name)}" for name in [*names, *merges])
     final = (
         f"SELECT {columns}, h.state FROM hourline.final_{tables.name} t "
@@ -120,9 +121,9 @@ def values_sql(metric: Metric, stored: Mapping[str, str], states: str, dimension
 
 
 def merged_columns(name: str, measure: Measure, stored: Mapping[str, str]) -> dict[str, str]:
-    """The stored columns of the measure called ``name``, each with the DuckDB SQL aggregate that merges it.
+    """The stored columns of the measure ``name``, each with the DuckDB SQL aggregate that merges it.
 
-    ``stored`` gives the DuckDB type of each stored column; a measure that it does not have has none.
+    ``stored`` gives the DuckDB type of each stored column. A measure without columns in it has none.
     """
     aggregate = aggregate_of(measure)
     columns = aggregate.columns(name)
@@ -133,7 +134,7 @@ def merged_columns(name: str, measure: Measure, stored: Mapping[str, str]) -> di
 
 
 def finished_value(name: str, measure: Measure) -> str:
-    """DuckDB SQL for the finished value of the measure called ``name``, over its merged columns."""
+    """DuckDB SQL for the finished value of the measure ``name``, from its merged columns."""
     aggregate = aggregate_of(measure)
     return aggregate.finish([identifier(column) for column in aggregate.columns(name)])
 

@@ -1,7 +1,7 @@
-"""What is read of progress, as DuckDB SQL: the one place that names its columns to DuckDB.
+"""Progress as DuckDB SQL. No other SQL names its columns.
 
-All of it reads ``hourline.progress_<source>``, whose old rows are compacted: one row then stands for the micro-batches
-since the row before it, and holds their counts together.
+All of it reads ``hourline.progress_<source>``, whose old rows are compacted. A compacted row stands for the
+micro-batches since the row before it, and has the sums of their counts.
 """
 
 from datetime import datetime
@@ -11,13 +11,13 @@ from hourline_core.model import Source
 from hourline_core.sql.literals import literal
 
 COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones")
-"""The counts of a micro-batch, by the columns that hold them."""
+"""The columns with the counts of a micro-batch."""
 
 
 def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
-    """A query: hour, events, late (bigint), clock, closed — of one source up to ``sequence``.
+    """A query: hour, events, late (bigint), clock, closed of one source up to ``sequence``.
 
-    ``now`` is the wall time; it closes hours where the source's clock says so.
+    ``now`` (UTC) closes hours of a source that uses wall time.
     """
     clock = literal(now) if source.clock == "wall" else "max(clock) OVER ()"
     grace = f"INTERVAL '{int(source.grace.total_seconds()) + 3600} seconds'"
@@ -33,10 +33,10 @@ def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
 
 
 def late_sql(source: Source, sequence: int) -> str:
-    """A query: hour, sequence, events, arrived, clock — each micro-batch up to ``sequence`` that brought events of an
-    hour that had closed already.
+    """A query: hour, sequence, events, arrived, clock of each micro-batch up to ``sequence`` with events of an hour
+    that had closed.
 
-    ``arrived`` is when the micro-batch began, ``clock`` what the source's clock said then (UTC).
+    ``arrived`` is when the micro-batch began, ``clock`` was the source's clock then (UTC).
     """
     clock = "started" if source.clock == "wall" else "lag(clock IGNORE NULLS) OVER (ORDER BY sequence)"
     return f"""
@@ -47,8 +47,10 @@ def late_sql(source: Source, sequence: int) -> str:
 
 
 def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
-    """A query: hour, last — of each hour that had events below the sequence ``before``, the newest such sequence."""
-    if before <= 1:  # which spares reading progress, which is long
+    """A query: hour, last of each hour with events below the sequence ``before``; ``last`` is the newest such
+    sequence.
+    """
+    if before <= 1:  # This way, progress, which is long, is not read.
         return "SELECT NULL::TIMESTAMPTZ AS hour, NULL::BIGINT AS last WHERE false"
     return f"""
         SELECT arrival.hour AS hour, max(sequence) AS last
@@ -57,7 +59,7 @@ def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
 
 
 def counts_sql(source: Source, sequence: int) -> str:
-    """A query for one row: COUNTS and late (bigint, 0 where there are none), clock, finished (UTC, null before the
+    """A query for one row: COUNTS and late (bigint, 0 if there are none), clock, finished (UTC, null before the
     first micro-batch).
     """
     counts = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in COUNTS)
@@ -69,7 +71,7 @@ def counts_sql(source: Source, sequence: int) -> str:
 
 
 def read_offsets_sql(source: Source, sequence: int) -> str:
-    """A query: sequence, topic_id, offsets, position — of what was read from Kafka, not from files; by sequence."""
+    """A query: sequence, topic_id, offsets, position of what was read from Kafka, not from files; by sequence."""
     return (
         f"SELECT sequence, topic_id, offsets, position FROM {_finished(source, sequence)} "
         f"AND NOT starts_with(topic_id, {literal(FILE)}) ORDER BY sequence"
@@ -77,7 +79,9 @@ def read_offsets_sql(source: Source, sequence: int) -> str:
 
 
 def started_sql(source: Source) -> str:
-    """A query: until, started — for ASOF JOIN: the row of a sequence is the first one whose ``until`` reaches it."""
+    """A query: until, started, for ASOF JOIN. The row of a sequence is the first one whose ``until`` is not below
+    it.
+    """
     return f"SELECT sequence AS until, started FROM {_progress(source)}"
 
 

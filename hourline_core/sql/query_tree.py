@@ -1,4 +1,4 @@
-"""What a query names, by the tree that DuckDB's own parser makes of it: text between quotes or in comments is no name."""
+"""The names in a query, by the tree of DuckDB's own parser. Text in quotes or comments is no name."""
 
 import json
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ Node = dict[str, Any]
 """A part of a parsed query, as DuckDB's ``json_serialize_sql`` gives it."""
 
 _NAMED_BY_TEXT = ("query", "query_table")
-"""Table functions to which a table's name is a text."""
+"""Table functions that take a table's name as text."""
 
 
 def parse_query(database: duckdb.DuckDBPyConnection, query: str) -> Node:
-    """The tree of ``query``, one SELECT. Where DuckDB cannot give it as a tree, ``error`` in it is true."""
+    """The tree of ``query``, one SELECT. If DuckDB cannot give it as a tree, its ``error`` is true."""
     ((text,),) = database.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     tree: Node = json.loads(text)
     return tree
@@ -29,24 +29,24 @@ def nodes_of(node: Any) -> Iterator[Node]:
 
 
 def named_table(node: Node) -> str | None:
-    """The name (folded) of the table, view or common table expression that ``node`` is; None: it is something else."""
+    """The name (folded) of the table, view or common table expression at ``node``. None: it is something else."""
     name = node.get("table_name")
-    return folded(name.strip('"')) if name else None
+    return fold_case(name.strip('"')) if name else None
 
 
 def names_any_table(node: Node) -> bool:
-    """Whether ``node`` may name any table: one by a text that is computed, or the tree is not known."""
+    """Whether ``node`` may name any table: by a computed text, or because the tree is unknown."""
     return bool(node.get("error")) or node.get("function_name") in _NAMED_BY_TEXT
 
 
 def named_tables(database: duckdb.DuckDBPyConnection, query: str) -> set[str] | None:
-    """The names (folded) of all tables, views and common table expressions in ``query``; None: it may name any."""
+    """The names (folded) of all tables, views and common table expressions in ``query``. None: it may name any."""
     nodes = list(nodes_of(parse_query(database, query)))
     if any(names_any_table(node) for node in nodes):
         return None
     return {name for node in nodes if (name := named_table(node))}
 
 
-def folded(name: str) -> str:
-    """As DuckDB compares names: only ASCII letters are alike in both cases, so that no other letter passes for one."""
+def fold_case(name: str) -> str:
+    """Fold a name as DuckDB does: only ASCII letters are equal in both cases, so no other letter is taken for one."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)

@@ -1,1 +1,3 @@
-"""Delta tables as such: open and verify, commit on the expected version, compact, vacuum. Knows no metric."""
+"""Delta tables as such: opening and checking, commits on the expected version, compaction, vacuum. They know no
+metric.
+"""

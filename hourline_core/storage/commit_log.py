@@ -1,8 +1,9 @@
-"""Whether the log of a Delta table is whole, as far back as a reader needs it: the commits since the last checkpoint.
+"""Checks that the log of a Delta table is whole, as far back as a reader needs it: the commits since the last
+checkpoint.
 
-delta-rs and DuckDB notice a commit that is cut off within a line, and one that is missing between two others. One that
-is empty, or cut off between two lines, they take for a commit that changed less, or nothing: rows are silently missing
-from then on. So each commit is compared with what its own first line (commitInfo) says that it did.
+delta-rs and DuckDB notice a commit that is cut off within a line, and a missing one between two others. They take a
+commit that is empty, or cut off between two lines, for one that changed less or nothing, so rows are silently missing.
+So each commit is compared with what its own first line (commitInfo) says that it did.
 """
 
 import json
@@ -13,15 +14,14 @@ from pyarrow.fs import FileSelector, FileSystem
 _LOG = "_delta_log"
 
 TRANSACTIONS = "transactions"
-"""The key, in what our commits say of themselves, of how many application transactions they record."""
+"""The key, in the commitInfo of Hourline's commits, of the number of application transactions in the commit."""
 WIDENED = "widened"
-"""The key by which a commit says that it changes the table's columns."""
+"""The key in the commitInfo of a commit that changes the table's columns."""
 
 
 def incomplete_commit(files: FileSystem, version: int) -> str | None:
-    """The first file of the log that lacks something of what the table at ``version`` is made of; None: it is whole.
-
-    ``files`` are those of the table, by paths below it.
+    """The first file of the log that lacks a part of the table at ``version``. None: the log is whole. ``files`` are
+    those of the table, by paths below it.
     """
     number = _last_checkpoint(files, version) + 1
     while number <= version:
@@ -31,7 +31,7 @@ def incomplete_commit(files: FileSystem, version: int) -> str | None:
                 if not _is_whole(commit.read()):
                     return name
         except FileNotFoundError:
-            # Its owner may have written a checkpoint meanwhile, and have deleted what lies before that.
+            # Another process may have written a checkpoint meanwhile, and deleted the commits before it.
             number = _listed_checkpoint(files, version)
             if f"{_LOG}/{number:020}.json" < name:
                 return name
@@ -45,7 +45,7 @@ def commit_file(version: int) -> str:
 
 
 def newest_commit(files: FileSystem) -> int:
-    """The highest version that has a file in the log, whatever is in it; -1: none has."""
+    """The highest version that has a file in the log, whatever its content. -1: there is none."""
     return max((_number(path) for path in _listed(files) if path.endswith(".json")), default=-1)
 
 
@@ -68,7 +68,7 @@ def _is_whole(commit: bytes) -> bool:
 
 
 def _last_checkpoint(files: FileSystem, version: int) -> int:
-    """The version of a checkpoint at or below ``version``, if possible the last one; -1: there is none."""
+    """The version of a checkpoint at or below ``version``, if possible the last one. -1: there is none."""
     try:
         with files.open_input_stream(f"{_LOG}/_last_checkpoint") as hint:
             newest = int(json.loads(hint.read())["version"])

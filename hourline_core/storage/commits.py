@@ -1,6 +1,6 @@
-"""Commits to a Delta table: made on the version that its handle stands on, or not at all.
+"""Commits to a Delta table: made on the version that its handle is open at, or not at all.
 
-delta-rs commits, in this process. ``max_commit_retries=0`` makes a commit fail when somebody else has committed since
+delta-rs commits, in this process. ``max_commit_retries=0`` makes a commit fail when another process has committed since
 the handle was opened. That fences a writer that lost its lease without knowing it.
 """
 
@@ -24,19 +24,19 @@ from hourline_core.runtime import failpoints
 from hourline_core.storage.commit_log import TRANSACTIONS
 from hourline_core.storage.seen_versions import NO_VERSIONS, transactions
 
-# A reader skips whole groups of rows by their least and greatest values: of a year in one file, a day is a few of
-# these.
+# A reader skips groups of rows by their smallest and largest values. In a file with a year, a day is a few groups of
+# this size.
 _ROWS_IN_GROUP = 8192
 
 _LOG_KEPT = PostCommitHookProperties(cleanup_expired_logs=False)
-"""For frequent commits: in a long log, looking for what has expired takes longer than the commit itself. Those of
-maintenance look.
+"""For frequent commits: in a long log, looking for expired files takes longer than the commit itself. Maintenance
+looks for them.
 """
 
 
 def fence(table: DeltaTable) -> None:
-    """Commit nothing but a version: whoever opened the table before cannot write to it any more. Raises ConflictError
-    as ``append`` does.
+    """Commit only a new version. A writer that opened the table before cannot write to it any more. Raises
+    ConflictError as ``append`` does.
     """
     with durable_step("fence", table):
         write_deltalake(
@@ -55,8 +55,8 @@ def append(
     sequence: int = 0,
     seen: Mapping[str, int] = NO_VERSIONS,
 ) -> None:
-    """Append ``rows``; the commit also records ``sequence`` as the newest of each of ``writers`` (an application
-    transaction), and the versions of other tables that it goes by (``seen``).
+    """Append ``rows``. The commit also records ``sequence`` as the newest of each of ``writers`` (an application
+    transaction), and the versions of other tables that it depends on (``seen``).
 
     Raises ConflictError when the table has a commit that this handle has not seen.
     """
@@ -80,8 +80,8 @@ def overwrite(
     writers: Sequence[str] = (),
     sequence: int = 0,
 ) -> None:
-    """Replace the rows that satisfy ``predicate`` (all, if None) by ``rows``. ``seen``, ``writers``, ``sequence`` and
-    errors as for ``append``.
+    """Replace the rows that fulfil ``predicate`` (None: all) by ``rows``. ``seen``, ``writers``, ``sequence`` and
+    errors are as in ``append``.
     """
     properties = commit_properties(
         metadata, [*(Transaction(writer, sequence) for writer in writers), *transactions(seen)]
@@ -100,7 +100,7 @@ def overwrite(
 def delete(
     table: DeltaTable, predicate: str | None, metadata: Mapping[str, Any], seen: Mapping[str, int] = NO_VERSIONS
 ) -> None:
-    """Delete the rows that satisfy ``predicate`` (all, without reading them, if None). ``seen`` and errors as for
+    """Delete the rows that fulfil ``predicate`` (None: all, without reading them). ``seen`` and errors are as in
     ``append``.
     """
     with durable_step("delete", table):
@@ -117,7 +117,7 @@ def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> Non
 def durable_step(name: str, table: DeltaTable) -> Iterator[None]:
     """One durable step: a commit to ``table`` within the block, with a failpoint on either side."""
     place = f"{name} {table.metadata().name}"
-    failpoints.reached(f"before {place}")
+    failpoints.visit(f"before {place}")
     try:
         yield
     except CommitFailedError:
@@ -125,11 +125,13 @@ def durable_step(name: str, table: DeltaTable) -> Iterator[None]:
             f"another process has written to the table at {table.table_uri} since version {table.version()}; "
             "this one stops and changes nothing"
         ) from None
-    failpoints.reached(f"after {place}")
+    failpoints.visit(f"after {place}")
 
 
 def commit_properties(metadata: Mapping[str, Any], recorded: Sequence[Transaction] = ()) -> CommitProperties:
-    """For a commit on the version that the handle stands on, or none; with ``metadata`` and application transactions."""
+    """Properties for a commit on the version that the handle is open at, with ``metadata`` and application
+    transactions.
+    """
     told = {**metadata, TRANSACTIONS: len(recorded)} if recorded else metadata
     return CommitProperties(
         custom_metadata={f"hourline.{key}": str(value) for key, value in told.items()},
@@ -139,6 +141,6 @@ def commit_properties(metadata: Mapping[str, Any], recorded: Sequence[Transactio
 
 
 def small_row_groups() -> WriterProperties:
-    """For files of sorted rows, of which readers skip groups."""
-    # Compression is off by default where other properties are given.
+    """Properties of files with sorted rows, of which readers skip groups."""
+    # Compression is off by default if other properties are given.
     return WriterProperties(compression="SNAPPY", max_row_group_size=_ROWS_IN_GROUP)

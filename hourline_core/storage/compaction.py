@@ -1,4 +1,4 @@
-"""Merging the small files of many commits into few; rows stay as they are."""
+"""Merges the small files of many commits. Rows do not change."""
 
 from datetime import datetime
 
@@ -10,15 +10,16 @@ from hourline_core.storage.commits import commit_properties, durable_step, small
 from hourline_core.storage.data_files import read_rows
 from hourline_core.storage.file_ranges import FileRange, file_ranges
 
-# Files of this size are not compacted again: what is rewritten each time stays bounded.
+# Files of this size are not compacted again, so each compaction writes a bounded amount.
 _FILE_BYTES = 32 * 1024 * 1024
 
 
 def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -> None:
-    """Merge files smaller than ``below`` bytes of neighbouring values of the column ``by`` into larger ones; rows stay
-    as they are. Raises TableError when they cannot be read, ConflictError as ``append`` does.
+    """Merge files smaller than ``below`` bytes of neighbouring values of the column ``by`` into larger ones. Rows do
+    not change.
 
-    Not by delta-rs' own OPTIMIZE: it commits whatever version it stands on, and after another's it doubles the rows.
+    Raises TableError when they cannot be read, ConflictError as ``append`` does. It does not use delta-rs' own
+    OPTIMIZE, which commits after another process's commit, and then doubles the rows.
     """
     files = file_ranges(table, by)
     for run in _runs_of_small_files(files, below):
@@ -26,7 +27,7 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -
         rows = read_rows(table, [file.path for file in files if file.first <= highest and file.last >= lowest])
         rows = rows.filter((pc.field(by) >= lowest) & (pc.field(by) <= highest)).sort_by(by)
         first, last = (f"'{sql_timestamp(end)}'" if isinstance(end, datetime) else end for end in (lowest, highest))
-        # Where that is the whole table, delta-rs need not look for the rows that are replaced.
+        # If that is the whole table, delta-rs need not look for the replaced rows.
         whole = all(lowest <= file.first and file.last <= highest for file in files)
         with durable_step("compact", table):
             predicate = None if whole else f"{by} >= {first} AND {by} <= {last}"
@@ -41,8 +42,8 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -
             )
 
 
-def compactable(table: DeltaTable, by: str = "sequence") -> int:
-    """By how many files there would be less after ``compact``."""
+def count_compactable(table: DeltaTable, by: str = "sequence") -> int:
+    """The number of files that ``compact`` would save."""
     return sum(len(run) - 1 for run in _runs_of_small_files(file_ranges(table, by), _FILE_BYTES))
 
 

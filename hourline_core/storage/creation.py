@@ -1,4 +1,4 @@
-"""Creating a Delta table from its declaration, and adding the columns that it lacks."""
+"""Creates a Delta table from its declaration, and adds columns that it lacks."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,16 +24,15 @@ def open_or_create(
     configuration: Mapping[str, str],
     description: str,
 ) -> DeltaTable:
-    """The table at ``uri``; created empty if it is not there, with ``schema``, ``configuration`` (STREAMED or
-    PUBLISHED, and properties of our own), its ``kind`` (events, final…) as its name, and ``description``; catalogues
-    show both.
+    """The table at ``uri``, created empty if it is missing.
 
-    Columns that ``schema`` has and the table lacks are added, null in older rows. Raises TableError when a column's
-    type differs.
+    It has ``schema``, ``configuration`` (STREAMED or PUBLISHED, and Hourline's own properties), its ``kind`` (events,
+    final…) as its name, and ``description``; catalogues show both. Columns that the table lacks are added, and are null
+    in older rows. Raises TableError when a column's type differs.
     """
     if not exists(uri, storage_options):
-        failpoints.reached(f"before create {kind}")
-        # Another process may have been quicker; then it is opened as it is.
+        failpoints.visit(f"before create {kind}")
+        # Another process may have created it meanwhile. Then it is opened as it is.
         with suppress(DeltaError):
             DeltaTable.create(
                 uri,
@@ -42,9 +41,9 @@ def open_or_create(
                 description=description,
                 configuration={**configuration, **FORMAT, PLACE: place_of(uri, kind)},
                 storage_options=dict(storage_options),
-                raise_if_key_not_exists=False,  # properties of our own
+                raise_if_key_not_exists=False,  # Hourline's own properties
             )
-        failpoints.reached(f"after create {kind}")
+        failpoints.visit(f"after create {kind}")
     table = open_table(uri, storage_options)
     there = {column.name: column for column in pa.schema(table.schema().to_arrow())}
     for column in schema:

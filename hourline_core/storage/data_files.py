@@ -15,7 +15,7 @@ from pyarrow.fs import FileSystem, FileType, LocalFileSystem, PyFileSystem, SubT
 from hourline_core.errors import TableError, first_line
 
 BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
-"""What mends a table that nothing can compute anew."""
+"""How to mend a table that cannot be computed anew."""
 
 _PIECE = 1024 * 1024
 
@@ -26,11 +26,11 @@ class DataFiles:
 
     paths: list[str]
     size: int
-    """In bytes, of all of them."""
+    """The size in bytes of all of them."""
 
 
 def place_of(uri: str, kind: str) -> str:
-    """The path below the root of the tables of a table of this ``kind`` (``events``, ``final``…) that lies at ``uri``."""
+    """The path of a table below the root of the tables, from its ``uri`` and its ``kind`` (``events``, ``final``…)."""
     end = f"{uri.rstrip('/')}/"
     return end[end.rindex(f"/{kind}/") + 1 : -1]
 
@@ -41,43 +41,40 @@ def name_of(table: DeltaTable) -> str:
 
 
 def is_whole(table: DeltaTable) -> bool:
-    """Whether all data files are there, at their sizes, of the version that ``table`` stands on; a vacuum may have
+    """Whether all data files of the version that ``table`` is open at exist with their sizes. A vacuum may have
     deleted some of an older one.
     """
     return next(_wrong_files(table), None) is None
 
 
 def data_size(table: DeltaTable) -> int:
-    """The bytes of all data files of the version that ``table`` stands on."""
+    """The size in bytes of all data files of the version that ``table`` is open at."""
     return sum(pa.table(table.get_add_actions())["size_bytes"].to_pylist())
 
 
 def damage_of(table: DeltaTable, decoding: bool = True) -> str | None:
-    """A sentence about the first data file found that cannot be read, of the version that ``table`` stands on; None:
-    all of them can.
-
-    Without ``decoding``, they are only looked for, and their sizes compared.
+    """A sentence about the first unreadable data file of the version that ``table`` is open at. None: all can be
+    read. Without ``decoding``, only their existence and sizes are checked.
     """
     for path, wrong in chain(_wrong_files(table), _undecodable_files(table) if decoding else ()):
-        return damaged(table, path, wrong)
+        return describe_damage(table, path, wrong)
     return None
 
 
-def damaged(table: DeltaTable, path: str, wrong: str) -> str:
-    """The sentence about a damaged data file, and what mends it."""
+def describe_damage(table: DeltaTable, path: str, wrong: str) -> str:
+    """The sentence about a damaged data file, with how to mend it."""
     return f"the table at {table.table_uri.rstrip('/')} is damaged: its file {path} {wrong}; {_remedy(name_of(table))}"
 
 
 def data_files(table: DeltaTable) -> list[str]:
-    """The paths, below the table, of the data files of the version that ``table`` stands on."""
+    """The paths, below the table, of the data files of the version that ``table`` is open at."""
     paths: list[str] = pa.table(table.get_add_actions())["path"].to_pylist()
     return paths
 
 
 def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
-    """The rows of some of the data files; columns that an older one lacks are null. Raises TableError.
-
-    Of many small files, this takes a seventh of what a scan by Arrow does.
+    """The rows of some of the data files. Columns that an older file lacks are null. Raises TableError. With many
+    small files, it takes a seventh of the time of a scan by Arrow.
     """
     schema, files = pa.schema(table.schema().to_arrow()), file_system(table)
     parts = [schema.empty_table()]
@@ -86,8 +83,8 @@ def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
             with files.open_input_file(path) as file:
                 rows = pq.ParquetFile(file).read(use_threads=False)
         except (OSError, pa.ArrowInvalid) as error:
-            raise TableError(damaged(table, path, f"cannot be read ({first_line(error)})")) from error
-        # Text comes as another Arrow type (string_view) out of files that delta-rs has written while it deleted rows.
+            raise TableError(describe_damage(table, path, f"cannot be read ({first_line(error)})")) from error
+        # delta-rs writes text as another Arrow type (string_view) when it deletes rows.
         columns = [
             rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type)
             for c in schema
@@ -97,9 +94,8 @@ def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
 
 
 def local_files(table: DeltaTable) -> DataFiles | None:
-    """The data files of the version that ``table`` stands on, for whoever reads them by themselves.
-
-    None: there is none, they are not on this machine, or lie in a folder whose name would be taken for a pattern.
+    """The data files of the version that ``table`` is open at, for readers without delta-rs. None: there are none,
+    they are not on this machine, or the name of their folder would be taken for a pattern.
     """
     uri = urlsplit(table.table_uri)
     folder = unquote(uri.path).rstrip("/")
@@ -119,7 +115,7 @@ def checksum(table: DeltaTable, path: str) -> str:
 
 
 def file_system(table: DeltaTable) -> FileSystem:
-    """The files of the table, by paths below it. Those on this machine are read tens of times faster without delta-rs."""
+    """The files of the table, by paths below it. Local ones are read tens of times faster without delta-rs."""
     uri = urlsplit(table.table_uri)
     if uri.scheme == "file":
         return SubTreeFileSystem(unquote(uri.path), LocalFileSystem())
@@ -127,7 +123,7 @@ def file_system(table: DeltaTable) -> FileSystem:
 
 
 def _wrong_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
-    """The data files that are missing or have another size than they were written with, and which it is."""
+    """The data files that are missing or have another size than they were written with, and which of the two it is."""
     added = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
     there = file_system(table).get_file_info(added["path"])
     for path, size, file in zip(*added.values(), there, strict=True):
@@ -137,8 +133,8 @@ def _wrong_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
             yield path, f"has {file.size:,} bytes instead of {size:,}"
 
 
-def undecodable(table: DeltaTable, path: str) -> str | None:
-    """What is wrong with a data file that cannot be decoded; None: it can."""
+def find_decoding_error(table: DeltaTable, path: str) -> str | None:
+    """Why a data file cannot be decoded. None: it can."""
     try:
         with file_system(table).open_input_file(path) as file:
             for _ in pq.ParquetFile(file).iter_batches():
@@ -149,11 +145,11 @@ def undecodable(table: DeltaTable, path: str) -> str | None:
 
 
 def _undecodable_files(table: DeltaTable) -> Iterator[tuple[str, str]]:
-    return ((path, wrong) for path in data_files(table) if (wrong := undecodable(table, path)))
+    return ((path, wrong) for path in data_files(table) if (wrong := find_decoding_error(table, path)))
 
 
 def _remedy(name: str) -> str:
-    """What mends a damaged data file of the table ``name``."""
+    """How to mend a damaged data file of the table ``name``."""
     kind, _, rest = name.partition("/")
     metric = rest.partition("/")[0]
     if kind in ("final", "provisional"):

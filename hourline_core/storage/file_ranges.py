@@ -1,4 +1,4 @@
-"""Which values of a column each data file of a table may hold, by its log: so others need not be read."""
+"""The range of a column's values in each data file of a table, from the log, so that other files need not be read."""
 
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -26,8 +26,8 @@ def file_ranges(table: DeltaTable, by: str) -> list[FileRange]:
 
 
 def files_with(table: DeltaTable, column: str, lowest: Any, highest: Any = None) -> list[str]:
-    """The data files, by their paths below the table, that may have values of a column from ``lowest`` to ``highest``
-    (None: to its end), both in.
+    """The data files, by their paths below the table, that may have values of a column from ``lowest`` to
+    ``highest`` (None: to its end), both included.
     """
     return [
         file.path
@@ -37,6 +37,6 @@ def files_with(table: DeltaTable, column: str, lowest: Any, highest: Any = None)
 
 
 def rows_of(table: DeltaTable, column: str, value: Any) -> pa.Table:
-    """The rows with this value of a column, read from the files that may have it. Raises TableError."""
+    """The rows with this value of a column, read only from files that may have it. Raises TableError."""
     rows = read_rows(table, files_with(table, column, value, value))
     return rows.filter(pc.equal(rows[column], value))

@@ -1,9 +1,8 @@
-"""The tables that one read goes by; what an earlier read of this process has opened goes on from where it stands.
+"""The open tables of a process, kept from one read to the next.
 
-To open a table is to go through its log since the last checkpoint, which takes ten times as long as to go through what
-was committed since it was read last. A handle that was kept is used again only if the file of the commit on which it
-stands is the one that it has read; else the table has been replaced, or its log shortened, and it is opened anew.
-Whatever is checked of a table that is opened is checked of this one, too.
+Opening a table reads its log since the last checkpoint, which takes ten times as long as reading the commits since the
+last read. A kept handle is used again only if the file of the commit that it is at has not changed. Otherwise the table
+was replaced, or its log was shortened, and it is opened anew. A kept table gets the same checks as one that is opened.
 """
 
 import threading
@@ -24,25 +23,25 @@ _MOST = 256
 """The maximum number of tables that are kept."""
 
 _Place = tuple[str, frozenset[tuple[str, str]]]
-"""Where a table lies, and how it is reached."""
+"""The address of a table, and the options to reach it."""
 _Stamp = tuple[int, int]
-"""Of a file: when it was written, and its size."""
+"""When a file was written, and its size."""
 
 
 class _KeptTables:
-    """The tables that reads of this process have left behind, the latest last. Any thread may take and put."""
+    """The tables that earlier reads of this process have kept, the latest last. Threads may share it."""
 
     def __init__(self) -> None:
         self._tables: OrderedDict[_Place, tuple[Table, _Stamp]] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, place: _Place) -> tuple[Table, _Stamp] | None:
-        """The table of a place, which nobody else gets until it is put back; None: there is none."""
+        """Take the table of a place out, so that nobody else gets it until it is put back. None: there is none."""
         with self._lock:
             return self._tables.pop(place, None)
 
     def put(self, tables: Mapping[_Place, tuple[Table, _Stamp]]) -> None:
-        """Keep these; of more than _MOST, the oldest are dropped."""
+        """Keep these. If there are more than _MOST, the oldest are dropped."""
         with self._lock:
             self._tables.update(tables)
             while len(self._tables) > _MOST:
@@ -53,8 +52,8 @@ _KEPT = _KeptTables()
 
 
 class OpenTables:
-    """A context manager: at the end of the block, the tables are kept for the next read. Threads have one each, and no
-    handle is in two of them.
+    """A context manager that keeps the tables for the next read at the end of the block. Each thread has its own,
+    and no handle is in two of them.
     """
 
     def __init__(self, storage_options: Mapping[str, str]) -> None:
@@ -66,7 +65,7 @@ class OpenTables:
         return self._noted(uri, self._reused(uri, version) or open_table(uri, self._options, version))
 
     def find(self, uri: str, version: int | None = None) -> Table | None:
-        """The same; None: there is none."""
+        """Like ``open``, or None if the table does not exist."""
         table = self._reused(uri, version)
         if table is None and not exists(uri, self._options):
             return None
@@ -79,7 +78,7 @@ class OpenTables:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            return  # one of them may be what is wrong
+            return  # one of them may be the damaged one
         _KEPT.put({place: (table, stamp) for place, table in self._opened.items() if (stamp := _stamp(table))})
 
     def _place(self, uri: str) -> _Place:
@@ -101,14 +100,14 @@ class OpenTables:
             if version not in (None, table.version()):
                 return None
             refuse_damaged(table, uri)
-            # Commits before the last checkpoint may have been deleted: a handle that would ask for them fails here.
+            # Commits before the last checkpoint may have been deleted. A handle that needs them fails here.
             table.transaction_version("")
         except (TableError, DeltaError):
-            return None  # opened anew, it says what is wrong
+            return None  # Opening it anew reports what is wrong.
         return table
 
 
 def _stamp(table: Table) -> _Stamp | None:
-    """Of the file of the commit that ``table`` stands on; None: the log no longer has it."""
+    """The stamp of the file of the commit that ``table`` is at. None: the log no longer has it."""
     file = file_system(table).get_file_info(commit_file(table.version()))
     return (file.mtime_ns, file.size) if file.type == FileType.File else None

@@ -1,6 +1,6 @@
-"""Opening a Delta table, at its newest version or at another one, and making sure that it is whole.
+"""Opens a Delta table, at its newest version or another one, and checks that it is whole.
 
-A table whose log is damaged, that was copied from another place, or that another version of Hourline wrote is refused.
+A table is refused if its log is damaged, it was copied from another place, or another version of Hourline wrote it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,12 +19,12 @@ from hourline_core.storage.data_files import BACKUP, damage_of, file_system
 from hourline_core.storage.table_format import PLACE, refuse_other_format
 
 _TRIED = 50
-"""The number of its last versions that are tried, where a damaged table is to be read as it was before."""
+"""The number of its last versions that are tried if a damaged table is read at an older version."""
 
 
 class Table(DeltaTable):
-    """A Delta table whose rows are read, or a TableError names the file that they cannot be read from; what a version
-    holds is looked up once.
+    """A Delta table whose rows are read. If they cannot be, a TableError names the file. What a version contains is
+    looked up once.
     """
 
     def __init__(self, uri: str, version: int | None, storage_options: Mapping[str, str]) -> None:
@@ -42,7 +42,7 @@ class Table(DeltaTable):
         return known[app_id]
 
     def all_rows(self) -> pa.Table:
-        """All rows, held until there is another version: of a table that is small, seldom changes, and is read each
+        """All rows, kept until there is another version. For a small table that seldom changes, and is read each
         time. Raises TableError.
         """
         if self._rows is None or self._rows[0] != self.version():
@@ -60,14 +60,14 @@ class Table(DeltaTable):
 
 
 def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
-    """Whether a Delta table lies at ``uri``."""
+    """Whether there is a Delta table at ``uri``."""
     return bool(DeltaTable.is_deltatable(uri, dict(storage_options)))
 
 
 def open_table(uri: str, storage_options: Mapping[str, str], version: int | None = None) -> Table:
     """The table at ``uri``, at ``version`` or its newest.
 
-    Raises TableError when it, or that version, is not there, when its log is damaged, or when it is another table,
+    Raises TableError when it, or that version, does not exist, when its log is damaged, or when another table was
     copied to its place; OldWorkspaceError when Hourline 0.1 wrote it.
     """
     try:
@@ -87,7 +87,7 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
 
 
 def refuse_damaged(table: DeltaTable, uri: str) -> None:
-    """Raise TableError when the log of ``table``, opened at ``uri``, is damaged, or it is another table, copied to that
+    """Raise TableError if the log of ``table``, opened at ``uri``, is damaged, or another table was copied to that
     place.
     """
     place = table.metadata().configuration.get(PLACE)
@@ -100,7 +100,7 @@ def refuse_damaged(table: DeltaTable, uri: str) -> None:
 
 
 def update(table: DeltaTable) -> None:
-    """Go on to the newest version. Raises TableError when it cannot be read."""
+    """Update to the newest version. Raises TableError when it cannot be read."""
     try:
         table.update_incremental()
     except DeltaError as error:
@@ -108,8 +108,8 @@ def update(table: DeltaTable) -> None:
 
 
 def readable_versions(uri: str, storage_options: Mapping[str, str]) -> Iterator[DeltaTable]:
-    """The table at each version that can be read of it, the newest first; a few tens at most. Raises TableError when
-    there is none.
+    """The table at each of its readable versions, the newest first; a few tens at most. Raises TableError if there
+    is none.
     """
     local = "://" not in uri
     files = (

@@ -1,4 +1,4 @@
-"""The versions of other tables that a commit has seen, kept with it: so a table that lacks commits is told."""
+"""The versions of other tables that a commit depends on, kept with it, so that missing commits are noticed."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -12,25 +12,23 @@ NO_VERSIONS: Mapping[str, int] = MappingProxyType({})
 """No versions of other tables."""
 
 _SEEN = "hourline-seen "
-"""With a table's name behind it, the application id under which a commit to another one records at which version it
-went by that table.
+"""Followed by a table's name, the application id under which a commit to another table records the version of that
+table.
 """
 
 
 def versions_of(tables: Iterable[DeltaTable]) -> dict[str, int]:
-    """By name, the versions that ``tables`` stand at, for a commit that goes by them."""
+    """By name, the current versions of ``tables``, for a commit that depends on them."""
     return {name_of(table): table.version() for table in tables}
 
 
 def require_seen(table: DeltaTable, by: DeltaTable) -> None:
-    """Raise TableError when ``table`` stands below the version that it had when ``by`` was committed, which went by it:
-    commits are missing.
-    """
+    """Raise TableError if ``table`` is below the version that the commit to ``by`` recorded: commits are missing."""
     refuse_older(table.table_uri, table.version(), by, name_of(table))
 
 
 def refuse_older(uri: str, version: int | None, by: DeltaTable, name: str) -> None:
-    """The same for a table by its version (None: it is not there) and its name."""
+    """The same for a table by its version (None: it does not exist) and its name."""
     seen = by.transaction_version(_SEEN + name)
     if seen is not None and (version is None or version < seen):
         stands = "is gone" if version is None else f"stands at version {version}"

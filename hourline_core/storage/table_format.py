@@ -1,18 +1,18 @@
-"""The properties that tell which version of Hourline wrote a table, and for which place."""
+"""The properties of a table with the version of Hourline that wrote it, and its place."""
 
 from deltalake import DeltaTable
 
 from hourline_core.errors import OldWorkspaceError
 
 FORMAT = {"hourline.format": "0.2"}
-"""A property of each table: the first version of Hourline that writes tables as they are now. Those of 0.1 have none."""
+"""A property of each table: the first version of Hourline with its current columns. Tables of 0.1 have none."""
 
 PLACE = "hourline.table"
-"""The property of a table that says where it belongs: its path below the root of the tables."""
+"""The property with the place of a table: its path below the root of the tables."""
 
 
 def refuse_other_format(table: DeltaTable, uri: str) -> None:
-    """Raise OldWorkspaceError when ``table``, opened at ``uri``, was written by a version with other columns."""
+    """Raise OldWorkspaceError if ``table``, opened at ``uri``, was written by a version with other columns."""
     ((name, current),) = FORMAT.items()
     written = table.metadata().configuration.get(name, "0.1")
     if written != current:

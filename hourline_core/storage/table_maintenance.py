@@ -1,12 +1,12 @@
-"""The maintenance of one table by whoever owns it: what is worth doing is done, or in a dry run only told."""
+"""The maintenance of one table by its owner. A dry run only reports what it would do."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
 
-from hourline_core.storage.compaction import compact, compactable
-from hourline_core.storage.vacuum import vacuum, vacuumable
+from hourline_core.storage.compaction import compact, count_compactable
+from hourline_core.storage.vacuum import list_vacuumable, vacuum
 
 
 @dataclass
@@ -14,7 +14,7 @@ class TableMaintenance:
     """One table, and what was done to it."""
 
     name: str
-    """As it lies below the root of the tables."""
+    """Its path below the root of the tables."""
     table: DeltaTable
     dry_run: bool = False
     done: list[str] = field(default_factory=list)
@@ -22,14 +22,12 @@ class TableMaintenance:
 
     @property
     def line(self) -> list[str]:
-        """One line that tells it all; none when nothing was done."""
+        """One line with everything that was done. None: nothing was."""
         return [f"{self.name}: {'would have ' if self.dry_run else ''}{', '.join(self.done)}"] if self.done else []
 
     def compact(self, by: str, saving: int = 1) -> bool:
-        """Merge small files, if there are ``saving`` less afterwards, and say whether that was so. Raises
-        ConflictError.
-        """
-        less = compactable(self.table, by)
+        """Merge small files if that saves ``saving`` files, and return whether it did. Raises ConflictError."""
+        less = count_compactable(self.table, by)
         if less < saving:
             return False
         before = len(self.table.file_uris())
@@ -41,8 +39,8 @@ class TableMaintenance:
         return True
 
     def vacuum(self, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
-        """Delete files that nobody needs any more, see ``vacuum``. Raises ConflictError, TableError."""
-        files = vacuumable(self.table, kept_hours, kept_versions)
+        """Delete files that nobody needs any more; see ``vacuum``. Raises ConflictError, TableError."""
+        files = list_vacuumable(self.table, kept_hours, kept_versions)
         if not files:
             return
         if not self.dry_run:

@@ -1,4 +1,4 @@
-"""Deleting the files that no version in use needs any more."""
+"""Deletes the files that no version in use needs any more."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -13,9 +13,11 @@ from hourline_core.storage.data_files import file_system
 
 
 def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> None:
-    """Delete files that no version of the last ``kept_hours`` needs, nor one of ``kept_versions``; also what was
-    written so long ago and never committed (a writer that wakes up fails at this commit). Raises ConflictError as
-    ``append`` does, TableError when a kept version is not there.
+    """Delete files that neither a version of the last ``kept_hours`` nor one of ``kept_versions`` needs, and files that
+    were written long ago and never committed.
+
+    A suspended writer of such files fails at its commit. Raises ConflictError as ``append`` does, TableError when a
+    kept version does not exist.
     """
     with durable_step("vacuum", table), _readable(table):
         table.vacuum(
@@ -28,13 +30,15 @@ def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = 
         )
 
 
-def vacuumable(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> list[FileInfo]:
-    """The files that ``vacuum`` would delete, with their sizes. Raises TableError when a kept version is not there."""
+def list_vacuumable(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = ()) -> list[FileInfo]:
+    """The files that ``vacuum`` would delete, with their sizes. Raises TableError when a kept version does not
+    exist.
+    """
     with _readable(table):
         listed = table.vacuum(
             kept_hours, enforce_retention_duration=False, full=True, keep_versions=sorted(kept_versions) or None
         )
-    # Those of former times are among them, for as long as the log speaks of them.
+    # Older ones are among them, as long as the log has them.
     files = file_system(table).get_file_info(listed)
     return [file for file in files if file.type == FileType.File]
 

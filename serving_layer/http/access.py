@@ -1,4 +1,4 @@
-"""Who is answered: tokens and their scopes; and, where there are none, this machine alone, and no page of another site."""
+"""Access control: tokens and their scopes. Without tokens, only this machine is served, and no page of another site."""
 
 import base64
 import binascii
@@ -23,16 +23,16 @@ from hourline_core.model.serving import LOOPBACK
 from serving_layer.http.problems import problem
 
 Right = Literal["reader", "admin"]
-"""What a token gives: a reader sees results and reports; an admin also the bytes of rejected records, and may ask free
-SQL.
+"""The scope of a token. A reader sees results and reports. An admin also sees the bytes of rejected records, and may
+send free SQL.
 """
 
 RIGHTS: tuple[Right, ...] = ("reader", "admin")
 SHORTEST = 16
-"""Characters of a token; `openssl rand -hex 32` makes a good one."""
+"""The minimum number of characters of a token. `openssl rand -hex 32` makes a good one."""
 
 OPEN_PATHS = ("/health",)
-"""What is answered to everybody. It tells nothing but that the server is there."""
+"""The paths that need no token. They say only that the server is there."""
 
 _CHALLENGE = [
     (b"www-authenticate", b'Bearer realm="hourline"'),
@@ -42,22 +42,22 @@ _CHALLENGE = [
 
 @dataclass(frozen=True)
 class Client:
-    """Who asks."""
+    """The sender of a request."""
 
     name: str
-    """What it shares the machine as: the beginning of its token's hash, or its address."""
+    """The key by which turns are shared: the beginning of its token's hash, or its address."""
     right: Right
 
 
 class Tokens:
-    """The tokens that are accepted, as hashes: what they were is not kept, and so never in a log."""
+    """The accepted tokens, as hashes. The tokens themselves are not kept, so no log can show them."""
 
     def __init__(self, tokens: Mapping[str, Right]) -> None:
         self._known = [(_hash(token), right) for token, right in tokens.items()]
 
     @classmethod
     def of(cls, project: Project, environ: Mapping[str, str] = os.environ) -> "Tokens":
-        """Those of ``serve.tokens`` and of the environment. Raises SetupError, which never shows one."""
+        """The tokens of ``serve.tokens`` and of the environment. Raises SetupError, which never shows a token."""
         found: dict[str, Right] = {}
         if project.settings.serve.tokens:
             file = project.root.absolute() / project.settings.serve.tokens.expanduser()
@@ -72,7 +72,7 @@ class Tokens:
         return bool(self._known)
 
     def client(self, token: str) -> Client | None:
-        """Who holds ``token``; None: nobody. Takes as long whichever it is."""
+        """The holder of ``token``, or None. It takes the same time for every token."""
         got, holder = _hash(token), None
         for known, right in self._known:
             if hmac.compare_digest(known, got):
@@ -81,7 +81,7 @@ class Tokens:
 
 
 class Guard:
-    """ASGI middleware before everything else: no route can be forgotten."""
+    """ASGI middleware before everything else, so that no route can be forgotten."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self.app = app
@@ -113,8 +113,8 @@ class Guard:
         await self.app(scope, receive, send)
 
     def _from_elsewhere(self, scope: Scope, headers: Headers) -> str | None:
-        """Why a request is refused that a page of another site has had a browser send; such a page may also have its
-        name point to this machine.
+        """Why a request is refused that a page of another site made a browser send. Such a page may also point its
+        name to this machine.
         """
         host = headers.get("host", "")
         if not self.tokens and not is_loopback(_name(host)):
@@ -139,13 +139,13 @@ def is_loopback(host: str) -> bool:
 
 
 def client_of(request: Request) -> Client:
-    """Who sent the request."""
+    """The sender of the request."""
     client: Client = request.scope["hourline.client"]
     return client
 
 
 def admin_only(request: Request) -> None:
-    """A route's dependency: refuses readers."""
+    """The dependency of routes that refuse readers."""
     if client_of(request).right != "admin":
         raise HTTPException(403, "that needs a token of an admin; yours is a reader's")
 

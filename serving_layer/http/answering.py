@@ -1,5 +1,5 @@
-"""Answers: computed in threads, by turns; stopped at the time limit, or when nobody waits any more; not computed at all
-if the client has them.
+"""Computes answers in threads, by turns. An answer is stopped at the time limit, or when nobody waits for it any
+more. It is not computed if the client has it already.
 """
 
 import asyncio
@@ -62,11 +62,11 @@ class Answering:
         as_of: str | None = None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> _T:
-        """What ``work`` makes of a connection at the newest snapshot, or at that of ``as_of``. ``on_stop`` is told,
-        perhaps often, when what runs beside the connection's queries is to stop as they do.
+        """The result of ``work`` on a connection at the newest snapshot, or at that of ``as_of``.
 
-        Raises what it raises; TooManyError when its turn did not come, TimedOutError when it took too long and was
-        stopped.
+        ``on_stop`` is called, perhaps often, when what runs beside the connection's queries must stop, too. Raises what
+        ``work`` raises, TooManyError when its turn did not come, and TimedOutError when it was stopped at the time
+        limit.
         """
         if self._closing:
             raise HTTPException(503, "the server is being stopped")
@@ -87,7 +87,7 @@ class Answering:
                     elif self._closing or await request.is_disconnected():
                         why = "the query was stopped: the server ends, or nobody waits for its answer"
                     if why:
-                        job.stop()  # again and again, since DuckDB forgets it between two statements
+                        job.stop()  # Repeatedly, since DuckDB forgets it between two statements.
             finally:
                 if not future.done():
                     job.stop()
@@ -98,8 +98,8 @@ class Answering:
     async def answer(
         self, request: Request, work: Callable[[Connection], Body], as_of: str | None = None, kind: str = "json"
     ) -> Response:
-        """The answer as a response; its ETag names the snapshot, the declarations and the ``kind`` of format, which is
-        all that it depends on.
+        """The answer as a response. Its ETag is made of the snapshot, the declarations and the ``kind`` of format:
+        the answer depends on nothing else.
         """
         if as_of is None and (known := self._unchanged(request, self._tag(self.snapshots.token, kind))):
             return known
@@ -113,8 +113,8 @@ class Answering:
         return self._unchanged(request, tag := self._tag(found[0], kind)) or self.respond(body, tag)
 
     async def report(self, request: Request, work: Callable[[Connection], Any], as_of: str | None = None) -> Response:
-        """The answer as JSON (or JSON as bytes already), where it depends on more than the tables; its ETag is made of
-        what it says.
+        """The answer as JSON (or JSON as bytes already), if it depends on more than the tables. Its ETag is made of
+        its content.
         """
 
         def encoded(connection: Connection) -> bytes:
@@ -126,7 +126,7 @@ class Answering:
         return self._unchanged(request, tag) or self.respond(Body(content, "application/json"), tag)
 
     async def kafka_offsets_within_limit(self) -> Offsets:
-        """What Kafka holds; takes no thread that answers, nor longer than the limit."""
+        """The offsets in Kafka. It takes no thread of the answers, and no longer than the limit."""
         look_up = asyncio.wrap_future(self._kafka_offsets.look_up())
         try:
             return await asyncio.wait_for(asyncio.shield(look_up), self._kafka_offsets.seconds)
@@ -198,7 +198,7 @@ class _Job(Generic[_T]):
 
 
 def _declared(project: Project) -> str:
-    """A few letters that are others when the program or the declarations are: the same tables may give another answer
+    """A short hash that changes with the program and the declarations, since the same tables may give another answer
     then.
     """
     parts = [version("hourline"), project.name, project.settings.serve.model_dump_json(include={"sql", "rows"})]

@@ -1,4 +1,4 @@
-"""The application: who may ask, the routes, and what goes wrong, put together."""
+"""The application: access control, routes and error responses, put together."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from serving_layer.http.snapshots import Renewing, Snapshots
 
 
 def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> FastAPI:
-    """The application that answers for one project, on its tables as they are, and as they become. Raises SetupError,
+    """The application that serves one project, on its tables as they are and as they change. Raises SetupError,
     TableError.
     """
     tokens = Tokens.of(project, environ)
@@ -68,7 +68,7 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
 
     @app.get("/health", include_in_schema=False)
     async def health() -> Response:
-        """Whether it answers with what is in the tables now."""
+        """Whether it answers from the current tables."""
         healthy = not snapshots.failing
         return Response(
             json_bytes({"status": "ok" if healthy else "failing"}),
@@ -76,10 +76,10 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
             media_type="application/json",
         )
 
-    # Made before the first requests, which look parameters up in it: several at once would each get half of it.
+    # Created before the first requests, which look parameters up in it. Several at once would each get half of it.
     app.openapi()
 
     app.add_middleware(Limited)
     app.add_middleware(HeadAsGet)
-    app.add_middleware(Guard, tokens=tokens)  # the last one added is the first one asked
+    app.add_middleware(Guard, tokens=tokens)  # The last one added is called first.
     return app

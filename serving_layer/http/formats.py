@@ -1,5 +1,5 @@
-"""Rows as JSON, CSV or Arrow IPC. In JSON and CSV moments are ISO text in UTC, numbers have all their digits, NaN and
-infinities are null.
+"""Writes rows as JSON, CSV or Arrow IPC. In JSON and CSV, moments are ISO text in UTC, numbers have all their
+digits, and NaN and infinities are null.
 """
 
 import json
@@ -28,7 +28,7 @@ MEDIA_TYPES: dict[Format, str] = {
 
 
 def format_of(accept: str, asked: Format | None) -> Format:
-    """By the parameter ``format``, or else by the first of the Accept header's that there is; JSON where it names none."""
+    """The parameter ``format``, or else the first known format of the Accept header. JSON if it names none."""
     if asked:
         return asked
     named = [part.partition(";")[0].strip().casefold() for part in accept.split(",")]
@@ -36,9 +36,7 @@ def format_of(accept: str, asked: Format | None) -> Format:
 
 
 def fetch(database: duckdb.DuckDBPyConnection, query: str, values: Iterable[object], most_bytes: int) -> pa.Table:
-    """The rows of a query with bound ``values``. Raises TooLargeError when they have more than ``most_bytes``, before
-    all of them were made.
-    """
+    """The rows of a query with bound ``values``. Raises TooLargeError as soon as they have more than ``most_bytes``."""
     reader = database.execute(query, list(values)).to_arrow_reader(8_192)
     batches, size = [], 0
     for batch in reader:
@@ -59,8 +57,8 @@ def columns_of(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> list[dict
 
 
 def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_as_text: bool = False) -> bytes:
-    """An array of objects. 64-bit integers and decimals are JSON numbers with all their digits, or texts with
-    ``integers_as_text``.
+    """The rows as an array of objects. 64-bit integers and decimals are JSON numbers with all their digits, or texts
+    with ``integers_as_text``.
     """
     parts = []
     for field in rows.schema:
@@ -70,13 +68,13 @@ def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_a
         ):
             value = f"{value}::VARCHAR"
         parts.append(f"{literal(field.name)}, {value}")
-    database.register("_rows", rows)  # computed by DuckDB, which leaves Python to others meanwhile
+    database.register("_rows", rows)  # Computed by DuckDB, during which other threads can use Python.
     objects = database.execute(f"SELECT json_object({', '.join(parts)})::VARCHAR FROM _rows").to_arrow_table()
     return f"[{','.join(objects.column(0).to_pylist())}]".encode()
 
 
 def rows_csv(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> bytes:
-    """With a line of names; null is nothing, and an empty text is ``""``."""
+    """The rows as CSV with a line of names. Null is nothing, and an empty text is ``""``."""
     database.register("_rows", rows)
     plain = database.execute(
         f"SELECT {', '.join(f'{_plain(field)} AS {identifier(field.name)}' for field in rows.schema)} FROM _rows"
@@ -87,7 +85,7 @@ def rows_csv(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> bytes:
 
 
 def rows_arrow(rows: pa.Table, about: dict[str, str]) -> bytes:
-    """An Arrow IPC stream, with ``about`` in its schema's metadata."""
+    """The rows as an Arrow IPC stream, with ``about`` in its schema's metadata."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema.with_metadata(about)) as writer:
         writer.write_table(rows)
@@ -99,7 +97,7 @@ def _plain(field: pa.Field) -> str:
     name = identifier(field.name)
     if pa.types.is_timestamp(field.type):
         whole, exact = "'%Y-%m-%dT%H:%M:%SZ'", "'%Y-%m-%dT%H:%M:%S.%fZ'"
-        # An hour looks like one; what free SQL calls so may be none.
+        # An hour is written as one. A column of that name in free SQL may be no hour.
         on_second = f"date_trunc('second', {name}) = {name}" if field.name == "hour" else "false"
         return f"CASE WHEN {on_second} THEN strftime({name}, {whole}) ELSE strftime({name}, {exact}) END"
     if pa.types.is_floating(field.type):
@@ -107,7 +105,7 @@ def _plain(field: pa.Field) -> str:
     if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
         return f"to_base64({name})"
     if pa.types.is_nested(field.type):
-        return f"to_json({name})::VARCHAR"  # what lies within may be NaN, which is no JSON
+        return f"to_json({name})::VARCHAR"  # Nested values may be NaN, which is no JSON.
     if pa.types.is_interval(field.type) or pa.types.is_duration(field.type):
         return f"{name}::VARCHAR"
     return name

@@ -1,5 +1,5 @@
-"""Hours and what is known about them: states, status, audits, late events, drift, explanations; and records that were
-refused.
+"""Routes for hours and what is known about them: states, status, audits, late events, drift, explanations and
+rejected records.
 """
 
 import base64

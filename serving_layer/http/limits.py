@@ -1,4 +1,4 @@
-"""Limits, so that a slow client or a greedy one leaves the others what is theirs."""
+"""Limits requests, so that a slow or greedy client does not take the others' share."""
 
 import asyncio
 from collections import Counter, deque
@@ -13,25 +13,23 @@ from serving_layer.http.access import OPEN_PATHS, Client
 from serving_layer.http.problems import RETRY_SECONDS, TooManyError, log, problem
 
 BODY_BYTES = 65_536
-"""At most so many in the body of a request."""
+"""The maximum number of bytes in the body of a request."""
 
 OPEN_PER_CLIENT = 32
 OPEN_IN_ALL = 256
-"""So many requests may be open, from their arrival until the last byte of the answer was taken."""
+"""The maximum number of open requests, from their arrival until the last byte of the answer was sent."""
 
 STREAM_PATH = "/api/v1/changes"
 
 _PIECE = 65_536
 _STALLED_SECONDS = 30.0
 _BODY_SECONDS = 10.0
-"""So long a body may take to come: it is small."""
+"""The maximum time for a body, which is small, to arrive."""
 
 
 class Turns:
-    """Who may compute: ``in_all`` at once, ``per_client`` of one client. Clients take turns, however many questions
-    each has.
-
-    Used from one event loop, which is why it needs no lock.
+    """Turns to compute: ``in_all`` at once, and ``per_client`` of one client. Clients take turns, however many
+    requests each has. It is used from one event loop, so it needs no lock.
     """
 
     def __init__(self, in_all: int, per_client: int) -> None:
@@ -40,12 +38,12 @@ class Turns:
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._began: dict[str, int] = {}
-        """When the last turn of each client that is here began, counted in turns."""
+        """When the last turn of each present client began, counted in turns."""
         self._turns = 0
 
     @asynccontextmanager
     async def turn(self, client: str, seconds: float) -> AsyncIterator[None]:
-        """Within the block, one may compute. Raises TooManyError when it waited for ``seconds`` in vain."""
+        """A turn to compute, for the length of the block. Raises TooManyError after ``seconds`` of waiting."""
         mine = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(mine)
         self._call()
@@ -68,7 +66,7 @@ class Turns:
             self._end(client)
 
     def _call(self) -> None:
-        """Whose turn it is: of the clients that may have one more, the one whose last turn began the longest ago."""
+        """The next client: of those that may have one more turn, the one whose last turn began the longest ago."""
         while self._running.total() < self._in_all:
             free = [client for client in self._waiting if self._running[client] < self._per_client]
             if not free:
@@ -96,15 +94,15 @@ class Turns:
             self._forget(client)
 
     def _forget(self, client: str) -> None:
-        """One that is not here any more."""
+        """Forget a client that has gone."""
         if not self._running[client] and client not in self._waiting:
             self._running.pop(client, None)
             self._began.pop(client, None)
 
 
 class Limited:
-    """ASGI middleware behind the Guard: how many requests are open, how large they are, and how slowly an answer may be
-    taken.
+    """ASGI middleware behind the Guard. It limits the number of open requests, their size, and the time for sending
+    an answer.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -117,7 +115,7 @@ class Limited:
             await self.app(scope, receive, send)
             return
         client: Client = scope["hourline.client"]
-        # Streams stay open, and are not to shut out the client's questions.
+        # Streams stay open, and must not use up the client's requests.
         key = f"{client.name}, streams" if scope["path"] == STREAM_PATH else client.name
         if self._open[key] >= OPEN_PER_CLIENT or self._open.total() >= OPEN_IN_ALL:
             sentence = (
@@ -136,9 +134,7 @@ class Limited:
         self._open[key] += 1
         try:
             await self.app(scope, _bounded(receive), _patient(send))
-        except (
-            TimeoutError
-        ):  # from _patient; the server closes the connection of an answer that does not come to its end
+        except TimeoutError:  # From _patient. The server closes the connection of an unfinished answer.
             log.warning(
                 "client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS
             )
@@ -149,13 +145,13 @@ class Limited:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """For a body that does not say its length, or does not come."""
+    """Receive a body that does not declare its length, or does not arrive."""
     got, whole = 0, False
 
     async def bounded() -> Message:
         nonlocal got, whole
         try:
-            # Behind the body comes the end of the connection alone, which may take as long as it likes.
+            # After the body, only the end of the connection follows, which may take any time.
             async with asyncio.timeout(None if whole else _BODY_SECONDS):
                 message = await receive()
         except TimeoutError:
@@ -174,7 +170,9 @@ def _bounded(receive: Receive) -> Receive:
 
 
 def _patient(send: Send) -> Send:
-    """In pieces, so that the answer counts as open until it is taken; who takes nothing for half a minute is given up."""
+    """Send in pieces, so that the answer counts as open until it is taken. A client that takes nothing for half a
+    minute is given up.
+    """
 
     async def patient(message: Message) -> None:
         body = message.get("body", b"") if message["type"] == "http.response.body" else b""

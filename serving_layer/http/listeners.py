@@ -7,7 +7,9 @@ from serving_layer.changes import ChangeFeed, Step, Update
 
 
 class Listeners:
-    """Hands each step of the feed on to all clients. For one event loop; a slow client is behind, and delays nobody."""
+    """Passes each step of the feed to all clients. For one event loop. A slow client falls behind, and delays
+    nobody.
+    """
 
     def __init__(self, token: str) -> None:
         self._feed = ChangeFeed(token)
@@ -15,7 +17,7 @@ class Listeners:
         self._closed = False
 
     def tell(self, step: Step) -> None:
-        """Tell a step to all."""
+        """Pass a step to all clients."""
         if self._feed.add(step):
             self._wake()
 
@@ -25,9 +27,7 @@ class Listeners:
         self._wake()
 
     async def listen(self, token: str | None) -> AsyncIterator[Update]:
-        """At once what has changed since ``token`` (None, or one that is long ago: incomplete), and then each step as
-        it comes.
-        """
+        """First the changes since ``token`` (incomplete if it is None, or too old), and then each step as it comes."""
         number = self._feed.find(token)
         yield self._feed.since(number)
         number = self._feed.newest

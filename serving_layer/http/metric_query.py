@@ -1,4 +1,6 @@
-"""A question to a metric, by parameters, as SQL: names are checked against the declaration, values are bound."""
+"""Turns the parameters of a request about a metric into SQL. Names are checked against the declaration, values are
+bound.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,40 +26,40 @@ _TIMES: Mapping[Grain, str] = {
     "month": "date_trunc('month', hour)",
     "total": "NULL::TIMESTAMPTZ",
 }
-"""What takes the place of the hour: the first one of the day or month (UTC)."""
+"""What replaces the hour: the first one of the day or month (UTC)."""
 _MOST_VALUES = 200
 _FIRST, _LAST = parse_hour("0002-01-01"), parse_hour("9998-12-31T23")
 
 
 @dataclass(frozen=True)
 class MetricQuestion:
-    """What is asked of a metric. Names are not checked yet."""
+    """The parameters of a request. Names are not checked yet."""
 
     hours: HourRange
     grain: Grain = "hour"
     dimensions: list[str] | None = None
-    """Those to keep, the others are rolled up; None: all."""
+    """The dimensions to keep; the others are rolled up. None: all."""
     measures: list[str] | None = None
-    """None: all."""
+    """The measures. None: all."""
     where: Mapping[str, list[str | None]] | None = None
-    """By dimension the values, as text, of which a row must have one; None is null."""
+    """By dimension, the values as text, one of which a row must have. None is null."""
     order: str = ""
-    """Columns with commas between, each with a ``-`` before it where the largest come first."""
+    """Column names with commas between them. A ``-`` before a name sorts the largest values first."""
     limit: int = 1_000
     page: int = 1
 
 
 @dataclass(frozen=True)
 class MetricSql:
-    """SQL, and the values that are bound in it."""
+    """SQL and its bound values."""
 
     query: str
     values: list[object]
 
 
 def parse_hours(start: str | None, end: str | None) -> HourRange:
-    """The hours of ``from`` and ``to``; without one of them, it is open. Raises UsageError when either is no hour, or
-    they hold none.
+    """The hours of ``from`` and ``to``. If one of them is missing, that side is open. Raises UsageError when one is
+    no hour, or the range is empty.
     """
     hours = HourRange(parse_hour(start) if start else _FIRST, parse_hour(end) if end else _LAST)
     if hours.end == hours.start:
@@ -71,7 +73,9 @@ def parse_hours(start: str | None, end: str | None) -> HourRange:
 
 
 def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:
-    """``carrier:AA``, ``carrier`` alone for null; values of the same dimension together. Raises UsageError."""
+    """The filter of ``carrier:AA``, or of ``carrier`` alone for null. Several values of one dimension are
+    alternatives. Raises UsageError.
+    """
     found: dict[str, list[str | None]] = {}
     given = list(dict.fromkeys(texts))
     if len(given) > _MOST_VALUES:
@@ -111,7 +115,7 @@ def check_where(connection: Connection, tables: MetricTables, where: Mapping[str
 
 
 def states_in(connection: Connection, tables: MetricTables, hours: HourRange) -> list[HourState]:
-    """The states of the hours that an answer about ``hours`` rests on."""
+    """The states of the hours that an answer about ``hours`` uses."""
     rows = connection.database.execute(
         f"SELECT hour, state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? ORDER BY hour",
         [hours.start, hours.end],
@@ -120,10 +124,10 @@ def states_in(connection: Connection, tables: MetricTables, hours: HourRange) ->
 
 
 def metric_sql(connection: Connection, tables: MetricTables, question: MetricQuestion) -> MetricSql:
-    """The query, which gives one row more than the limit where there is another page. Raises UsageError.
+    """The query. It gives one row more than the limit if there is another page. Raises UsageError.
 
-    Columns: hour (the first of the day or month, by the grain; not in a total), the dimensions, the finished measures,
-    and state: the weakest of the hours that the row rests on.
+    Columns: hour (the first of the day or month, by the grain; absent in a total), the dimensions, the finished
+    measures, and state, the weakest of the hours that the row uses.
     """
     metric, where = tables.metric, question.where or {}
     dimensions = _chosen(question.dimensions, list(metric.dimensions), "dimension", tables)
@@ -156,8 +160,8 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
 
 
 def _order_sql(order: str, keys: list[str], columns: list[str]) -> str:
-    """The keys come last in any case, so that the order is always the same, and pages fit together. Without any, there
-    is one row.
+    """The sort order. The keys always come last, so that the order is the same each time and pages fit together.
+    Without keys there is one row.
     """
     wanted = [part.strip() for part in order.split(",") if part.strip()]
     parts = []
@@ -171,7 +175,7 @@ def _order_sql(order: str, keys: list[str], columns: list[str]) -> str:
 
 
 def _chosen(asked: list[str] | None, there: list[str], kind: str, tables: MetricTables) -> list[str]:
-    """Those asked for, each once, in the order of the declaration."""
+    """The chosen names, each once, in the order of the declaration."""
     if asked is None:
         return there
     for name in asked:

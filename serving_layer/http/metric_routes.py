@@ -1,4 +1,4 @@
-"""Metrics: what there is, their rows by parameters, and one cell of one hour."""
+"""Routes for metrics: the list of them, their rows by parameters, and one cell of one hour."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -260,7 +260,7 @@ async def cell(
             found = find_cell(connection, metric, moment, chosen)
             (state,) = states_in(connection, tables, HourRange(moment, moment + HOUR))
             _refuse(connection, [state], parameters.strict)
-            # Once, since all of what follows asks for it.
+            # Once, since everything below needs it.
             connection.database.execute(f"CREATE TEMP TABLE _hour AS FROM {metric}_states WHERE {found.condition({})}")
             if state.state != "missing":
                 refuse_without_rows(connection, found, "_hour")
@@ -268,7 +268,7 @@ async def cell(
                     raise NotFoundError(f"no event of that hour counts for '{metric}'")
         except NotFoundError:
             raise
-        except UsageError as error:  # all that is left to be wrong: there is no such hour, or row
+        except UsageError as error:  # Only this can be wrong by now: there is no such hour, or row.
             raise NotFoundError(str(error)) from None
         return CellAnswer(
             metric=metric,

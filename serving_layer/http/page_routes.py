@@ -1,4 +1,4 @@
-"""The page and its files. It knows nothing itself: all that it shows, it asks of the API."""
+"""Serves the page and its files. The page asks the API for everything that it shows."""
 
 import gzip
 from functools import cache
@@ -28,7 +28,7 @@ _HEADERS = {
 
 
 class _Files(StaticFiles):
-    """Files that browsers ask for each time, and are not sent again while they are as they were."""
+    """Serves files that browsers ask for each time. A file that has not changed is not sent again."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -39,7 +39,7 @@ class _Files(StaticFiles):
 def page_routes(app: FastAPI) -> None:
     """Adds the page at ``/`` and its files under ``/page``."""
     plotly_name = (
-        f"plotly-{version('plotly')}.min.js"  # another version, another address: browsers may keep it for ever
+        f"plotly-{version('plotly')}.min.js"  # Another version has another address, so browsers may keep it for ever.
     )
     html = (_PAGE / "index.html").read_text(encoding="utf-8").replace("plotly.min.js", plotly_name)
 

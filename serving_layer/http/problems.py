@@ -31,11 +31,11 @@ class NotFoundError(UsageError):
 
 
 class TooLargeError(HourlineError):
-    """An answer, or a request, beyond what is allowed."""
+    """An answer or a request larger than the limit."""
 
 
 class TooManyError(HourlineError):
-    """So many requests are under way that this one has to be sent again later."""
+    """Too many requests run at the moment. The client should send this one again later."""
 
     retryable = True
 
@@ -76,7 +76,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         504: "The query was stopped at its time limit",
     }.items()
 }
-"""What routes may answer beside their answers, for OpenAPI."""
+"""The error responses that routes may give, for OpenAPI."""
 
 
 def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -85,15 +85,15 @@ def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None
 
 
 def install_problems(app: FastAPI) -> None:
-    """Have ``app`` say everything that goes wrong in that form."""
+    """Make ``app`` report every error in that form."""
     app.add_exception_handler(HourlineError, _known)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _unforeseen)
 
 
-def explained(error: HourlineError) -> Response:
-    """The answer to what has failed with an error of ours."""
+def to_response(error: HourlineError) -> Response:
+    """The response to a Hourline error."""
     status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
     if status in (500, 503):
         log.error("%s", error)
@@ -102,7 +102,7 @@ def explained(error: HourlineError) -> Response:
 
 async def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, HourlineError)
-    return explained(error)
+    return to_response(error)
 
 
 async def _of_http(request: Request, error: Exception) -> Response:
@@ -143,7 +143,7 @@ def _shown(got: object) -> str:
 
 
 def known_parameters(request: Request) -> None:
-    """A dependency of all routes. Raises UsageError for a parameter that there is not, or that is given twice and has
+    """A dependency of all routes. Raises UsageError for an unknown parameter, or one that is given twice and takes
     one value.
     """
     known = _parameters(request)
@@ -155,7 +155,7 @@ def known_parameters(request: Request) -> None:
 
 
 def _parameters(request: Request) -> dict[str, object]:
-    """By name, the schemas of those of the query."""
+    """By name, the schemas of the query's parameters."""
     operations = request.app.openapi()["paths"].get(request.scope["route"].path, {})
     return {
         one["name"]: one["schema"]
@@ -166,7 +166,7 @@ def _parameters(request: Request) -> dict[str, object]:
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
-    # Starlette hands the error on to the server, which logs it with its stack trace, and closes the connection.
+    # Starlette passes the error on to the server, which logs it with its stack trace and closes the connection.
     return problem(
         500, "that is a fault of Hourline's, not yours; the server's log has more of it", {"Connection": "close"}
     )

@@ -1,4 +1,4 @@
-"""The audits' pages over HTTP, and how JSON answers link to them."""
+"""Serves the pages of audits over HTTP, and makes links to them for JSON answers."""
 
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,16 @@ _POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'self'"
 )
-"""They hold rows of other people's data, and need no script."""
+"""Headers of the pages. They show rows of users' data, and need no script."""
 
 
 def report_address(project: Project, page: str | None) -> str | None:
-    """The address of a page of the reports, given its path; None: there is none."""
+    """The address of a page of the reports, given its path. None: there is no page."""
     return None if page is None else f"{_PREFIX}/{Path(page).relative_to(report_site(project)).as_posix()}"
 
 
 def with_addresses(project: Project, report: Any) -> Any:
-    """A report as data, in which the paths of pages (``report``, ``site``) have become addresses."""
+    """A report as data, with the paths of pages (``report``, ``site``) replaced by addresses."""
     if isinstance(report, dict):
         return {
             key: report_address(project, value)
@@ -43,7 +43,7 @@ def report_routes(app: FastAPI, project: Project) -> None:
 
 class _Pages(StaticFiles):
     async def check_config(self) -> None:
-        """Nothing: the first audit makes the folder."""
+        """Do nothing: the first audit makes the folder."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         answer = await super().get_response(path, scope)

@@ -1,4 +1,4 @@
-"""A server: the application behind a socket, with TLS where the settings say so, and stopped within a second."""
+"""A server: the application behind a socket, with TLS if the settings say so. It stops within a second."""
 
 import os
 import socket
@@ -23,14 +23,14 @@ from serving_layer.http.heads import PromptHeads
 _STOP_SECONDS = 1
 _START_SECONDS = 60
 _SWITCH_SECONDS = 0.0005
-"""So long one thread may keep Python from the others: a small answer takes it many times, and a large one beside it
-would keep it 5 ms each time.
+"""The time for which one thread may keep Python from the others. A small answer needs Python many times, and would
+wait 5 ms each time beside a large one.
 """
 
 
 class Server:
-    """Answers for ``project`` within a `with` block, from a thread. Raises SetupError where it may not, or cannot,
-    listen; TableError.
+    """Serve ``project`` within a `with` block, from a thread. Raises SetupError when it may not or cannot listen,
+    TableError.
     """
 
     def __init__(self, project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> None:
@@ -40,18 +40,18 @@ class Server:
         files = [project.root.absolute() / file.expanduser() for file in (settings.certificate, settings.key) if file]
         self._project = project
         try:
-            for file in files:  # an error of TLS would not say which one
+            for file in files:  # An error of TLS would not name the file.
                 file.open("rb").close()
             self._app = create_app(project, clock, environ)
             config = uvicorn.Config(
                 self._app,
-                http=PromptHeads,  # by h11, which bounds the size of a request's head
+                http=PromptHeads,  # By h11, which limits the size of a request's head.
                 ws="none",
                 lifespan="on",
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # an address that the client makes up is no address
+                proxy_headers=False,  # A forwarded address is made up by the client.
                 timeout_graceful_shutdown=_STOP_SECONDS,
                 ssl_certfile=files[0] if files else None,
                 ssl_keyfile=files[1] if files else None,
@@ -77,12 +77,12 @@ class Server:
 
     @property
     def routes(self) -> list[BaseRoute]:
-        """What it answers."""
+        """The application."""
         return self._app.routes
 
     @property
     def running(self) -> bool:
-        """Whether it answers; it may have ended by itself."""
+        """Whether it runs. It may have ended by itself."""
         return self._thread.is_alive()
 
     def __enter__(self) -> Self:
@@ -101,8 +101,10 @@ class Server:
         self._socket.close()
 
     def stop(self) -> None:
-        """End the streams, stop what is being computed, and wait until nothing runs any more; about a second at most."""
-        with suppress(RuntimeError):  # the loop is closed: it has ended already
+        """End the streams, stop what is being computed, and wait until nothing runs any more. It takes about a
+        second at most.
+        """
+        with suppress(RuntimeError):  # The loop is closed: it has ended already.
             # First the streams, for whose end the server would wait.
             self._app.state.loop.call_soon_threadsafe(self._app.state.answering.close)
         self._server.should_exit = True
@@ -110,7 +112,7 @@ class Server:
 
 
 def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:
-    """Raises SetupError where others could reach the server without a token, or listen on the line."""
+    """Raise SetupError if others could reach the server without a token, or read what is sent."""
     settings = project.settings.serve
     if is_loopback(settings.host):
         return

@@ -1,5 +1,5 @@
-"""The snapshot that all requests share, renewed in the background when the tables have changed, and old ones that were
-asked for lately.
+"""The snapshot that all requests share, and older ones that were asked for recently. It is renewed in the background
+when the tables change.
 """
 
 import logging
@@ -21,17 +21,17 @@ log = logging.getLogger("hourline.http")
 
 _POLL_SECONDS = 0.3
 _RENEWED_SECONDS = 600.0
-"""A snapshot is taken again that often in any case: files that it needs are vacuumed some time after newer versions do
-not.
+"""A snapshot is renewed at least this often: the files that it needs are vacuumed once newer versions do not need
+them.
 """
 _SETTLING_SECONDS = 60.0
-"""The same where hours close by the time of day."""
+"""The same, if hours close by wall time."""
 _OLD = 4
-"""So many snapshots are kept open beside the newest one."""
+"""The maximum number of older snapshots that are kept open."""
 
 
 class Snapshots:
-    """Connections at the newest snapshot, and at older ones; each caller gets one of its own. Threads may share this."""
+    """Connections at the newest snapshot and at older ones. Each caller gets its own. Threads may share this object."""
 
     def __init__(self, project: Project, clock: Clock = wall_clock) -> None:
         self.project = project
@@ -43,24 +43,21 @@ class Snapshots:
         self._newest = self._open(None)
         self._taken = time.monotonic()
         self.failing = False
-        """Whether the tables could not be read when they were looked at last; answers are those of the last snapshot
-        then.
-        """
+        """Whether the last look at the tables failed. Then answers come from the last snapshot."""
 
     @property
     def token(self) -> str:
-        """Of the newest snapshot."""
+        """The token of the newest snapshot."""
         return self._newest.token
 
     @property
     def identity(self) -> str:
-        """Of the tables themselves: those of another workspace in the same place have another."""
+        """What identifies the tables themselves. Those of another workspace in the same place differ."""
         return self._watched.identity
 
     def reader(self, as_of: str | None = None) -> Connection:
-        """A connection at the newest snapshot, or at that of a token or time (ISO text, UTC), which the caller closes.
-
-        Raises UsageError when there is no such answer, or no longer; TableError.
+        """A connection at the newest snapshot, or at that of a token or time (ISO text, UTC). The caller closes it.
+        Raises TableError, and UsageError when there is no such answer, or no longer.
         """
         if as_of is not None:
             token = str(token_of(self.project, as_of, self._clock()))
@@ -70,10 +67,10 @@ class Snapshots:
             return self._newest.twin()
 
     def renew(self) -> Step | None:
-        """Take a new snapshot if the tables have changed since the last one: what is other in it; None: it is still the
-        newest.
+        """Take a new snapshot if the tables have changed since the last one, and return the changes. None: it is still
+        the newest.
 
-        Raises TableError, and what reading the tables raises; the old snapshot stays then. For one thread alone.
+        Raises TableError, and what reading the tables raises; then the old snapshot stays. For one thread only.
         """
         changed = self._watched.changed()
         age = time.monotonic() - self._taken
@@ -88,7 +85,7 @@ class Snapshots:
         return step
 
     def close(self) -> None:
-        """Release the tables; connections that are in use stay open until they are closed."""
+        """Release the tables. Connections in use stay open until they are closed."""
         with self._lock:
             self._newest.close()
             for connection, _ in self._old.values():
@@ -106,7 +103,7 @@ class Snapshots:
             return connection.twin()
 
     def _keep(self, connection: Connection) -> None:
-        """An old one, for whoever asks for it again, as the next page of an answer does."""
+        """An older snapshot, kept for the next request for it, such as the next page of an answer."""
         now = time.monotonic()
         if there := self._old.pop(connection.token, None):
             there[0].close()
@@ -114,17 +111,17 @@ class Snapshots:
         for token, (old, kept) in list(self._old.items()):
             if len(self._old) > _OLD or now - kept > _RENEWED_SECONDS:
                 del self._old[token]
-                old.close()  # whoever reads at it has a twin, which keeps it alive
+                old.close()  # Readers of it have a cursor, which keeps it alive.
 
     def _open(self, as_of: str | None) -> Connection:
         connection = Connection(self.project, self._clock, as_of=as_of)
-        # Half of the cores for one query: a large one leaves the others some.
+        # Half of the cores for one query, so that a large one leaves the others some.
         connection.database.execute(f"SET threads = {max(1, (os.cpu_count() or 2) // 2)}")
         return connection
 
 
 class Renewing(threading.Thread):
-    """Renews the snapshots until it is stopped, and tells ``on_step`` what has changed."""
+    """Renews the snapshots until it is stopped, and passes changes to ``on_step``."""
 
     def __init__(self, snapshots: Snapshots, on_step: Callable[[Step], None]) -> None:
         super().__init__(name="renewing", daemon=True)
@@ -133,7 +130,7 @@ class Renewing(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Look every third of a second, but at most half of the time."""
+        """Look every third of a second, but for at most half of the time."""
         pause = _POLL_SECONDS
         while not self._ended.wait(pause):
             begun = time.monotonic()
@@ -142,20 +139,20 @@ class Renewing(threading.Thread):
                 self._snapshots.failing = False
                 if step:
                     self._on_step(step)
-            except Exception as error:  # whatever it is, later it may be mended, and until then there are answers
+            except Exception as error:  # Whatever it is, it may be mended later. Until then there are answers.
                 if not self._snapshots.failing:
                     log.error("the tables cannot be read, answers are those of %s: %s", self._snapshots.token, error)
                 self._snapshots.failing = True
             pause = max(_POLL_SECONDS, time.monotonic() - begun)
 
     def stop(self) -> None:
-        """End after what is under way."""
+        """End after the current look."""
         self._ended.set()
         self.join()
 
 
 class _Watched:
-    """The tables whose versions tell that there is something new: progress and coverage are what a token is made of."""
+    """The tables whose versions show that something is new: progress and coverage, of which a token is made."""
 
     def __init__(self, project: Project) -> None:
         layout = Layout.of(project)
@@ -166,12 +163,12 @@ class _Watched:
 
     @property
     def identity(self) -> str:
-        """What tells these tables from others that were put in their place, whose tokens may be the same."""
-        # By progress, which is there before any answer; coverage comes with the first publication.
+        """What distinguishes these tables from others in their place, whose tokens may be the same."""
+        # By progress, which exists before any answer. Coverage comes with the first publication.
         return ".".join(seen[0] if seen else "" for seen in self._seen[:-1])
 
     def changed(self) -> bool:
-        """Whether any of them has another version than when it was looked at last, or is another."""
+        """Whether any of them has another version than at the last look, or is another table."""
         with OpenTables(self._options) as opened:
             found = [
                 (str(table.metadata().id), table.version()) if (table := opened.find(uri)) else None

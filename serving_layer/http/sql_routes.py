@@ -1,4 +1,4 @@
-"""Free SQL over HTTP, where ``serve.sql`` is on: one SELECT over the views, run in the sandbox, for admins."""
+"""Free SQL over HTTP, if ``serve.sql`` is on: one SELECT over the views, run in the sandbox, for admins."""
 
 from collections.abc import Collection
 from threading import Event
@@ -65,16 +65,16 @@ class FreeSql(Protocol):
     """Runs free SQL. Threads may share it."""
 
     def answer(self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event) -> pa.Table:
-        """The rows of one SELECT over ``views`` of ``database``, a cursor of the caller's own; ``gone`` is set when
+        """The rows of one SELECT over ``views`` of ``database``, a cursor of the caller's own. ``gone`` is set when
         nobody wants them any more. Raises HourlineError, and DuckDB's errors on the query.
         """
 
     def close(self) -> None:
-        """End what runs."""
+        """Stop all queries."""
 
 
 def free_sql_of(settings: ServeSettings) -> FreeSql | None:
-    """What runs free SQL; None: it is off, and nothing of it is loaded. Raises SetupError where it is on, and is not
+    """Start what runs free SQL. None: it is off, and nothing of it is loaded. Raises SetupError if it is on and not
     installed, or this machine cannot confine it.
     """
     if not settings.sql:
@@ -103,7 +103,7 @@ async def free_sql(
     format: Annotated[Format | None, Query(description="The format. Without it, the Accept header chooses.")] = None,
     integers: Annotated[Literal["number", "text"], Query(description="As for the rows of a metric.")] = "number",
 ) -> Response:
-    """The rows of one SELECT over the views, for admins. If two columns have the same name, the second gets a number."""
+    """The rows of one SELECT over the views, for admins. Of two columns with one name, the second gets a number."""
     running: FreeSql | None = request.app.state.free_sql
     if running is None:
         raise HTTPException(403, "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins")

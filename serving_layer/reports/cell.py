@@ -1,4 +1,4 @@
-"""The part of a metric that somebody asks about: one hour, and some values of its dimensions."""
+"""A cell: the part of a metric in one hour, with given values of some dimensions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,27 +20,29 @@ _NEAREST = 8
 
 @dataclass(frozen=True)
 class Cell:
-    """All groups of one hour of a metric that agree with ``values``; dimensions that are not in it are rolled up."""
+    """All groups of one hour of a metric that have ``values``. Dimensions that are not in it are rolled up."""
 
     tables: MetricTables
     hour: datetime
     values: Mapping[str, str | None]
     """By dimension, as text; None is null."""
     stored: Mapping[str, str]
-    """The DuckDB types of the columns that are stored."""
+    """The DuckDB types of the stored columns."""
 
     @property
     def metric(self) -> Metric:
-        """As it is served."""
+        """The metric, as it is served."""
         return self.tables.metric
 
     def of(self, rows: str) -> str:
-        """A query: those of ``rows`` (a table, or a query in brackets, with hour and the dimensions) that belong here."""
+        """A query for the rows of the cell, out of ``rows`` (a table, or a query in brackets, with hour and the
+        dimensions).
+        """
         return f"SELECT * FROM {rows} WHERE {self.condition({name: name for name in self.values})}"
 
     def condition(self, columns: Mapping[str, str], hour: str = "hour") -> str:
-        """SQL that chooses the hour and, of the dimensions in ``columns``, the values; ``columns`` says what each is
-        called, and ``hour`` is the column of the hour.
+        """An SQL condition for the hour and, of the dimensions in ``columns``, the values. ``columns`` gives the
+        column of each dimension, and ``hour`` is the column of the hour.
         """
         values = [self._is(name, column) for name, column in columns.items() if name in self.values]
         return " AND ".join([f"{hour} = {literal(self.hour)}", *values])
@@ -74,7 +76,7 @@ def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: M
 
 
 def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
-    """Raises UsageError, with what is near, when none of ``rows`` (a table with all groups of the hour) has the values
+    """Raise UsageError, with near values, if none of ``rows`` (a table with all groups of the hour) has the values
     of ``cell``.
     """
     if not cell.values or connection.database.execute(f"{cell.of(rows)} LIMIT 1").fetchone():
@@ -91,13 +93,13 @@ def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
 
 
 def finish_values(connection: Connection, cell: Cell, rows: str) -> dict[str, Any]:
-    """The measures of ``cell``, out of the state rows of the query ``rows``; all null where there are none."""
+    """The measures of ``cell``, from the state rows of the query ``rows``. All are null if there are no rows."""
     found = connection.database.sql(values_sql(cell.metric, cell.stored, rows, [])).to_arrow_table().to_pylist()
     return {name: found[0][name] if found else None for name in cell.metric.measures}
 
 
 def describe_value(dimension: str, text: str | None) -> str:
-    """One value of a dimension, for people."""
+    """One value of a dimension, as text."""
     return f"{dimension} null" if text is None else f"{dimension} '{text}'"
 
 

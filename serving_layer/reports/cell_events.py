@@ -1,4 +1,4 @@
-"""The archived events behind a cell: how many, where in the topic they lie, and when they came."""
+"""The archived events behind a cell: their number, their places in the topic, and their arrival."""
 
 from datetime import datetime
 
@@ -46,12 +46,12 @@ class Stretch(Described):
 
 
 class CellEvents(Described):
-    """The archived events of the hour that may belong to the group, as far as it can be told without Spark."""
+    """The archived events of the hour that may belong to the group, as far as Spark is not needed to decide."""
 
     of: list[str]
     """The dimensions by which events were chosen: those that are plain fields."""
     before: list[str]
-    """What was not evaluated, since it is an expression: dimensions that were asked for, and conditions."""
+    """The dimensions that were asked for, and the conditions, that were not evaluated, since they are expressions."""
     events: int
     """The number of events."""
     duplicates: int

@@ -8,7 +8,9 @@ from serving_layer.described import Described
 
 
 class DriftCause(Described):
-    """One cause for which one measure of one recomputed hour changed. Values are over all dimensions. Null: no number."""
+    """One cause of a change in one measure of one recomputed hour. Values are over all dimensions. Null: it is no
+    number.
+    """
 
     hour: datetime
     """The hour (UTC)."""
@@ -40,7 +42,7 @@ class DriftReport(Described):
     recomputed: int
     """The number of publications of an hour of a metric."""
     changed: int
-    """The number of them in which anything changed beyond the order of additions."""
+    """The number of them in which a value changed by more than the order of additions explains."""
     causes: list[DriftCause]
     """The changes, by hour, metric, publication and measure."""
 

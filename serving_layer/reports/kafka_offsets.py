@@ -1,4 +1,4 @@
-"""How far the topics reach in Kafka, asked in a thread of its own: nothing else waits for a broker that hangs."""
+"""Looks up how far the topics reach in Kafka. It has its own thread, so nothing else waits for a broker that hangs."""
 
 import threading
 from collections.abc import Mapping
@@ -15,21 +15,21 @@ LIMIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Unknown:
-    """Kafka has not said it."""
+    """Kafka has not answered."""
 
     reason: str
     """One sentence."""
 
 
 TopicOffsets = Mapping[int, tuple[int, int]]
-"""By partition, the earliest offset and the end of what is committed."""
+"""By partition, the earliest offset and the end of the committed records."""
 
 Offsets = Mapping[str, TopicOffsets | Unknown]
 """By source."""
 
 
 class KafkaOffsets:
-    """Looks up the offsets of all sources' topics; one look-up at a time. Threads may share this."""
+    """Looks up the offsets of all sources' topics, one look-up at a time. Threads may share it."""
 
     def __init__(self, project: Project, seconds: float = LIMIT_SECONDS) -> None:
         self.seconds = seconds
@@ -38,16 +38,16 @@ class KafkaOffsets:
         self._under_way: Future[Offsets] | None = None
 
     def look_up(self) -> Future[Offsets]:
-        """Begin a look-up, or join the one that is under way; it may take longer than the limit."""
+        """Begin a look-up, or join the running one. It may take longer than the limit."""
         with self._lock:
             if self._under_way is None or self._under_way.done():
                 self._under_way = Future()
-                # No pool: the interpreter would wait for its threads when it ends, and a broker may never answer.
+                # No pool: the interpreter would wait for its threads at its end, and a broker may never answer.
                 threading.Thread(target=self._run, args=[self._under_way], name="kafka-offsets", daemon=True).start()
             return self._under_way
 
     def late(self) -> Offsets:
-        """What is known where the look-up has taken longer than the limit."""
+        """The answer if the look-up has taken longer than the limit."""
         unknown = Unknown(f"Kafka did not answer within {self.seconds:g} seconds")
         return dict.fromkeys(self._project.sources, unknown)
 
@@ -68,7 +68,7 @@ class KafkaOffsets:
         try:
             from hourline_core.runtime.kafka import reachable_kafka
             from hourline_core.runtime.topics import topic_offsets
-        except ImportError:  # the serving side alone comes without a Kafka client
+        except ImportError:  # The serving side alone has no Kafka client.
             return Unknown("no Kafka client is installed; the extra `engine` brings one")
         try:
             options = self._project.settings.kafka.options

@@ -1,4 +1,6 @@
-"""What `hourline late` shows: which hours got events after they had closed, how late those were, and what they changed."""
+"""What `hourline late` shows: hours with events that came after their close, how late these were, and what they
+changed.
+"""
 
 from collections import defaultdict
 from datetime import datetime
@@ -12,7 +14,7 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 
 Moved = dict[tuple[str, datetime], dict[str, "Move"]]
-"""By metric and hour, then by measure."""
+"""Changes by metric and hour, then by measure."""
 
 
 class Move(Described):
@@ -32,7 +34,8 @@ class LateHour(Described):
     hour: datetime
     """The hour (UTC)."""
     state: str | None
-    """The state of the hour now. `revised` or `provisional`: late events are in the answer, and wait for a recompute.
+    """The state of the hour now. `revised` or `provisional`: the late events are in the answer, and wait for a
+    recompute.
     """
     events: int
     """The number of late events."""
@@ -92,7 +95,7 @@ def list_late_events(connection: Connection, hour: datetime) -> list[dict[str, A
 
 
 def _moved_before(connection: Connection) -> defaultdict[tuple[str, datetime], dict[str, Move]]:
-    """By late events that a recompute has counted since; kept as drift."""
+    """Changes by late events that a recompute has counted since, as kept in drift."""
     amount = "CASE WHEN count(amount) = count(*) THEN sum(amount) END"
     rows = connection.sql(
         f"SELECT metric, hour, measure, {amount}, sum(cells) FROM drift WHERE cause = 'late' GROUP BY ALL"
@@ -104,7 +107,7 @@ def _moved_before(connection: Connection) -> defaultdict[tuple[str, datetime], d
 
 
 def _moving_now(connection: Connection, hours: list[datetime]) -> Moved:
-    """By late events of ``hours`` that wait for a recompute: the merged answer with them, against the one without."""
+    """Changes by late events of ``hours`` that wait for a recompute: the merged answer with them, and without."""
     moving: defaultdict[tuple[str, datetime], dict[str, Move]] = defaultdict(dict)
     if not hours:
         return moving

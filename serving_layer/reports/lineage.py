@@ -153,7 +153,7 @@ def explain_number(
 
 
 def _answer(connection: Connection, cell: Cell) -> tuple[int, list[Answer]]:
-    """How many groups were merged, and what came of it."""
+    """The number of groups that were merged, and their measures."""
     database, tables, metric = connection.database, cell.tables, cell.metric
     counted = counted_states_sql(tables, cell.stored, connection.snapshot.progress[tables.source.name].sequence)
     database.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS SELECT * FROM ({counted}) WHERE {cell.condition({})}")

@@ -1,4 +1,4 @@
-"""Every value that was ever published for a cell, as far as the tables still know it, and why each differs from the one
+"""Every value that was published for a cell, as far as the tables still have it, and why each differs from the one
 before.
 """
 
@@ -57,10 +57,10 @@ class PublishedValue(Described):
 
 
 def list_published_values(connection: Connection, cell: Cell, audits: list[AuditedHour]) -> list[PublishedValue]:
-    """The values of ``cell``, oldest first; ``audits`` are all that are known of its hour.
+    """The values of ``cell``, oldest first. ``audits`` are all known audits of its hour.
 
-    What was served before a publication is kept over all dimensions together only, so of a cell of some dimension its
-    published values alone.
+    What was served before a publication is kept over all dimensions only. So a cell with dimensions has its published
+    values only.
     """
     publications = defaultdict(list)
     for row in _drift(connection, cell):
@@ -129,7 +129,7 @@ def _stage(rows: list[dict[str, Any]], stage: str) -> dict[str, Any]:
 
 
 def _exact(values: dict[str, Any] | None, kept: Mapping[str, float | None]) -> dict[str, Any]:
-    """What drift has kept, as doubles; where final still says it exactly, or it is no number, as final does."""
+    """The values in drift, which are doubles. If final still has the exact value, or it is no number, final's."""
     exact = values or {}
     return {
         name: exact.get(name) if value is None or exact.get(name) == value else value for name, value in kept.items()
@@ -139,8 +139,8 @@ def _exact(values: dict[str, Any] | None, kept: Mapping[str, float | None]) -> d
 def _published(
     connection: Connection, cell: Cell, declaration: str, publication: int
 ) -> tuple[int | None, dict[str, Any] | None]:
-    """The cutoff, and what the final table held of the cell, at ``publication``; None where retention has not kept it,
-    or it was declared otherwise.
+    """The cutoff, and the cell's values in the final table, at ``publication``. None if they are no longer kept, or
+    had another declaration.
     """
     tables, layout = cell.tables, Layout.of(connection.project)
     if declaration != tables.declaration:
@@ -157,7 +157,7 @@ def _published(
 
 
 def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> PublishedValue:
-    """An hour that did not pass; its rows are kept for as long as it is blocked."""
+    """The value of an hour that did not pass. Its rows are kept as long as it is blocked."""
     failed = [f for f in audit.findings if f.severity == "fail" and not f.success]
     mark = connection.snapshot.blocked.get((cell.metric.name, cell.hour))
     kept = mark and mark.blocked_cutoff == audit.cutoff and mark.declaration == cell.tables.declaration

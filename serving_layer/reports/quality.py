@@ -1,4 +1,4 @@
-"""What `hourline quality` shows: what the newest audit of each hour found, and which hours are blocked."""
+"""What `hourline quality` shows: the findings of the newest audit of each hour, and the blocked hours."""
 
 import json
 from datetime import datetime, timedelta
@@ -10,11 +10,13 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 
 SHOWN_DAYS = 28
-"""Without an hour, so far back from the newest audited one; what is blocked is told however old it is."""
+"""The time before the newest audited hour that is shown if no hour is given. Blocked hours are shown however old
+they are.
+"""
 
 
 class Finding(Described):
-    """What the audit of one hour found for one expectation."""
+    """The result of one expectation in the audit of one hour."""
 
     expectation: str
     """Its name in Great Expectations. `audit`: the audit itself failed. `accepted`: a person has overruled it."""
@@ -52,8 +54,8 @@ class AuditedHour(Described):
     metric: str
     """The name of the metric."""
     outcome: Literal["blocked", "accepted", "warned", "passed", "superseded"]
-    """What came of it. `superseded`: it did not pass, and was replaced by a later audit or by another declaration of
-    the metric.
+    """The outcome. `superseded`: it did not pass, and was replaced by a later audit or by another declaration of the
+    metric.
     """
     publication: int
     """The number of the publication that it was made for."""
@@ -100,8 +102,8 @@ def report_quality(
 ) -> QualityReport:
     """The newest audit of each hour, or of ``hour``, and of all metrics, or of ``metric``.
 
-    ``hours`` are those that did not simply pass; with ``failed`` all audits that blocked an hour, also earlier ones;
-    with ``blocked`` those that are blocked now alone; with ``hour`` all of it.
+    ``hours`` are those that did not simply pass. With ``failed`` they are all audits that blocked an hour, also earlier
+    ones; with ``blocked``, the hours that are blocked now; with ``hour``, all of it.
     """
     newest = connection.sql("SELECT max(hour) FROM quality").fetchall()[0][0]
     since = None if newest is None or hour is not None else newest - timedelta(days=SHOWN_DAYS)
@@ -135,7 +137,7 @@ def report_quality(
 def list_audits(
     connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None = None
 ) -> list[AuditedHour]:
-    """All audits that are kept, also earlier ones: of ``hour``, or from ``since`` on; of all metrics, or of ``metric``."""
+    """All kept audits, also earlier ones, of ``hour`` or from ``since`` on, and of all metrics or of ``metric``."""
     blocked = connection.snapshot.blocked
     chosen = ["true"]
     if hour is not None:

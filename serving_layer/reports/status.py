@@ -94,7 +94,9 @@ class ProjectStatus(Described):
 
 
 def report_project_status(project: Project, last: int) -> ProjectStatus:
-    """The status of ``project`` with the ``last`` hours of each source; waits for Kafka up to KafkaOffsets' limit."""
+    """The status of ``project`` with the ``last`` hours of each source. It waits for Kafka up to KafkaOffsets'
+    limit.
+    """
     offsets = KafkaOffsets(project)
     offsets.look_up()  # while the tables are read
     with Connection(project) as connection:
@@ -102,8 +104,8 @@ def report_project_status(project: Project, last: int) -> ProjectStatus:
 
 
 def report_status(connection: Connection, last: int, offsets: Offsets) -> ProjectStatus:
-    """The status of the project with the ``last`` hours of each source, by the connection's snapshot; ``offsets`` is
-    what Kafka holds.
+    """The status of the project with the ``last`` hours of each source, by the connection's snapshot. ``offsets``
+    are those in Kafka.
     """
     project = connection.project
     pid = lease_holder(project.workspace, "speed")
@@ -155,7 +157,7 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
 
 
 def find_change(connection: Connection, served: MetricTables) -> ChangingMetric | None:
-    """How far the declaration is that is to be promoted over the one ``served``; None: there is none."""
+    """How far the declaration is that will be promoted over the ``served`` one. None: there is none."""
     project, name = connection.project, served.metric.name
     current = declaration_hash(project.sources[served.source.name], project.metrics[name])
     if current == served.declaration:
@@ -185,13 +187,13 @@ def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unkn
 
 
 def _read(connection: Connection, source: Source, sequence: int) -> Reading:
-    """How far the topic that was read last has been read; what was imported from files does not matter."""
+    """How far the topic that was read last has been read. Imported files do not matter."""
     rows = connection.sql(read_offsets_sql(source, sequence)).to_arrow_table()
     return reading_of(rows, rows["topic_id"][-1].as_py() if rows.num_rows else None)
 
 
 def _lag(reading: Reading, offsets: TopicOffsets) -> int:
-    """Kafka was asked before the tables were read, which may have come further."""
+    """The lag. Kafka was asked before the tables were read, so they may be further."""
     return sum(
         max(0, end - max(reading.next_offsets.get(partition, 0), earliest))
         for partition, (earliest, end) in offsets.items()

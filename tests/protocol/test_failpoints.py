@@ -51,14 +51,14 @@ def test_killed_at_every_step_that_needs_no_spark(tmp_path: Path, monkeypatch: p
 def work(folder: Path, place: str | None) -> None:
     """All that the product does, twice; killed at ``place``. Notes each place that it comes to in the file ``places``."""
     os.environ["HOURLINE_FAILPOINT"] = f"kill {place}"
-    reached = failpoints.reached
+    reached = failpoints.visit
 
     def noted(place: str) -> None:
         with (folder / "places").open("a") as places:
             places.write(f"{place}\n")
         reached(place)
 
-    failpoints.reached = noted
+    failpoints.visit = noted
     tables = BareTables(folder, HOURS)
     tables.start(*(["note"] if place is None or "widen" in place else []))
     for _ in range(2):

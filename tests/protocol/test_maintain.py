@@ -152,7 +152,7 @@ def test_killed_at_every_step_it_is_done_by_the_next_run(made: Path, tmp_path: P
         copied(made, tmp_path / "made").publish(2)  # what it leaves has to be restored away, or deleted, too
     made = tmp_path / "made"
     places: list[str] = []
-    with patch.object(failpoints, "reached", places.append):
+    with patch.object(failpoints, "visit", places.append):
         list(Maintenance(copied(made, tmp_path / "whole").project, kept_hours=0).run())
     places = [
         place for place in dict.fromkeys(places) if place.startswith("after")

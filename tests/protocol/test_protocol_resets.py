@@ -30,7 +30,7 @@ class ProtocolWithResets(Protocol):
                 raise CrashError
 
         planned = MetricReset(self.project, self.project.metrics[name])
-        with patch("hourline_core.runtime.failpoints.reached", reached), suppress(CrashError):
+        with patch("hourline_core.runtime.failpoints.visit", reached), suppress(CrashError):
             planned.apply(NOW)
         self.whole.discard(name)
         self.reads_are_exact()

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 import serving_layer
 from batch_layer.aggregate import compute_tiles
-from batch_layer.audit.validation import Validator
+from batch_layer.audit.validator import Validator
 from batch_layer.plan import PlannedHour, open_job, plan, plan_range
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 
 from hourline_core.errors import BrokerError, ConflictError, SetupError
 from hourline_core.runtime.broker import Broker, running_broker
-from hourline_core.runtime.file_lock import is_alive, locked
+from hourline_core.runtime.file_lock import hold_lock, is_alive
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
 
 PARENT = """
@@ -62,7 +62,7 @@ def test_a_broker_is_gone_when_its_parent_is_killed_and_recovers_when_started_ag
         broker_pid = json.loads((tmp_path / "run" / "broker.json").read_text())["pid"]
         parent.kill()
     assert running_broker(tmp_path) is None
-    with locked(tmp_path / "run" / "broker.lock", "still holds it"):  # waits for the last of those that inherited it
+    with hold_lock(tmp_path / "run" / "broker.lock", "still holds it"):  # waits for the last of those that inherited it
         assert not is_alive(broker_pid)
     with Broker(tmp_path) as broker:
         assert topic_offsets(broker.bootstrap, "flights", {}) == {0: (0, 5)}

@@ -31,7 +31,7 @@ _SCHEMA = pa.schema(
 
 
 @contextmanager
-def ordered(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
+def sort_records(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
     """The records, sorted by rank. Each must have one. Within the block, they are stored in the system's temporary
     folder.
 

@@ -10,7 +10,7 @@ from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.formats.files.csv_rows import CsvRows
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.json_lines import JsonLines
-from hourline_core.formats.files.ordering import ordered
+from hourline_core.formats.files.ordering import sort_records
 from hourline_core.formats.files.parquet_rows import ParquetRows
 from hourline_core.formats.files.record import Record, rank_of
 
@@ -55,7 +55,7 @@ def open_recording(
             _require_column(column, rows, file)
     records = _records(rows, order_by, key, partition)
     with ExitStack() as stack:
-        yield Recording(stack.enter_context(ordered(records)) if order_by else records, rows.total)
+        yield Recording(stack.enter_context(sort_records(records)) if order_by else records, rows.total)
 
 
 def rows_of(file: DataFile, null_text: str | None) -> Rows:

@@ -22,15 +22,17 @@ _CALLS = """
     read 0 63  write 1 64  close 3 57  fstat 5 80  lseek 8 62  readv 19 65  writev 20 66
     mmap 9 222  mprotect 10 226  munmap 11 215  brk 12 214  mremap 25 216  madvise 28 233
     rt_sigaction 13 134  rt_sigprocmask 14 135  rt_sigreturn 15 139  sigaltstack 131 132
-    sched_yield 24 124  futex 202 98  sched_getaffinity 204 123  membarrier 324 283  set_robust_list 273 99  rseq 334 293
-    nanosleep 35 101  restart_syscall 219 128  clock_gettime 228 113  clock_getres 229 114  clock_nanosleep 230 115  gettimeofday 96 169
+    sched_yield 24 124  futex 202 98  sched_getaffinity 204 123  membarrier 324 283
+    set_robust_list 273 99  rseq 334 293
+    nanosleep 35 101  restart_syscall 219 128  clock_gettime 228 113  clock_getres 229 114  clock_nanosleep 230 115
+    gettimeofday 96 169
     getpid 39 172  gettid 186 178  getrusage 98 165  getcpu 309 168  getrandom 318 278
     exit 60 93  exit_group 231 94
 """
-"""What is let through: each system call with its number on x86-64 and on ARM64."""
+"""The allowed system calls, with their numbers on x86-64 and on ARM64."""
 
 _MACHINES = {"x86_64": (0xC000003E, 1, 56), "aarch64": (0xC00000B7, 2, 220)}
-"""The audit architecture, where its numbers stand above, and the number of clone."""
+"""The audit architecture for these numbers, and the number of clone."""
 
 _CLONE3 = 435
 _LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_SET, _RETURN = 0x20, 0x15, 0x45, 0x06  # of classic BPF
@@ -50,7 +52,7 @@ class _Program(ctypes.Structure):
 
 
 def refuse_unsupported() -> None:
-    """Raises SetupError where this process could not be confined."""
+    """Raise SetupError if this process cannot be confined."""
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         raise SetupError(
             "free SQL needs Linux on x86-64 or ARM64, whose kernel confines the process that runs it; this is "
@@ -60,23 +62,23 @@ def refuse_unsupported() -> None:
 
 
 def leave_network() -> bool:
-    """Go into a network namespace of its own, where not even loopback is up; False where this is not allowed."""
+    """Enter a new network namespace, in which not even loopback is up. Returns False if this is not allowed."""
     libc = ctypes.CDLL(None, use_errno=True)
     # Root's own, or with a user namespace anybody's, where that is not switched off.
     return any(libc.unshare(flags) == 0 for flags in (_CLONE_NEWUSER | _CLONE_NEWNET, _CLONE_NEWNET))
 
 
 def die_with_parent() -> None:
-    """Has the kernel kill this process when the thread that started it has ended."""
+    """Let the kernel kill this process when the thread that started it has ended."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def confine(memory: int, seconds: int) -> None:
-    """For good: ``memory`` is how many bytes this process may map beyond what it has, ``seconds`` its processor time.
+    """Confine this process for good. ``memory`` is the number of bytes that it may map beyond what it has, ``seconds``
+    its processor time.
 
-    It holds for the one thread that there is, and for those that it starts.
-
-    Raises SetupError if something is still possible that should not be.
+    It holds for this thread and for those that it starts. Raises SetupError if something is still possible that must
+    not be.
     """
     _limit(resource.RLIMIT_AS, _mapped() + memory)
     _limit(resource.RLIMIT_CPU, seconds)
@@ -88,7 +90,7 @@ def confine(memory: int, seconds: int) -> None:
         resource.RLIMIT_MSGQUEUE,
     ):
         _limit(forbidden, 0)
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)  # without which only root may filter
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)  # Without this, only root may filter.
     filter_ = _filter()
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(_Program(len(filter_) // 8, filter_)))
     _prove()
@@ -102,10 +104,10 @@ def _filter() -> bytes:
         [
             _instruction(_LOAD_WORD, 4),
             _instruction(_JUMP_IF_EQUAL, architecture, 1, 0),
-            _instruction(_RETURN, _KILL),  # a system call of another architecture would have other numbers
+            _instruction(_RETURN, _KILL),  # A system call of another architecture would have other numbers.
             _instruction(_LOAD_WORD, 0),
             # Arrow reads by threads of its own, which are under this filter, too. The C library falls back on clone,
-            # whose flags can be seen.
+            # whose flags can be checked.
             _instruction(_JUMP_IF_EQUAL, _CLONE3, 0, 1),
             _instruction(_RETURN, _UNKNOWN),
             _instruction(_JUMP_IF_EQUAL, clone, 0, 4),
@@ -125,7 +127,7 @@ def _instruction(code: int, operand: int, if_true: int = 0, if_false: int = 0) -
 
 
 def _prove() -> None:
-    """What holds is told by trying: a kernel may know seccomp and not apply it (some emulations do)."""
+    """Test the confinement by trying. A kernel may know seccomp and not apply it, as some emulations do."""
     for attempt in (lambda: os.open("/", os.O_RDONLY), socket.socket, os.fork, os.pipe):
         with suppress(PermissionError):
             attempt()

@@ -44,13 +44,13 @@ class Limits:
 
 
 _BESIDE = 384 << 20
-"""Bytes of memory beside DuckDB's own: what functions take that it does not count, the rows on their way in and out,
+"""Bytes of memory beside DuckDB's own, for functions that DuckDB does not count, rows on their way in and out, and
 the stacks of threads.
 """
 
 
 _INEXACT = ("UHUGEINT", "BIT", "TIME WITH TIME ZONE", "TIMETZ", "TIMESTAMP_NS")
-"""Types, also within others, that Arrow does not have, or that lose something on their way to text."""
+"""Types, also nested ones, that Arrow lacks, or that lose something when converted to text."""
 
 
 def main() -> int:
@@ -75,9 +75,7 @@ def main() -> int:
 
 
 def _database(limits: Limits) -> duckdb.DuckDBPyConnection:
-    """An empty one, locked. What it imports and sets up when first used is there before a fork: a fork cannot read
-    files.
-    """
+    """An empty, locked database. Its imports and first uses happen before a fork, since a fork cannot read files."""
     database = duckdb.connect(
         config={
             "threads": 1,
@@ -102,7 +100,7 @@ def _database(limits: Limits) -> duckdb.DuckDBPyConnection:
 
 
 def _run(descriptor: int, database: duckdb.DuckDBPyConnection, limits: Limits) -> None:
-    """In the fork, of which nothing returns."""
+    """Run one query in the fork. It does not return."""
     try:
         die_with_parent()
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -111,7 +109,7 @@ def _run(descriptor: int, database: duckdb.DuckDBPyConnection, limits: Limits) -
         os.closerange(3, descriptor)
         os.closerange(descriptor + 1, 1024)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        signal.alarm(limits.seconds + 2)  # should the server be gone, which stops it otherwise
+        signal.alarm(limits.seconds + 2)  # If the server, which would stop it, has died.
         connection = Connection(descriptor)
         try:
             confine(limits.memory + _BESIDE, limits.seconds + 1)
@@ -144,7 +142,7 @@ def _answer(connection: Connection, database: duckdb.DuckDBPyConnection, limits:
                 f"column '{name}' of the answer is a {inexact[0]}, which cannot be given as it is; cast it to VARCHAR"
             )
     reader = answer.to_arrow_reader(PART_ROWS)
-    part = pa.Table.from_batches([], reader.schema)  # so that an answer without rows has its columns, too
+    part = pa.Table.from_batches([], reader.schema)  # So an answer without rows has its columns, too.
     while True:
         message = to_ipc(part)
         rows, size = rows + part.num_rows, size + len(message)
@@ -170,7 +168,7 @@ def _take(connection: Connection, database: duckdb.DuckDBPyConnection, view: str
 
 
 def to_ipc(table: pa.Table) -> bytes:
-    """As a stream of its own."""
+    """The rows as an Arrow stream of their own."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -178,7 +176,7 @@ def to_ipc(table: pa.Table) -> bytes:
 
 
 def from_ipc(message: bytes) -> pa.Table:
-    """Raises Arrow's errors where it is no such stream."""
+    """The table of a stream. Raises Arrow's errors if it is no such stream."""
     return pa.ipc.open_stream(message).read_all()
 
 

@@ -1,5 +1,5 @@
-"""Free SQL: each query runs in a process of its own that can do nothing but compute (process.py), on rows that
-this one reads for it.
+"""Runs free SQL. Each query has its own process that can only compute (process.py), on rows that this process reads
+for it.
 """
 
 import json
@@ -17,7 +17,7 @@ import pyarrow as pa
 from hourline_core.errors import SetupError, UsageError
 from hourline_core.model import ServeSettings
 from hourline_core.sql.literals import identifier
-from hourline_core.sql.query_tree import folded
+from hourline_core.sql.query_tree import fold_case
 from hourline_core.sql.types import column_types
 from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
 from serving_layer.http.sandbox.confinement import refuse_unsupported
@@ -29,7 +29,7 @@ SQL_BYTES = 50_000
 
 _READ_ROWS = 100_000
 _FRAME = 1 << 20
-"""What a message may have beside the answer's own bytes."""
+"""The number of bytes that a message may have beside the answer's own."""
 
 
 _MEMORY = 256 << 20
@@ -37,8 +37,8 @@ _MEMORY = 256 << 20
 
 
 def start_free_sql(settings: ServeSettings) -> "Sandbox":
-    """The processes that run free SQL, within the limits of ``settings``. Raises SetupError where this machine cannot
-    confine them.
+    """Start the processes that run free SQL, within the limits of ``settings``. Raises SetupError if this machine
+    cannot confine them.
     """
     return Sandbox(Limits(int(settings.timeout.total_seconds()) or 1, _MEMORY, settings.rows, settings.bytes))
 
@@ -47,7 +47,7 @@ class Sandbox:
     """Runs free SQL, ``workers`` queries at a time. Threads may share it."""
 
     def __init__(self, limits: Limits, workers: int = 2) -> None:
-        """Raises SetupError where queries cannot be confined; that is tried out."""
+        """Try the confinement. Raises SetupError if queries cannot be confined."""
         refuse_unsupported()
         self.limits = limits
         self._workers = [Worker(limits) for _ in range(workers)]
@@ -58,7 +58,7 @@ class Sandbox:
             with (
                 duckdb.connect() as empty,
                 suppress(TimedOutError),
-            ):  # a machine that is busy; each query tries it out again
+            ):  # The machine is busy. Each query tries again.
                 self.answer("SELECT 1", empty, [])
         except BaseException:
             self.close()
@@ -67,13 +67,12 @@ class Sandbox:
     def answer(
         self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event | None = None
     ) -> pa.Table:
-        """The rows of one SELECT over ``views`` of ``database``, which is a cursor of the caller's own.
-
-        ``gone`` is set when nobody wants them any more.
+        """The rows of one SELECT over ``views`` of ``database``, a cursor of the caller's own. ``gone`` is set when
+        nobody wants them any more.
 
         Raises UsageError when the query is refused, saying which part of it, or ends its process; duckdb.Error when it
-        is wrong or fails; TimedOutError; TooLargeError when it needs more memory than is allowed, or reads or gives too
-        much; TooManyError when all workers are busy.
+        is wrong or fails; TimedOutError; TooLargeError when it needs too much memory, or reads or gives too much;
+        TooManyError when all workers are busy.
         """
         if len(sql) > SQL_BYTES:
             raise TooLargeError(f"the query has {len(sql):,} characters; allowed are {SQL_BYTES:,}")
@@ -114,7 +113,9 @@ class Sandbox:
     def _converse(
         self, connection: Connection, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str]
     ) -> pa.Table:
-        """What comes from the fork is looked at as if somebody else had written it, since somebody may have."""
+        """Read what comes from the fork with the same care as a stranger's bytes, since a query may have written
+        them.
+        """
         connection.send_bytes(json.dumps({"sql": sql, "views": sorted(views)}).encode())
         parts: list[pa.Table] = []
         rows, size = 0, 0
@@ -130,7 +131,7 @@ class Sandbox:
                     try:
                         parts.append(from_ipc(message[1:]))
                         parts[-1].validate(full=True)
-                    except pa.ArrowException as error:  # an integer of 39 digits, say
+                    except pa.ArrowException as error:  # An integer of 39 digits, for example.
                         raise UsageError(f"the answer cannot be given as it is: {error}") from None
                     rows, size = rows + parts[-1].num_rows, size + len(message)
                     if rows > self.limits.rows or size > self.limits.bytes + _FRAME:
@@ -142,12 +143,12 @@ class Sandbox:
     def _send(
         self, connection: Connection, database: duckdb.DuckDBPyConnection, views: list[str], columns: list[str] | None
     ) -> None:
-        """The rows of ``views``, of which ``columns`` (None: all)."""
+        """The rows of ``views`` with their ``columns`` (None: all)."""
         size = 0
         for view in sorted(views):
             types = column_types(database, identifier(view))
             # A query that counts rows alone names no column; a table has to have one.
-            read = [name for name in types if columns is None or folded(name) in columns] or list(types)[:1]
+            read = [name for name in types if columns is None or fold_case(name) in columns] or list(types)[:1]
             connection.send_bytes(json.dumps({name: types[name] for name in read}).encode())
             for batch in database.execute(
                 f"SELECT {', '.join(map(identifier, read))} FROM {identifier(view)}"
@@ -163,7 +164,7 @@ class Sandbox:
             connection.send_bytes(b"")
 
     def _end(self, end: dict[str, Any]) -> None:
-        """Raises what has gone wrong, if something has."""
+        """Raise the error that the process has reported, if there is one."""
         if "unconfined" in end:
             raise SetupError(end["unconfined"])
         if "refused" in end:

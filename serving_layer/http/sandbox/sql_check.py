@@ -1,5 +1,5 @@
-"""Free SQL is checked on the tree that DuckDB's own parser makes of it: one SELECT, of nothing but the views and what
-sql_vocabulary.py has.
+"""Checks free SQL on the tree of DuckDB's own parser: it must be one SELECT, of nothing but the views and the words
+in sql_vocabulary.py.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import duckdb
 
 from hourline_core.errors import did_you_mean
-from hourline_core.sql.query_tree import folded
+from hourline_core.sql.query_tree import fold_case
 from serving_layer.http.sandbox.sql_vocabulary import EXPRESSIONS, FUNCTIONS, NAMED_TYPES, NODES, TABLE_FUNCTIONS, TYPES
 
 _IN_WORDS = {
@@ -21,7 +21,7 @@ _SHOWN = 60
 
 
 class RefusedError(Exception):
-    """The query is not to be run; ``str(error)`` says which part of it."""
+    """The query must not be run. ``str(error)`` names the part of it."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Reads:
 
     views: set[str] = field(default_factory=set)
     columns: set[str] | None = field(default_factory=set)
-    """Every name in it that may be one of a column, in lower case; None: all columns may be read."""
+    """Every name in it that may be a column, in lower case. None: all columns may be read."""
 
 
 def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str]) -> Reads:
@@ -68,27 +68,27 @@ def check(database: duckdb.DuckDBPyConnection, sql: str, views: Collection[str])
 
 
 class _Walk:
-    """Through all parts of a query; whatever it does not know, it refuses."""
+    """Walks through all parts of a query, and refuses whatever it does not know."""
 
     def __init__(self, views: Collection[str]) -> None:
         self.reads = Reads()
         self.whole_rows: set[str] = set()
-        """Names of tables in the query, which as a column mean the whole row."""
+        """Names of tables in the query. As a column, such a name means the whole row."""
         self.last_mentions: set[str] = set()
-        self._views = {folded(view): view for view in views}
+        self._views = {fold_case(view): view for view in views}
 
     def visit(self, node: Any, named: frozenset[str]) -> None:
-        """``named`` are the common table expressions that can be seen from ``node``."""
+        """Check ``node``, from which the common table expressions ``named`` can be seen."""
         if isinstance(node, list):
             for part in node:
                 self.visit(part, named)
         elif isinstance(node, dict):
             for ctes in node.pop("cte_map", {}).get("map", []):
-                # It sees those before it; itself only in the second part of a recursive one.
+                # It sees those before it, and itself only in the second part of a recursive one.
                 self.visit(ctes["value"], named)
-                named |= {folded(ctes["key"])}
+                named |= {fold_case(ctes["key"])}
             self._check(node, named)
-            inner = named | {folded(node["cte_name"])} if node.get("type") == "RECURSIVE_CTE_NODE" else named
+            inner = named | {fold_case(node["cte_name"])} if node.get("type") == "RECURSIVE_CTE_NODE" else named
             for key, part in node.items():
                 self.visit(part, inner if key == "right" else named)
 
@@ -103,12 +103,12 @@ class _Walk:
             _refuse("AT, another version of a table")
         if "id" in node:
             self._check_type(node)
-        if "function_name" in node and folded(node["function_name"]) not in FUNCTIONS:
+        if "function_name" in node and fold_case(node["function_name"]) not in FUNCTIONS:
             _refuse(f"the function {_shown(node['function_name'])}")
         if (
             kind == "TABLE_FUNCTION"
             and "function" in node
-            and folded(name := node["function"].get("function_name", "")) not in TABLE_FUNCTIONS
+            and fold_case(name := node["function"].get("function_name", "")) not in TABLE_FUNCTIONS
         ):
             _refuse(f"the table function {_shown(name)} (allowed are {', '.join(sorted(TABLE_FUNCTIONS))})")
         if kind == "BASE_TABLE":
@@ -120,7 +120,7 @@ class _Walk:
         path = [node[key] for key in ("catalog_name", "schema_name") if key in node]
         if path:
             _refuse(f"the table {_shown('.'.join([*path, name]))}: only the views can be named, without a schema")
-        plain = folded(name)
+        plain = fold_case(name)
         if plain not in named:
             if plain not in self._views:
                 raise RefusedError(
@@ -128,13 +128,13 @@ class _Walk:
                     "else can be read"
                 )
             self.reads.views.add(self._views[plain])
-        self.whole_rows |= {plain, folded(node.get("alias", name))}
+        self.whole_rows |= {plain, fold_case(node.get("alias", name))}
 
     @staticmethod
     def _check_type(node: dict[str, Any]) -> None:
         info = node.get("type_info") or {}
         if node["id"] == "UNBOUND":
-            if folded(info.get("name", "")) not in NAMED_TYPES or "schema" in info or "catalog" in info:
+            if fold_case(info.get("name", "")) not in NAMED_TYPES or "schema" in info or "catalog" in info:
                 _refuse(f"the type {_shown(info.get('name', ''))}")
         elif node["id"] not in TYPES:
             _refuse(f"the type {_shown(str(node['id']))}")
@@ -145,7 +145,7 @@ class _Walk:
         )
         if by_position or node.get("type") == "PIVOT" or node.get("ref_type") == "NATURAL":
             self.reads.columns = None
-        names = [folded(name) for name in [*node.get("column_names", []), *node.get("using_columns", [])]]
+        names = [fold_case(name) for name in [*node.get("column_names", []), *node.get("using_columns", [])]]
         if names:
             self.last_mentions.add(names[-1])
         if self.reads.columns is not None:

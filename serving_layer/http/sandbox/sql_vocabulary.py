@@ -1,5 +1,5 @@
-"""What free SQL may consist of, in the words of DuckDB's parsed tree (``json_serialize_sql``). What is not here is
-refused, so that a newer DuckDB that can do more does not do it before somebody has looked at it.
+"""The words that free SQL may use, as in DuckDB's parsed tree (``json_serialize_sql``). All others are refused, so
+that a newer DuckDB cannot do more before somebody has checked it.
 """
 
 
@@ -32,7 +32,7 @@ TYPES = _words(
 """Of casts and constants, as the parser names them."""
 
 NAMED_TYPES = frozenset(["enum", "json"])
-"""Those of which the parser leaves the name as it is."""
+"""Those whose name the parser leaves as it is."""
 
 TABLE_FUNCTIONS = frozenset(["generate_series", "range", "unnest"])
 

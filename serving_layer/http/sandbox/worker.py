@@ -1,4 +1,4 @@
-"""The processes that run free SQL, as the server sees them: a warm one that forks, and a fork for each query."""
+"""The processes that run free SQL, seen from the server: a warm one that forks, and a fork for each query."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _LOOK_SECONDS = 0.1
 
 
 class Worker:
-    """The process that forks for each query; started again when it has ended."""
+    """The process that forks for each query. It is started again when it has ended."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -32,10 +32,10 @@ class Worker:
 
     @contextmanager
     def fork(self) -> "Iterator[Fork]":
-        """A process for one query, which is gone at the end of the block. Raises SetupError."""
+        """A process for one query, which has ended at the end of the block. Raises SetupError."""
         try:
             fork = self._fork()
-        except OSError:  # it is gone: killed for lack of memory, perhaps
+        except OSError:  # It is gone, perhaps killed for lack of memory.
             self.close()
             self._start()
             fork = self._fork()
@@ -54,7 +54,7 @@ class Worker:
     def _start(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(_START_SECONDS)
-        # Nothing of this process's environment, in which tokens may be; and no threads that a fork would lack.
+        # Nothing of this process's environment, which may hold tokens, and no threads, which a fork would lack.
         environment = {
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "OPENBLAS_NUM_THREADS": "1",
@@ -97,12 +97,12 @@ class Fork:
         self._status: int | None = None
 
     def kill(self) -> None:
-        """By a handle that names no other process later on."""
+        """Kill the process by a handle that names no other process later."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def end(self) -> int:
-        """Kill it if it still runs: its exit status, or minus the signal that ended it."""
+        """Kill it if it still runs. Returns its exit status, or minus the signal that ended it."""
         if self._status is None:
             self.kill()
             with suppress(OSError):
@@ -111,16 +111,16 @@ class Fork:
         return self._status
 
     def close(self) -> None:
-        """Only when nobody will kill it any more: its handle's number may soon be another's."""
+        """Close the handle. Only when nobody will kill the process any more: the handle's number may soon be
+        another's.
+        """
         self.connection.close()
         os.close(self._handle)
 
 
 @contextmanager
 def deadline(seconds: float, fork: Fork, database: duckdb.DuckDBPyConnection, gone: Event) -> Iterator[list[bool]]:
-    """Stops whatever runs of the query when ``seconds`` are over, or ``gone`` is set; the list has something in it
-    then.
-    """
+    """Stop the query when ``seconds`` are over, or ``gone`` is set. Then the list is not empty."""
     passed: list[bool] = []
     ended = Event()
     over = time.monotonic() + seconds

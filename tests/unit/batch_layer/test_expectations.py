@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batch_layer.audit.declared_expectations import Check, declared_checks
 from batch_layer.audit.facts import result_frame, rows_and_groups
-from batch_layer.audit.suites import Check, declared_checks
-from batch_layer.audit.validation import Validation, Validator
+from batch_layer.audit.validator import Validation, Validator
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import EventTime, Expectation, Field, Measure, Metric, Severity, Source

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch_layer.audit.history import bounds
+from batch_layer.audit.history_bounds import bounds
 from hourline_core.model import History
 
 HOUR = datetime(2024, 5, 6, 20, tzinfo=UTC)

@@ -1,15 +1,15 @@
-"""What is wrong with the declared expectations, found before anything is audited."""
+"""Finds mistakes in the declared expectations before anything is audited."""
 
 import pandas as pd
 
-from batch_layer.audit.suites import Check, UnsuitableExpectationError, declared_checks
-from batch_layer.audit.validation import Validator
+from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError, declared_checks
+from batch_layer.audit.validator import Validator
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Metric, Project, Source
 
 
-def unsuitable(project: Project) -> list[str]:
-    """What is wrong with the declared expectations, one line each: ``metrics/x.yaml:12: …``."""
+def find_mistakes(project: Project) -> list[str]:
+    """The mistakes in the declared expectations, one line each: ``metrics/x.yaml:12: …``."""
     declared: list[tuple[str, Source | Metric, list[str]]] = []
     for source in project.sources.values():
         names = dict.fromkeys([*source.fields, *source.derived, "event_time", "hour"])
@@ -39,9 +39,9 @@ def _refuse_unknown_columns(check: Check, columns: list[str]) -> None:
 
 
 def _refuse_broken(validator: Validator, check: Check, columns: list[str]) -> None:
-    """Evaluate it over no rows at all: bounds the wrong way round, or a pattern that is none, show."""
+    """Evaluate the expectation over no rows. Reversed bounds and broken patterns show then."""
     if check.by_row:
-        found = validator.results(pd.DataFrame(columns=columns, dtype=object), [check], ["no hour"], ["hour"])
-        for finding in found.findings:
+        validation = validator.results(pd.DataFrame(columns=columns, dtype=object), [check], ["no hour"], ["hour"])
+        for finding in validation.findings:
             if not finding.success:
                 raise UnsuitableExpectationError(f"{check.type}: {finding.found}")

@@ -1,9 +1,9 @@
-"""Great Expectations run over the rows of some hours, and what it found, hour by hour.
+"""Runs Great Expectations over the rows of some hours, and gives its results hour by hour.
 
-Rows are a pandas frame (results, facts) or a Spark DataFrame (events), with a column ``hour`` that holds text such as
-``2013-01-05T14:00Z``. An expectation on each row by itself is evaluated once for all hours, and its failing rows say
-which hours fail; any other is evaluated for one hour after the other. What Great Expectations would let pass is a
-failure here: nothing evaluated, or an expectation that broke.
+Rows are a pandas frame (results, facts) or a Spark DataFrame (events), with a column of the hour as text, such as
+``2013-01-05T14:00Z``. An expectation on single rows is evaluated once for all hours, and its failing rows say which
+hours fail. Any other is evaluated hour by hour. An expectation that evaluated nothing, or broke, is a failure here;
+Great Expectations would let it pass.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
 from pyspark.sql import DataFrame
 
+from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError
 from batch_layer.audit.findings import ROWS_KEPT, Finding, by_hour, of_hour
-from batch_layer.audit.suites import Check, UnsuitableExpectationError
 
 
 @dataclass
 class Validation:
-    """All findings over one set of rows, and Great Expectations' own results, for its reports."""
+    """All findings over one set of rows, with Great Expectations' own results for its reports."""
 
     findings: list[Finding] = field(default_factory=list)
     results: list[ExpectationValidationResult] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Validation:
 
 
 class Validator:
-    """Great Expectations, without a project of its own: nothing of it is kept."""
+    """Great Expectations without a project of its own, which keeps nothing."""
 
     def __init__(self) -> None:
         # Its defaults would leave a folder for reports in /tmp.
@@ -46,8 +46,8 @@ class Validator:
 
     @cached_property
     def _events(self) -> BatchDefinition[Any]:
-        """Made when it is wanted, since that needs a Spark session. It persists what it reads and never lets go of it;
-        here the caller does.
+        """Created on first use, since it needs a Spark session. It would persist what it reads and never release it,
+        so the caller persists.
         """
         events = self._context.data_sources.add_spark("events", persist=False)
         return events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
@@ -55,55 +55,57 @@ class Validator:
     def results(
         self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]
     ) -> Validation:
-        """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``; ``keys`` are the columns that tell a
-        row.
+        """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``. ``keys`` are the columns that
+        identify a row.
         """
-        found = Validation()
-        by_row, whole = _split(checks, found, hours)
+        validation = Validation()
+        by_row, whole = _split(checks, validation, hours)
         # Only a frame of facts has bands: one row per hour.
         facts = {row["hour"]: row for row in frame.to_dict("records")} if any(check.band for check in by_row) else {}
-        for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE", {}, found):
-            found.findings += by_hour(check, result, hours, frame, facts)
+        for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE", {}, validation):
+            validation.findings += by_hour(check, result, hours, frame, facts)
         of_hours = dict(tuple(frame.groupby("hour"))) if whole else {}
         for hour in hours if whole else []:
             here = of_hours.get(hour, frame.iloc[:0])
             applicable = [check for check in whole if len(here) or not check.columns]
-            for check, result in self._run(self._frames, here, applicable, keys, "COMPLETE", {"hour": hour}, found):
-                found.findings.append(of_hour(check, result, hour))
-        _refuse_nothing(found, checks, hours, set(frame["hour"]), lambda columns: _known_rows(frame, columns))
-        return found
+            for check, result in self._run(
+                self._frames, here, applicable, keys, "COMPLETE", {"hour": hour}, validation
+            ):
+                validation.findings.append(of_hour(check, result, hour))
+        _refuse_nothing(validation, checks, hours, set(frame["hour"]), lambda columns: _known_rows(frame, columns))
+        return validation
 
     def events(
         self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]
     ) -> Validation:
-        """Evaluate ``checks`` over ``events``; ``known`` says by hour how many of them there are (under ``""``), and by
-        column, not null. The first of ``keys`` is the column of the hour (as text).
+        """Evaluate ``checks`` over ``events``. ``known`` gives the number of events of each hour (under ``""``), and of
+        each column's values that are not null. The first of ``keys`` is the column of the hour (as text).
 
         Rows stay in Spark: only some of those that fail are collected.
         """
-        found, hours = Validation(), sorted(known)
-        by_row, whole = _split(checks, found, hours)
+        validation, hours = Validation(), sorted(known)
+        by_row, whole = _split(checks, validation, hours)
         again = []
         for check, result in self._run(self._events, events, by_row, keys, "BASIC", {}, None):
             if result.success:
-                found.results.append(result)
-                found.findings += [Finding(hour, check, True, unexpected=0) for hour in hours if known[hour][""]]
+                validation.results.append(result)
+                validation.findings += [Finding(hour, check, True, unexpected=0) for hour in hours if known[hour][""]]
             else:
                 again.append(check)
         for hour in hours:
             here = events.where(events[keys[0]] == hour)
             applicable = [check for check in (*again, *whole) if known[hour][""] or not check.columns]
-            for check, result in self._run(self._events, here, applicable, keys, "SUMMARY", {"hour": hour}, found):
-                found.findings.append(of_hour(check, result, hour))
+            for check, result in self._run(self._events, here, applicable, keys, "SUMMARY", {"hour": hour}, validation):
+                validation.findings.append(of_hour(check, result, hour))
         filled = {hour for hour in hours if known[hour][""]}
         _refuse_nothing(
-            found,
+            validation,
             checks,
             hours,
             filled,
             lambda columns: {h: max(known[h].get(column, 1) for column in columns) for h in filled},
         )
-        return found
+        return validation
 
     def _run(
         self,
@@ -113,9 +115,9 @@ class Validator:
         keys: list[str],
         form: str,
         meta: dict[str, str],
-        found: Validation | None,
+        validation: Validation | None,
     ) -> Iterable[tuple[Check, ExpectationValidationResult]]:
-        """Each check with its result; the results are added to ``found``."""
+        """Each check with its result. The results are added to ``validation``."""
         if not checks:
             return []
         suite = gx.ExpectationSuite(
@@ -134,9 +136,9 @@ class Validator:
         ]
         if len(pairs) != len(checks):
             raise RuntimeError(f"Great Expectations evaluated {len(pairs)} of {len(checks)} expectations")
-        if found is not None:
-            found.results += validated.results
-            found.meta = found.meta or dict(validated.meta)
+        if validation is not None:
+            validation.results += validated.results
+            validation.meta = validation.meta or dict(validated.meta)
         return pairs
 
 
@@ -160,9 +162,9 @@ def page(validations: Iterable[Validation], name: str) -> ExpectationSuiteValida
     )
 
 
-def _split(checks: Sequence[Check], found: Validation, hours: Sequence[str]) -> tuple[list[Check], list[Check]]:
-    """Those to evaluate for all hours in one go, and those hour by hour; one that cannot be evaluated fails in every
-    hour.
+def _split(checks: Sequence[Check], validation: Validation, hours: Sequence[str]) -> tuple[list[Check], list[Check]]:
+    """The expectations to evaluate for all hours at once, and those to evaluate hour by hour. One that cannot be
+    evaluated fails in every hour.
     """
     by_row: list[Check] = []
     whole: list[Check] = []
@@ -171,35 +173,37 @@ def _split(checks: Sequence[Check], found: Validation, hours: Sequence[str]) -> 
             check.built({})
             (by_row if check.by_row else whole).append(check)
         except UnsuitableExpectationError as error:
-            found.findings += [Finding(hour, check, False, f"it cannot be evaluated: {error}") for hour in hours]
+            validation.findings += [Finding(hour, check, False, f"it cannot be evaluated: {error}") for hour in hours]
     return by_row, whole
 
 
 def _refuse_nothing(
-    found: Validation, checks: Sequence[Check], hours: Sequence[str], filled: set[str], known: Any
+    validation: Validation, checks: Sequence[Check], hours: Sequence[str], filled: set[str], known: Any
 ) -> None:
-    """Make a failure of what was not evaluated, or had nothing but null to look at; ``filled`` are the hours that have
+    """Turn into a failure what was not evaluated, or had only nulls to look at. ``filled`` are the hours that have
     rows.
 
-    Great Expectations says of a column that is always null that it fulfils everything. What follows from declarations
-    may be null, and says so.
+    Great Expectations reports a column that is always null as fulfilling everything. An expectation that follows from
+    declarations may allow nulls, and says so.
     """
     for check in checks:
-        of_check = {finding.hour: number for number, finding in enumerate(found.findings) if finding.check is check}
+        of_check = {
+            finding.hour: number for number, finding in enumerate(validation.findings) if finding.check is check
+        }
         for hour in hours:
             if hour not in of_check and (hour in filled or not check.columns):
-                found.findings.append(Finding(hour, check, False, "it was not evaluated"))
+                validation.findings.append(Finding(hour, check, False, "it was not evaluated"))
         if check.origin != "user" or not check.needs_values:
             continue
         for hour, rows in known(check.columns).items():
             if rows == 0 and hour in of_check:
                 words = f"there is nothing to evaluate: {', '.join(check.columns)} is always null"
-                found.findings[of_check[hour]] = Finding(hour, check, False, words)
+                validation.findings[of_check[hour]] = Finding(hour, check, False, words)
 
 
 def _known_rows(frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
-    """By hour, the rows in which one of ``columns`` is not null; none if there is no such column, which is told
-    already.
+    """By hour, the number of rows in which one of ``columns`` is not null. It is empty if there is no such column,
+    which is reported already.
     """
     if not set(columns) <= set(frame.columns):
         return {}

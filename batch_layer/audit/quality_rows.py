@@ -1,4 +1,4 @@
-"""What an audit has found, as rows of the quality table."""
+"""Turns findings into rows of the quality table."""
 
 import json
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from batch_layer.audit.auditing import AuditedSource
+from batch_layer.audit.source_audit import AuditedSource
 from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.model.hours import parse_hour
 

@@ -1,4 +1,4 @@
-"""Between which bounds an hour's results lie, going by the same hour of past days."""
+"""Computes the bounds of an hour's results from the same hour of past days."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.merge import values_sql
 
 _TO_STANDARD_DEVIATION = 1.4826  # of a normal distribution, by its median absolute deviation
-_LEAST = 0.1  # of the median: where past days hardly differ, a small change is none
+_LEAST = 0.1  # of the median: where past days hardly differ, a small change does not matter
 
 Known = Mapping[datetime, Mapping[str, Any]]
 """By hour, the value of each measure over all dimensions."""
@@ -22,12 +22,13 @@ Known = Mapping[datetime, Mapping[str, Any]]
 def published_values(
     connection: duckdb.DuckDBPyConnection, tables: MetricTables, history: History, first: datetime, last: datetime
 ) -> dict[datetime, dict[str, Any]]:
-    """The values of published hours that the bounds of the hours from ``first`` to ``last`` may look at."""
+    """The values of published hours that the bounds of the hours from ``first`` to ``last`` may use."""
     if tables.final is None:
         return {}
     name = f"hourline.final_{tables.name}"
     stored = {column: kind for column, kind, *_ in connection.execute(f"DESCRIBE {name}").fetchall()}
-    states = f"FROM {name} WHERE hour >= $first AND hour < $last AND hour IN (SELECT hour FROM ({covered_hours_sql([tables])}))"
+    covered = f"SELECT hour FROM ({covered_hours_sql([tables])})"
+    states = f"FROM {name} WHERE hour >= $first AND hour < $last AND hour IN ({covered})"
     query = values_sql(tables.metric, stored, states, [])
     rows = (
         connection.execute(query, {"first": first - timedelta(days=history.days), "last": last})
@@ -38,7 +39,7 @@ def published_values(
 
 
 def bounds(known: Known, hour: datetime, measure: str, history: History) -> tuple[float, float] | None:
-    """The lower and upper bound of ``measure`` in ``hour``, by History's formula; None while fewer days than
+    """The lower and upper bound of ``measure`` in ``hour``, by History's formula. None while fewer days than
     ``learning`` are known.
     """
     past = [known.get(hour - timedelta(days=day), {}).get(measure) for day in range(1, history.days + 1)]

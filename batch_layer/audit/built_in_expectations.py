@@ -1,7 +1,7 @@
-"""The expectations that follow from the declarations by themselves, and those from history: nobody has to write them.
+"""The expectations that follow from the declarations, and those from history. Nobody has to write them.
 
-Most of them compare columns of one frame of facts, with one row per hour: what the events say beside what the tiles
-say.
+Most of them compare columns of one frame of facts, with one row per hour: a count of the events beside the same count
+of the tiles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from batch_layer.audit.declared_expectations import Check
 from batch_layer.audit.facts import EventFacts, doubles, without_sketches
-from batch_layer.audit.history import Known, bounds, is_number
-from batch_layer.audit.suites import Check
+from batch_layer.audit.history_bounds import Known, bounds, is_number
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Source
@@ -24,7 +24,7 @@ from hourline_core.sql.differences import TOLERANCE
 
 @dataclass(frozen=True)
 class Facts:
-    """A frame with one row per hour (and ``hour`` as text), and what must hold between its columns."""
+    """A frame with one row per hour (``hour`` as text), and the expectations that compare its columns."""
 
     frame: pd.DataFrame
     checks: list[Check]
@@ -33,7 +33,7 @@ class Facts:
 def source_facts(
     source: Source, events: EventFacts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]
 ) -> Facts:
-    """The archive against progress, and the events against their declaration."""
+    """The archive compared with progress, and the events with their declaration."""
     required = [name for name, field in source.fields.items() if field.required]
     frame = pd.DataFrame(
         {
@@ -60,10 +60,10 @@ def metric_facts(
     known: Known,
     stored: pa.Schema,
 ) -> Facts:
-    """The tiles against the events, the declaration and history.
+    """The tiles compared with the events, the declaration and history.
 
-    ``rows`` are, by hour, how many rows and how many groups the tiles have, ``known`` the values of published hours,
-    ``stored`` the columns of the staged table.
+    ``rows`` gives the number of rows and of groups in the tiles of each hour. ``known`` has the values of published
+    hours, ``stored`` the columns of the staged table.
     """
     metric = aggregation.metric
     counted = [events.count(hour, f"of {metric.name}") for hour in hours]
@@ -71,7 +71,7 @@ def metric_facts(
         "hour": [hour_text(hour) for hour in hours],
         "number of rows": [rows.get(hour, (0, 0))[0] for hour in hours],
         "number of groups": [rows.get(hour, (0, 0))[1] for hour in hours],
-        # Of no events no rows, of some at least one.
+        # No events give no rows; some events give at least one row.
         "rows at least": [min(count, 1) for count in counted],
         "rows at most": counted,
         "columns": [_columns(stored)] * len(hours),
@@ -104,9 +104,9 @@ def metric_facts(
             if all(low is None for low, _ in limits):
                 continue  # still learning
             band = (f"{name} of the hour", f"{name} at least", f"{name} at most")
-            for column, found in zip(band, (values, *zip(*limits, strict=True)), strict=True):
-                columns[column] = [None if value is None else float(value) for value in found]
-            # Null, hence passed over, where nothing is known.
+            for column, column_values in zip(band, (values, *zip(*limits, strict=True)), strict=True):
+                columns[column] = [None if value is None else float(value) for value in column_values]
+            # Null where nothing is known, and null is passed over.
             beyond = f"{name} beyond past days"
             columns[beyond] = [_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)]
             one = _none(beyond)
@@ -115,7 +115,7 @@ def metric_facts(
 
 
 def row_checks(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[Check]:
-    """What must hold of each row of the results: its hour is one of those recomputed, and what is never null is not."""
+    """The expectations on each row of the results: its hour was recomputed, and what is never null is not null."""
     metric = aggregation.metric
     never_null = [name for name, measure in metric.measures.items() if aggregate_of(measure).is_never_null]
     return [
@@ -127,12 +127,12 @@ def row_checks(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[
 
 
 def _columns(schema: pa.Schema) -> str:
-    """The names and types, in one order for all tables."""
+    """The names and types of columns, in one order for all tables."""
     return ", ".join(sorted(f"{column.name} {column.type}" for column in schema))
 
 
 def _equal(one: str, other: str) -> Check:
-    # Without the last one, a null on either side would pass.
+    # Without the last expectation, a null on either side would pass.
     return Check(
         "expect_column_pair_values_to_be_equal",
         {"column_A": one, "column_B": other, "ignore_row_if": "both_values_are_missing"},
@@ -149,14 +149,14 @@ def _none(column: str) -> Check:
 
 
 def _beyond(value: float | None, lower: float | None, upper: float | None) -> float | None:
-    """How far the value lies outside the bounds: below zero under the lower one, zero within."""
+    """How far a value lies outside the bounds: negative below the lower one, zero within."""
     if value is None or lower is None or upper is None:
         return None
     return min(value - lower, 0.0) or max(value - upper, 0.0)
 
 
 def _deviation(mine: Any, theirs: Any, size: float) -> float:
-    """Relative to what was added up; infinite where one side has a value and the other has none."""
+    """The difference relative to what was added up. It is infinite if one side has a value and the other has none."""
     if mine is None or theirs is None:
         return 0.0 if mine is theirs else float("inf")
     largest = max(abs(float(mine)), abs(float(theirs)), size)

@@ -1,5 +1,5 @@
-"""Parameters of expectations as the columns have them: YAML holds text alone, and Great Expectations compares a set's
-values as they are.
+"""Gives parameters of expectations the types of their columns. YAML holds text, and Great Expectations compares a
+set's values as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,28 +10,26 @@ _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class UnfitValueError(ValueError):
-    """A text that is no value of its column's type; the message says which type it is of."""
+    """A text that is no value of its column's type. The message names the type."""
 
 
-def typed(parameters: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """``parameters`` with the values of sets, and the bounds of quantiles, in the types of their columns. Raises
+def convert_parameters(parameters: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
+    """``parameters`` with the values of sets and the bounds of quantiles in the types of their columns. ``types``
+    are those of the columns, as Spark or Arrow write them. Great Expectations converts all else. Raises
     UnfitValueError.
-
-    ``types`` are those of the columns, as Spark or Arrow write them. All else Great Expectations turns into what it
-    wants.
     """
-    found = dict(parameters)
+    typed = dict(parameters)
     if "value_set" in parameters:
-        found["value_set"] = _each(parameters["value_set"], types.get(str(parameters.get("column")), "string"))
+        typed["value_set"] = _each(parameters["value_set"], types.get(str(parameters.get("column")), "string"))
     if isinstance(pairs := parameters.get("value_pairs_set"), list):
         kinds = [types.get(str(parameters.get(column)), "string") for column in ("column_A", "column_B")]
-        found["value_pairs_set"] = [
+        typed["value_pairs_set"] = [
             tuple(_as(value, kind) for value, kind in zip(pair, kinds, strict=True)) for pair in map(_pair, pairs)
         ]
     for name in ("quantile_ranges", "partition_object"):
         if name in parameters:
-            found[name] = _each(parameters[name], "double")
-    return found
+            typed[name] = _each(parameters[name], "double")
+    return typed
 
 
 def _each(value: Any, kind: str) -> Any:

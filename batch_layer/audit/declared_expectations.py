@@ -1,6 +1,4 @@
-"""Expectations as Great Expectations has them: which names and parameters it knows, and what is wrong with a declared
-one.
-"""
+"""Builds Great Expectations' objects from declared expectations, and finds mistakes in their names and parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +9,7 @@ from great_expectations.expectations import expectation as gx
 from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
 
-from batch_layer.audit.typed import UnfitValueError, typed
+from batch_layer.audit.parameter_types import UnfitValueError, convert_parameters
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Expectation, Severity
 
@@ -27,7 +25,7 @@ _OF_ALL_ROWS = {
     "expect_column_value_z_scores_to_be_less_than",
     "expect_column_values_to_not_be_outliers",
 }
-# They need a SQL database, another table, or what Hourline sets itself.
+# They need a SQL database or another table, or Hourline sets them itself.
 _NOT_HERE = {
     "expect_query_results_to_match_comparison",
     "unexpected_rows_expectation",
@@ -58,7 +56,7 @@ _GX_SEVERITY = {"fail": FailureSeverity.CRITICAL, "warn": FailureSeverity.WARNIN
 
 
 class UnsuitableExpectationError(ValueError):
-    """An expectation that cannot be evaluated as it is declared; ``path`` is the place within it."""
+    """An expectation that cannot be evaluated as declared. ``path`` is the place within it."""
 
     def __init__(self, message: str, *path: str) -> None:
         super().__init__(message)
@@ -67,29 +65,29 @@ class UnsuitableExpectationError(ValueError):
 
 @dataclass(frozen=True)
 class Check:
-    """An expectation to evaluate, wherever it comes from."""
+    """An expectation to evaluate, from a declaration, from history or from the user."""
 
     type: str
     parameters: Mapping[str, Any]
     severity: Severity = "fail"
     origin: Origin = "declaration"
     band: tuple[str, str, str] | None = None
-    """The columns of the value and of its lower and upper bound, for a fact that comes from them."""
+    """The columns of the value and of its lower and upper bound, if the expectation compares these."""
     mistake: str = ""
-    """What is wrong with it for these columns; then it cannot be evaluated."""
+    """Why it cannot be evaluated on these columns; empty if it can."""
 
     @property
     def columns(self) -> list[str]:
         """The columns that it is about."""
-        found: list[str] = []
+        columns: list[str] = []
         for name in _COLUMNS:
             value = self.parameters.get(name, [])
-            found += value if isinstance(value, list) else [str(value)]
-        return found
+            columns += value if isinstance(value, list) else [str(value)]
+        return columns
 
     @property
     def by_row(self) -> bool:
-        """Whether each row fulfils it or not by itself, so that many hours can be evaluated in one go."""
+        """Whether each row fulfils it on its own, so that many hours can be evaluated at once."""
         kind = _kind(self.type)
         whole = (
             self.type in _OF_ALL_ROWS and "hour" not in self.columns
@@ -98,7 +96,7 @@ class Check:
 
     @property
     def needs_values(self) -> bool:
-        """Whether null leaves it nothing to evaluate: Great Expectations then says that it is fulfilled."""
+        """Whether a null leaves nothing to evaluate: Great Expectations then reports it as fulfilled."""
         return bool(self.columns) and "null" not in self.type and "row_condition" not in self.parameters
 
     def built(self, meta: Mapping[str, Any]) -> gx.Expectation:
@@ -117,11 +115,13 @@ class Check:
             raise UnsuitableExpectationError(*_explained(self.type, error)) from None
 
     def _refuse_empty(self, allowed: list[str]) -> None:
-        """Refuse what Great Expectations takes, and then finds fulfilled, or broken, whatever the rows are."""
+        """Refuse parameters that Great Expectations accepts, and then reports as fulfilled or broken whatever the
+        rows are.
+        """
         if self.mistake:
             raise UnsuitableExpectationError(f"{self.type}: {self.mistake}")
         for name, value in self.parameters.items():
-            # It would take it for the name of a parameter given at run time.
+            # Great Expectations would take it for the name of a runtime parameter.
             if isinstance(value, dict) and name not in _MAPPINGS:
                 raise UnsuitableExpectationError(f"{self.type}: {name}: got a mapping, allowed is a value", name)
             if name.endswith("_set") and value == []:
@@ -133,11 +133,11 @@ class Check:
 
 
 def declared_checks(declared: list[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
-    """What a user has declared, to be evaluated; ``types`` are those of the columns, where they are known."""
+    """The expectations that a user has declared. ``types`` are those of the columns, if they are known."""
     checks = []
     for one in declared:
         try:
-            checks.append(Check(one.type, typed(one.parameters, types or {}), one.severity, "user"))
+            checks.append(Check(one.type, convert_parameters(one.parameters, types or {}), one.severity, "user"))
         except UnfitValueError as error:
             checks.append(Check(one.type, one.parameters, one.severity, "user", mistake=str(error)))
     return checks
@@ -159,8 +159,8 @@ def _near(name: str, known: set[str]) -> str:
 
 
 def _explained(name: str, error: ValueError) -> tuple[str, ...]:
-    """A sentence, and the parameter; Great Expectations checks its parameters by pydantic, which tells a mistake once
-    for each allowed type.
+    """A sentence, and the parameter it is about. Great Expectations checks its parameters by pydantic, which reports
+    a mistake once for each allowed type.
     """
     details: list[Mapping[str, Any]] = error.errors() if hasattr(error, "errors") else []
     if not details:

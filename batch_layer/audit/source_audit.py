@@ -1,5 +1,5 @@
-"""The audit of one source's staged hours: every metric × hour passes, or is blocked on its own. Whatever goes wrong in
-it blocks.
+"""Audits one source's staged hours. Each metric's hour passes or is blocked on its own. Whatever goes wrong in an
+audit blocks.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from great_expectations.core import ExpectationSuiteValidationResult
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.audit import facts
-from batch_layer.audit.built_in import Facts, metric_facts, row_checks, source_facts
+from batch_layer.audit.built_in_expectations import Facts, metric_facts, row_checks, source_facts
+from batch_layer.audit.declared_expectations import Check, declared_checks
 from batch_layer.audit.facts import EventFacts, event_facts
 from batch_layer.audit.findings import Finding
-from batch_layer.audit.history import published_values
-from batch_layer.audit.suites import Check, declared_checks
-from batch_layer.audit.validation import Validation, Validator, page
+from batch_layer.audit.history_bounds import published_values
+from batch_layer.audit.validator import Validation, Validator, page
 from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import expectations_hash
@@ -30,20 +30,20 @@ FAILED = Check("audit", {})
 
 @dataclass
 class AuditedSource:
-    """What the audit found of one source: in its events (under None), and in the results of its metrics."""
+    """The findings of an audit of one source: of its events (under None), and of the results of its metrics."""
 
     staged: StagedSource
     findings: dict[str | None, list[Finding]] = field(default_factory=dict)
     pages: dict[str | None, ExpectationSuiteValidationResult] = field(default_factory=dict)
-    """The same for Data Docs."""
+    """Great Expectations' results for Data Docs, by the same keys."""
     broken: set[str | None] = field(default_factory=set)
-    """Where the audit itself failed."""
+    """The keys whose audit itself failed."""
     events: int = 0
-    """The number of events that count; 0 where they could not be counted."""
+    """The number of events that count; 0 if they could not be counted."""
 
     def blocked(self, aggregation: AggregationPlan) -> dict[datetime, str]:
-        """The hours of a metric that must not be published, each with the hash of the expectations it did not pass ("":
-        the audit failed).
+        """The hours of a metric that must not be published, each with the hash of the expectations that it did not
+        pass ("": the audit failed).
         """
         metric, source = aggregation.metric, aggregation.source
         used = (
@@ -77,16 +77,16 @@ class _Audit:
         return Validator()
 
     def run(self) -> AuditedSource:
-        failpoints.reached("before audit")
+        failpoints.visit("before audit")
         counted: list[EventFacts] = []
         self._guard(None, self._hours, lambda: counted.append(self._audit_events()))
         for metric in self._staged.metrics:
             self._guard(metric.aggregation.metric.name, metric.hours, partial(self._audit_results, counted, metric))
-        failpoints.reached("after audit")
+        failpoints.visit("after audit")
         return self._audited
 
     def _guard(self, of: str | None, hours: list[datetime], audit: Callable[[], None]) -> None:
-        """Run a part of the audit; whatever it raises is a failure of all its hours, and none of the others."""
+        """Run a part of the audit. If it raises, all of its hours fail, and no others."""
         try:
             audit()
         except Exception as error:
@@ -153,5 +153,5 @@ class _Audit:
         self._audited.pages[of] = page(validations, of or self._source.name)
 
 
-def _of_facts(validator: Validator, found: Facts) -> Validation:
-    return validator.results(found.frame, found.checks, list(dict.fromkeys(found.frame["hour"])), ["hour"])
+def _of_facts(validator: Validator, compared: Facts) -> Validation:
+    return validator.results(compared.frame, compared.checks, list(dict.fromkeys(compared.frame["hour"])), ["hour"])
