@@ -1,7 +1,7 @@
 """Routes for metrics: the list of them, their rows by parameters, and one cell of one hour."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -31,6 +31,14 @@ from serving_layer.http.formats import (
     rows_csv,
     rows_json,
 )
+from serving_layer.http.metric_answers import (
+    CellAnswer,
+    Column,
+    MetricAnswer,
+    MetricSummary,
+    ProjectAnswer,
+    SourceSummary,
+)
 from serving_layer.http.metric_query import (
     Grain,
     MetricQuestion,
@@ -51,90 +59,6 @@ routes = APIRouter(prefix="/api/v1", tags=["metrics"])
 DEFAULT_ROWS = 1_000
 
 TheAnswering = Annotated[Answering, Depends(answering_of)]
-
-
-class Column(Described):
-    """A column."""
-
-    name: str
-    """The name."""
-    type: str
-    """The type, as DuckDB names it."""
-    description: str | None = None
-    """For a measure: how it is declared."""
-
-
-class SourceSummary(Described):
-    """A source."""
-
-    name: str
-    """The name of the source."""
-
-
-class MetricSummary(Described):
-    """A metric that can be queried."""
-
-    name: str
-    """The name of the metric."""
-    source: str
-    """The name of its source."""
-    description: str | None
-    """Its description."""
-    dimensions: list[Column]
-    """Its dimensions."""
-    measures: list[Column]
-    """Its measures."""
-
-
-class ProjectAnswer(Described):
-    """The sources and metrics of the project."""
-
-    project: str
-    """The name of the project."""
-    token: str
-    """The token of the newest snapshot."""
-    sql: bool
-    """Whether the client may send free SQL."""
-    sources: list[SourceSummary]
-    """The sources."""
-    metrics: list[MetricSummary]
-    """The metrics that can be queried."""
-
-
-class MetricAnswer(Described):
-    """Rows of a metric."""
-
-    metric: str
-    """The name of the metric."""
-    token: str
-    """The token of the snapshot. `as_of` repeats the answer with it."""
-    states: dict[str, int]
-    """The number of hours in each state that the answer rests on."""
-    columns: list[Column]
-    """The columns of the rows."""
-    rows: list[dict[str, Any]]
-    """The rows."""
-    next: str | None
-    """The address of the next page of the same snapshot. Null: this is the last one."""
-
-
-class CellAnswer(Described):
-    """One hour of a metric, for one group or several groups merged."""
-
-    metric: str
-    """The name of the metric."""
-    hour: datetime
-    """The hour (UTC)."""
-    state: str
-    """The state of the hour."""
-    dimensions: dict[str, str | None]
-    """The dimensions that were asked for. The others are rolled up."""
-    measures: dict[str, Any]
-    """The values, by measure. All null if the hour is missing."""
-    token: str
-    """The token of the snapshot."""
-    report: str | None
-    """The address of the page of its newest audit. Null: there is no page."""
 
 
 class MetricParameters(Described):
