@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from hourline_core.compute.aggregation import (
+    Path,
     UnresolvedError,
     check_condition,
     empty_events,
     event_time_type,
+    named_expressions,
     plan_aggregation,
     type_of,
     with_derived,
@@ -87,24 +89,25 @@ def _check_source(spark: SparkSession, source: Source, place: _Place) -> None:
 
 
 def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _Place) -> None:
-    """Check each expression alone, so that every mistake is reported, and then the whole."""
-    events = with_derived(empty_events(spark, source), source)
-    expressions: dict[tuple[str, ...], str] = {("dimensions", name): text for name, text in metric.dimensions.items()}
-    expressions |= {
-        ("measures", name): measure.argument for name, measure in metric.measures.items() if measure.argument
-    }
-    if metric.where:
-        expressions["where",] = metric.where
-    for path, expression in expressions.items():
+    """Check the metric as a whole. If that fails, check each expression alone, so that every mistake is reported."""
+    repeatable: dict[Path, str] = {}
+    for path, expression in named_expressions(metric).items():
         with place.noting():
             _refuse_unrepeatable(path, expression)
-            type_of(events, expression, path)
-    if not place.failed:
-        with place.noting():
-            plan_aggregation(spark, source, metric)
+            repeatable[path] = expression
+    try:
+        plan_aggregation(spark, source, metric)
+    except UnresolvedError as error:
+        events = with_derived(empty_events(spark, source), source)
+        for path, expression in repeatable.items():
+            with place.noting():
+                type_of(events, expression, path)
+        if not place.failed:
+            with place.noting():
+                raise UnresolvedError(error.path, str(error)) from error
 
 
-def _refuse_unrepeatable(path: tuple[str, ...], expression: str) -> None:
+def _refuse_unrepeatable(path: Path, expression: str) -> None:
     if match := _NOT_REPEATABLE.search(expression):
         raise UnresolvedError(
             path,
