@@ -27,7 +27,17 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.model.scratch_columns import ARRIVED, KEY, OFFSET, PARTITION, TOPIC, VALUE
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    HEADERS,
+    KEY,
+    OFFSET,
+    PARTITION,
+    RECORD_TIMESTAMP,
+    RECORD_TIMESTAMP_TYPE,
+    TOPIC,
+    VALUE,
+)
 from hourline_core.storage.opening import exists, open_table
 from speed_layer.deduplication import with_id_hash
 from speed_layer.maintenance import maintain_after
@@ -191,6 +201,9 @@ def _records(
         {
             KEY: pa.nulls(size, pa.binary()),
             VALUE: pa.array(payloads, pa.binary()),
+            HEADERS: pa.nulls(size, pa.map_(pa.string(), pa.binary())),
+            RECORD_TIMESTAMP: pa.nulls(size, TIMESTAMP),
+            RECORD_TIMESTAMP_TYPE: pa.nulls(size, pa.string()),
             TOPIC: pa.array([origin.topic] * size, pa.string()),
             PARTITION: pa.array([0] * size, pa.int32()),
             OFFSET: pa.array(range(first, first + size), pa.int64()),

@@ -8,7 +8,17 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.errors import BrokerError, SetupError
 from hourline_core.model import Source
-from hourline_core.model.scratch_columns import ARRIVED, KEY, OFFSET, PARTITION, TOPIC, VALUE
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    HEADERS,
+    KEY,
+    OFFSET,
+    PARTITION,
+    RECORD_TIMESTAMP,
+    RECORD_TIMESTAMP_TYPE,
+    TOPIC,
+    VALUE,
+)
 
 # librdkafka's names of PEM files, and the Java client's names for their content.
 _PEM_FILES = {
@@ -23,7 +33,8 @@ def read_topic(
 ) -> DataFrame:
     """The committed records of ``source``'s topic from the offsets ``start`` on, at most ``most`` in a micro-batch.
 
-    Columns: KEY, VALUE, TOPIC, PARTITION, OFFSET, and ARRIVED, the time at which Spark planned the micro-batch (UTC).
+    Columns: KEY, VALUE, HEADERS, RECORD_TIMESTAMP, RECORD_TIMESTAMP_TYPE, TOPIC, PARTITION, OFFSET, and ARRIVED, the
+    time at which Spark planned the micro-batch (UTC).
     """
     reader = (
         spark.readStream.format("kafka")
@@ -35,13 +46,23 @@ def read_topic(
         )
         .option("maxOffsetsPerTrigger", most)
         .option("failOnDataLoss", "true")
+        .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .option("kafka.fetch.max.wait.ms", "50")
     )
     for key, value in java_client_options(options).items():
         reader = reader.option(f"kafka.{key}", value)
-    names = {"key": KEY, "value": VALUE, "topic": TOPIC, "partition": PARTITION, "offset": OFFSET}
-    records = reader.load().select(*(F.col(kafka_name).alias(name) for kafka_name, name in names.items()))
+    by_type = F.when(F.col("timestampType") == 0, "create").when(F.col("timestampType") == 1, "log_append")
+    records = reader.load().select(
+        F.col("key").alias(KEY),
+        F.col("value").alias(VALUE),
+        F.map_from_entries("headers").alias(HEADERS),
+        F.col("timestamp").alias(RECORD_TIMESTAMP),
+        by_type.alias(RECORD_TIMESTAMP_TYPE),
+        F.col("topic").alias(TOPIC),
+        F.col("partition").alias(PARTITION),
+        F.col("offset").alias(OFFSET),
+    )
     # Spark would write the time itself into the Java code that it generates, and compile new code for each micro-batch.
     # It generates no code for a function over arrays.
     return records.withColumn(ARRIVED, F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])

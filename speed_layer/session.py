@@ -13,7 +13,18 @@ from hourline_core.compute.validation import validate
 from hourline_core.errors import HourlineError, SparkError
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.model.scratch_columns import ARRIVED, KEY, OFFSET, OUTCOME, PARTITION, TOPIC, VALUE
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    HEADERS,
+    KEY,
+    OFFSET,
+    OUTCOME,
+    PARTITION,
+    RECORD_TIMESTAMP,
+    RECORD_TIMESTAMP_TYPE,
+    TOPIC,
+    VALUE,
+)
 from hourline_core.runtime.spark import spark_session
 from speed_layer.deduplication import with_id_hash
 
@@ -63,8 +74,11 @@ def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) ->
 
 def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
     """Run everything that a micro-batch runs on one record, which is rejected."""
-    columns = f"{KEY} binary, {VALUE} binary, {TOPIC} string, {PARTITION} int, {OFFSET} bigint, {ARRIVED} timestamp"
-    record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock())], columns)
+    columns = (
+        f"{KEY} binary, {VALUE} binary, {TOPIC} string, {PARTITION} int, {OFFSET} bigint, {ARRIVED} timestamp, "
+        f"{HEADERS} map<string, binary>, {RECORD_TIMESTAMP} timestamp, {RECORD_TIMESTAMP_TYPE} string"
+    )
+    record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock(), None, None, None)], columns)
     validated = with_id_hash(validate(record, source, event_time_type(spark, source)), source).persist()
     validated.toArrow()
     events = apply_where(with_derived(validated.where(F.col(OUTCOME) == "accepted"), source), source)

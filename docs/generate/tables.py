@@ -128,6 +128,8 @@ def _type(kind: pa.DataType) -> str:
     """A type as DuckDB and Spark write it."""
     if pa.types.is_list(kind):
         return f"array<{_type(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_type(kind.key_type)}, {_type(kind.item_type)}>"
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(f'{field.name}: {_type(field.type)}' for field in kind)}>"
     names = {"int64": "bigint", "int32": "int", "bool": "boolean"}

@@ -10,8 +10,33 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
+from hourline_core.compute.record import with_record
 from hourline_core.model import DeclaredMetric, Metric, Source
-from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, visible_name
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    EVENT_TIME,
+    HEADERS,
+    HOUR,
+    KEY,
+    OFFSET,
+    PARTITION,
+    RECORD,
+    RECORD_TIMESTAMP,
+    RECORD_TIMESTAMP_TYPE,
+    TOPIC,
+    visible_name,
+)
+
+_RECORD_TYPES = {
+    TOPIC: "string",
+    PARTITION: "int",
+    OFFSET: "bigint",
+    ARRIVED: "timestamp",
+    KEY: "binary",
+    HEADERS: "map<string, binary>",
+    RECORD_TIMESTAMP: "timestamp",
+    RECORD_TIMESTAMP_TYPE: "string",
+}
 
 Path = tuple[str, ...]
 """A place within a declaration."""
@@ -40,9 +65,9 @@ class AggregationPlan(DeclaredMetric):
 
 
 def empty_events(spark: SparkSession, source: Source) -> DataFrame:
-    """No events, with the fields, EVENT_TIME and HOUR."""
+    """No events, with the fields, EVENT_TIME, HOUR, and the columns that ``with_record`` reads."""
     types = {name: field.spark_type for name, field in source.fields.items()}
-    types |= {EVENT_TIME: "timestamp", HOUR: "timestamp"}
+    types |= {EVENT_TIME: "timestamp", HOUR: "timestamp", **_RECORD_TYPES}
     columns = ", ".join(f"CAST(NULL AS {spark_type}) AS `{name}`" for name, spark_type in types.items())
     try:
         return spark.sql(f"SELECT {columns} WHERE false")  # which takes a fifth of what createDataFrame does
@@ -55,7 +80,7 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
     fit its encoding.
     """
     time = source.event_time
-    events = empty_events(spark, source).select(*source.fields)
+    events = with_record(empty_events(spark, source), source).select(RECORD, *source.fields)
     path = ("event_time",)
     spark_type = type_of(events, time.expression, path)
     is_number = spark_type in ("int", "bigint", "float", "double") or spark_type.startswith("decimal")
@@ -73,9 +98,10 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
 
 
 def with_derived(events: DataFrame, source: Source) -> DataFrame:
-    """The events with the other names that declared expressions may use: the source's derived fields, and
+    """The events with the other names that declared expressions may use: ``record``, the source's derived fields, and
     ``event_time`` and ``hour`` unless fields have these names.
     """
+    events = with_record(events, source)
     for column in (EVENT_TIME, HOUR):
         events = events.withColumn(visible_name(column, source.field_names), F.col(column))
     for name, expression in source.derived.items():

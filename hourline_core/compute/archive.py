@@ -1,34 +1,36 @@
 """Converts events and rejected records between Spark's frames and the archive, where some columns have other names."""
 
-from collections.abc import Collection
-
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.ledger.layout import EVENT_COLUMNS, REJECTED_COLUMNS, stored_names
+from hourline_core.ledger.layout import EVENT_COLUMNS, EVENT_SCHEMA, REJECTED_COLUMNS, stored_names
 from hourline_core.model import Source
-from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import RECORD, SCRATCH_PREFIX
+
+_RECORD_TYPE: pa.StructType = EVENT_SCHEMA.field(RECORD).type
+_OWN = [name for name in EVENT_COLUMNS if name != RECORD]
 
 
 def from_archive(events: DataFrame, source: Source) -> DataFrame:
     """Archived events with Hourline's own columns under their internal names, and the fields as declared."""
-    own = {name: f"{SCRATCH_PREFIX}{name}" for name in EVENT_COLUMNS}
+    names = {name: f"{SCRATCH_PREFIX}{name}" for name in _OWN}
     fields = {stored: name for name, stored in stored_names(source).items()}
-    return events.withColumnsRenamed(own).withColumnsRenamed(fields)
+    parts = {f"{SCRATCH_PREFIX}{part.name}": F.col(f"{RECORD}.{part.name}") for part in _RECORD_TYPE}
+    return events.withColumns(parts).drop(RECORD).withColumnsRenamed(names).withColumnsRenamed(fields)
 
 
 def events_to_archive(events: pa.Table, source: Source) -> pa.Table:
     """Accepted events (fields, and the columns of the archive under their internal names) as they are stored."""
-    fields = events.rename_columns([stored_names(source).get(name, name) for name in events.column_names])
-    return _own_columns_stored(fields, EVENT_COLUMNS)
+    names = {f"{SCRATCH_PREFIX}{name}": name for name in _OWN} | stored_names(source)
+    parts = [events[f"{SCRATCH_PREFIX}{part.name}"].cast(part.type) for part in _RECORD_TYPE]
+    record = pc.make_struct(*parts, field_names=[part.name for part in _RECORD_TYPE])
+    return events.rename_columns([names.get(name, name) for name in events.column_names]).append_column(RECORD, record)
 
 
 def rejected_to_archive(records: pa.Table) -> pa.Table:
     """Rejected records (the columns of their table under their internal names) as they are stored."""
-    own = [name for name in records.column_names if name.startswith(SCRATCH_PREFIX)]
-    return _own_columns_stored(records.select(own), REJECTED_COLUMNS)
-
-
-def _own_columns_stored(rows: pa.Table, columns: Collection[str]) -> pa.Table:
-    stored = {f"{SCRATCH_PREFIX}{name}": name for name in columns}
-    return rows.rename_columns([stored.get(name, name) for name in rows.column_names])
+    names = {f"{SCRATCH_PREFIX}{name}": name for name in REJECTED_COLUMNS}
+    own = [name for name in records.column_names if name in names]
+    return records.select(own).rename_columns([names[name] for name in own])

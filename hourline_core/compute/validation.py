@@ -7,18 +7,22 @@ is the same for all records of the micro-batch, so no clock is read here.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.compute.record import undecodable_key, with_record
 from hourline_core.compute.windows import assign_pane
 from hourline_core.formats.format import format_of
 from hourline_core.model import EventTime, Source
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     EVENT_TIME,
+    HEADERS,
     HOUR,
     KEY,
     OFFSET,
     OUTCOME,
     PARTITION,
     REASON,
+    RECORD_TIMESTAMP,
+    RECORD_TIMESTAMP_TYPE,
     TOPIC,
     UNDECODED,
     VALUE,
@@ -30,14 +34,14 @@ ISO_LOCAL = r"^\d{4,6}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?$
 
 
 def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
-    """Validate Kafka records (KEY, VALUE, TOPIC, PARTITION, OFFSET, ARRIVED).
+    """Validate the Kafka records of ``read_topic`` (KEY, VALUE, HEADERS, TOPIC, PARTITION, OFFSET, ARRIVED, …).
 
-    Returns TOPIC, PARTITION, OFFSET, ARRIVED and OUTCOME (accepted, rejected or tombstone). Rejected records have
-    REASON, KEY and VALUE. Accepted ones have EVENT_TIME, HOUR (UTC) and the declared fields. All else is null.
-    ``event_time_type`` is the Spark type of the event time's expression.
+    Returns their columns, with OUTCOME (accepted, rejected or tombstone). Rejected records have REASON and VALUE.
+    Accepted ones have EVENT_TIME, HOUR (UTC) and the declared fields. All else is null. ``event_time_type`` is the
+    Spark type of the event time's expression.
     """
     decoded = format_of(source).decode(records)
-    timed = decoded.withColumn(EVENT_TIME, _event_time(source.event_time, event_time_type))
+    timed = with_record(decoded, source).withColumn(EVENT_TIME, _event_time(source.event_time, event_time_type))
     validated = timed.withColumn(REASON, _reason(source)).withColumn(
         OUTCOME,
         F.when(F.col(VALUE).isNull(), "tombstone").when(F.col(REASON).isNull(), "accepted").otherwise("rejected"),
@@ -48,10 +52,13 @@ def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFr
         TOPIC,
         PARTITION,
         OFFSET,
+        RECORD_TIMESTAMP,
+        RECORD_TIMESTAMP_TYPE,
         ARRIVED,
+        KEY,
+        HEADERS,
         OUTCOME,
         REASON,
-        F.when(is_rejected, F.col(KEY)).alias(KEY),
         F.when(is_rejected, F.col(VALUE)).alias(VALUE),
         F.when(is_accepted, F.col(EVENT_TIME)).alias(EVENT_TIME),
         F.when(is_accepted, assign_pane(F.col(EVENT_TIME), HOURLY)).alias(HOUR),
@@ -87,7 +94,7 @@ def _event_time(time: EventTime, spark_type: str) -> Column:
 def _reason(source: Source) -> Column:
     """Why a record is rejected, in words: the first check that fails. Null if it is accepted, or a tombstone."""
     time = F.col(EVENT_TIME)
-    checks = [F.when(F.length(F.col(VALUE)) == 0, "empty value"), F.col(UNDECODED)]
+    checks = [F.when(F.length(F.col(VALUE)) == 0, "empty value"), F.col(UNDECODED), undecodable_key(source)]
     for name, field in source.fields.items():
         if field.required:
             checks.append(F.when(F.col(name).isNull(), f"required field '{name}' is missing or null"))

@@ -15,8 +15,10 @@ _OPTIONS = {
     "columnNameOfCorruptRecord": _CORRUPT,
     "allowNonNumericNumbers": "false",
     "allowSingleQuotes": "false",
-    # Strict, since Spark would otherwise read '12:00' as noon of the current day.
-    "timestampFormat": "yyyy-MM-dd['T'][ ]HH:mm:ss[.SSSSSSSSS][XXX]",
+    # Strict. Otherwise Spark would read '12:00' as noon of the current day, and a local time as one in UTC.
+    "timestampFormat": "yyyy-MM-dd['T'][ ]HH:mm:ss[.SSSSSSSSS]XXX",
+    "timestampNTZFormat": "yyyy-MM-dd['T'][ ]HH:mm:ss[.SSSSSSSSS]",
+    "dateFormat": "yyyy-MM-dd",
 }
 
 
@@ -36,7 +38,7 @@ class JsonFormat:
         marked = F.when(F.col(_VALID_TEXT), F.concat(F.lit('{"r":['), F.col(_TEXT), F.lit(',null],"e":1}')))
         parsed = texts.withColumn(_PARSED, F.from_json(marked, whole, _OPTIONS))
         body = F.col(_PARSED)["r"][0]
-        fields = [body[self._key(name)].alias(name) for name in self._fields]
+        fields = [_in_utc(body[self._key(name)], field).alias(name) for name, field in self._fields.items()]
         return parsed.select("*", *fields, self._undecoded().alias(UNDECODED)).drop(_TEXT, _VALID_TEXT, _PARSED)
 
     def _undecoded(self) -> Column:
@@ -56,7 +58,7 @@ class JsonFormat:
             key = self._key(name)
             got = F.get_json_object(text, f"$['{key}']")
             is_wrong = alone[key].isNull() & (F.coalesce(got, F.lit("null")) != "null")
-            words = F.concat(F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {field.type}"))
+            words = F.concat(F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {_wanted(field)}"))
             wrong_types.append(F.when(is_wrong, words))
         is_no_object = (
             F.is_variant_null(F.try_parse_json(text)) | F.try_parse_json(text).isNull() | alone[_CORRUPT].isNull()
@@ -70,4 +72,24 @@ class JsonFormat:
 
     def _declared_fields(self) -> str:
         """The declared fields as Spark DDL, under their names in the JSON object."""
-        return ", ".join(f"`{self._key(name)}` {field.spark_type}" for name, field in self._fields.items())
+        return ", ".join(f"`{self._key(name)}` {_read_type(field)}" for name, field in self._fields.items())
+
+
+def _read_type(field: Field) -> str:
+    """The Spark type that the field is read as. A local time has no offset yet."""
+    return "timestamp_ntz" if field.zone else field.spark_type
+
+
+def _in_utc(value: Column, field: Field) -> Column:
+    return F.to_utc_timestamp(value.cast("timestamp"), field.zone) if field.zone else value
+
+
+def _wanted(field: Field) -> str:
+    if field.type != "timestamp":
+        return field.type
+    if field.zone:
+        return "timestamp without an offset, such as 2013-01-05T14:30:00"
+    return (
+        "timestamp with an offset, such as 2013-01-05T14:30:00Z "
+        "(without an offset: declare encoding: local and a zone for the field)"
+    )

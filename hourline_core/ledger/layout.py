@@ -44,6 +44,20 @@ EVENT_COLUMNS: Columns = {
     "event_time": Column(TIMESTAMP, "When the event happened."),
     "hour": Column(TIMESTAMP, "The start of the hour of `event_time`."),
     "duplicate": Column(pa.bool_(), "Whether the speed layer has recognised it as a duplicate, which does not count."),
+    "record": Column(
+        pa.struct(
+            {
+                "key": pa.binary(),
+                "headers": pa.map_(pa.string(), pa.binary()),
+                "timestamp": TIMESTAMP,
+                "timestamp_type": pa.string(),
+                "arrived": TIMESTAMP,
+            }
+        ),
+        "The rest of the Kafka record: key and headers as bytes, and Kafka's timestamp, which the producer (`create`) "
+        "or the broker (`log_append`) has set. `arrived`: when the micro-batch that read it was planned. Null: "
+        "Hourline 0.2 or earlier archived the event.",
+    ),
 }
 """The first columns of the events table. The source's declared fields follow, with the names of ``stored_names``."""
 EVENT_SCHEMA = schema_of(EVENT_COLUMNS)
@@ -63,6 +77,9 @@ REJECTED_COLUMNS: Columns = {
     "reason": Column(pa.string(), "Why it was rejected."),
     "key": Column(pa.binary(), "The record's key."),
     "value": Column(pa.binary(), "The record's value."),
+    "headers": Column(pa.map_(pa.string(), pa.binary()), "The record's headers."),
+    "timestamp": Column(TIMESTAMP, "Kafka's timestamp of the record."),
+    "timestamp_type": Column(pa.string(), "`create`: the producer's timestamp. `log_append`: the broker's."),
 }
 REJECTED_SCHEMA = schema_of(REJECTED_COLUMNS)
 

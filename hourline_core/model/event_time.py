@@ -1,19 +1,12 @@
 """The event time of a source: an expression over the fields, and the encoding of its value."""
 
 from typing import Annotated, Any, Literal, Self
-from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic import BeforeValidator, model_validator
 
-from hourline_core.model.base import Declaration, describe, refuse, suggest
+from hourline_core.model.base import Declaration, refuse
 from hourline_core.model.expressions import Expression
-
-
-def _zone(name: str) -> str:
-    zones = available_timezones()
-    if name in zones:
-        return name
-    raise refuse(f"got {describe(name)}, allowed are IANA time zones, such as America/New_York{suggest(name, zones)}")
+from hourline_core.model.times import Zone
 
 
 class EventTime(Declaration):
@@ -30,7 +23,7 @@ class EventTime(Declaration):
     `epoch_milliseconds`: a number since 1970 in UTC. `local`: ISO 8601 text without an offset, in `zone`.
     """
 
-    zone: Annotated[str, AfterValidator(_zone)] | None = None
+    zone: Zone | None = None
     """The IANA time zone of local times, such as `America/New_York`. The encoding `local` requires it. No other
     encoding allows it.
     """

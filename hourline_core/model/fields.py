@@ -1,12 +1,13 @@
 """The typed fields of a source, and the Spark type of each."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, StringConstraints, WithJsonSchema, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse, suggest
 from hourline_core.model.expressions import UNCLOSED, outer_commas
+from hourline_core.model.times import Zone
 
 SPARK_TYPES = {
     "string": "string",
@@ -96,6 +97,27 @@ class Field(Declaration):
 
     key: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^`'\\]+$")] | None = None
     """The field's name in the event, if it differs. A declared name has letters, digits and `_` only."""
+
+    encoding: Literal["iso", "local"] = "iso"
+    """How the text of a `timestamp` is read. `iso`: ISO 8601 with an offset or Z. `local`: ISO 8601 without an offset,
+    in `zone`. Both need seconds, and become UTC. A `date` is read as `2013-01-05`. A time of day is a `string`.
+    """
+
+    zone: Zone | None = None
+    """The IANA time zone of a local `timestamp`, such as `America/New_York`."""
+
+    @model_validator(mode="after")
+    def _check_encoding(self) -> Self:
+        if self.encoding == "local" and self.type != "timestamp":
+            raise refuse(f"got the encoding 'local' for a {self.type}, allowed is it for a timestamp only", "encoding")
+        if self.encoding == "local" and self.zone is None:
+            raise refuse(
+                "got the encoding 'local' without a zone, allowed is local with one, such as zone: America/New_York",
+                "encoding",
+            )
+        if self.encoding != "local" and self.zone is not None:
+            raise refuse("got a zone without a local encoding, allowed is a zone with encoding: local only", "zone")
+        return self
 
     @property
     def spark_type(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hourline_core.model.metric import Metric
+from hourline_core.model.scratch_columns import RECORD
 from hourline_core.model.source import Source
 
 
@@ -23,8 +24,10 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     )
     derived = _derived(source, named)
     named |= _words(derived.values())
+    key_type = {"key_type": source.key_type} if RECORD in named else {}
     content = {
         "source": {
+            **key_type,
             # Two sources have different events, even if their declarations are equal. A topic may be renamed.
             "name": source.name,
             "fields": {name: field.spark_type for name, field in source.fields.items() if name.casefold() in named},

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, WithJsonSchema
 
 from hourline_core.model.base import describe, refuse
-from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import RECORD, SCRATCH_PREFIX
 
 LONGEST = 63
 LOWER = r"^[a-z][a-z0-9_]*$"
@@ -54,6 +54,11 @@ def _field_name(name: str) -> str:
     if len(name) > LONGEST:
         raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
     # Spark tells columns apart without regard to case.
+    if name.casefold() == RECORD:
+        raise refuse(
+            f"got the name {describe(name)}, which means the Kafka record itself (record.key, record.timestamp, …): "
+            f"give the field another name, as in `a_name: {{type: …, key: {name}}}`"
+        )
     if name.casefold().startswith(SCRATCH_PREFIX):
         raise refuse(
             f"got the name {describe(name)}, allowed are names that do not begin with {SCRATCH_PREFIX}, "

@@ -18,10 +18,16 @@ OFFSET = "_hourline_offset"
 """bigint: the offset in the partition, or the number of the row in the file."""
 SEQUENCE = "_hourline_sequence"
 """bigint: the number of the micro-batch that read the record."""
+RECORD_TIMESTAMP = "_hourline_timestamp"
+"""timestamp (UTC): Kafka's timestamp of the record; null for a row of a file."""
+RECORD_TIMESTAMP_TYPE = "_hourline_timestamp_type"
+"""string: create (by the producer) or log_append (by the broker); null for a row of a file."""
+HEADERS = "_hourline_headers"
+"""map<string, binary>: the record's headers; null if it has none. Of several with one name, the last."""
 ARRIVED = "_hourline_arrived"
 """timestamp (UTC): when Spark planned the micro-batch that read the record."""
 KEY = "_hourline_key"
-"""binary: the key of a rejected record. Before validation, of every record."""
+"""binary: the record's key; null if it has none."""
 VALUE = "_hourline_value"
 """binary: the value of a rejected record. Before validation, of every record."""
 UNDECODED = "_hourline_undecoded"
@@ -51,3 +57,7 @@ def visible_name(column: str, fields: Container[str]) -> str:
     """
     name = column.removeprefix(SCRATCH_PREFIX)
     return column if name in fields else name
+
+
+RECORD = "record"
+"""struct: what expressions may name of the record itself, see `compute/record.py`. No field may have this name."""

@@ -36,6 +36,11 @@ class Source(Declaration):
     format: Literal["json"] = "json"
     """The format of a record's value: one JSON object."""
 
+    key_type: Literal["binary", "string", "int", "long"] = "binary"
+    """The type of the record's key, as Kafka's serializers write it: the bytes themselves, UTF-8 text, or a big-endian
+    number. Expressions name it `record.key`. A record whose key is not of this type is rejected.
+    """
+
     fields: Annotated[dict[FieldName, FieldForm], pydantic.Field(min_length=1)]
     """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. Undeclared fields are
     ignored.

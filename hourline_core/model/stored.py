@@ -16,6 +16,7 @@ def to_stored(source: Source, metric: Metric) -> str:
         {
             "source": {
                 "fields": {name: field.model_dump() for name, field in source.fields.items()},
+                "key_type": source.key_type,
                 "id": source.id,
                 "derived": source.derived,
                 "where": source.where,

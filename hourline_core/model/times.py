@@ -3,10 +3,11 @@
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
+from zoneinfo import available_timezones
 
-from pydantic import PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, PlainValidator, WithJsonSchema
 
-from hourline_core.model.base import describe, refuse
+from hourline_core.model.base import describe, refuse, suggest
 
 _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds", "ms": "milliseconds"}
 _SHORT = re.compile(r"(?:(\d+)d)?\s*(?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:(\d+)s)?\s*(?:(\d+)ms)?", re.ASCII)
@@ -54,6 +55,13 @@ def _moment(value: object) -> datetime:
         raise refuse(f"got {describe(value)}, allowed are the years 1 to 9999 in UTC") from None
 
 
+def _zone(name: str) -> str:
+    zones = available_timezones()
+    if name in zones:
+        return name
+    raise refuse(f"got {describe(name)}, allowed are IANA time zones, such as America/New_York{suggest(name, zones)}")
+
+
 Duration = Annotated[
     timedelta,
     PlainValidator(parse_duration),
@@ -65,3 +73,6 @@ Moment = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """An aware datetime in UTC."""
+
+Zone = Annotated[str, AfterValidator(_zone)]
+"""The name of an IANA time zone."""

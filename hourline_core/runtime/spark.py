@@ -26,6 +26,8 @@ _SEMANTICS = {
     # stream.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "false",
+    # Of two headers with one name, the last one counts, as in Kafka's own `lastHeader`.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
 }
 
 _DEFAULTS = {

@@ -77,10 +77,19 @@ class StackProject:
             self._produce(source, json.dumps(body, ensure_ascii=False).encode(), body)
         self.flush()
 
-    def send_refused(self, source: str, values: Iterable[bytes | None]) -> None:
-        """Send records that must be rejected, or, for None, tombstones."""
+    def send_refused(self, source: str, values: Iterable[bytes | None], **record: Any) -> None:
+        """Send records that must be rejected, or, for None, tombstones; ``record`` is as in ``send_records``."""
         for value in values:
-            self._produce(source, value, None)
+            self._produce(source, value, None, record)
+        self.flush()
+
+    def send_records(self, source: str, records: Iterable[dict[str, Any]]) -> None:
+        """Send whole records that must be accepted: ``body``, ``key``, ``headers`` (pairs) and ``timestamp``
+        (milliseconds). The oracle's events have all of it, and the address, under ``record``.
+        """
+        for record in records:
+            value = json.dumps(record["body"]).encode()
+            self._produce(source, value, {**record["body"], "record": dict(record)}, record)
         self.flush()
 
     def write_history(self, file: Path, source: str, bodies: Iterable[dict[str, Any] | bytes]) -> Path:
@@ -257,17 +266,22 @@ class StackProject:
     def _address(self, row: Mapping[str, Any]) -> tuple[int, int]:
         return self.files.get(row["topic_id"], row["partition"]), row["offset"]
 
-    def _produce(self, source: str, value: bytes | None, body: dict[str, Any] | None) -> None:
+    def _produce(
+        self, source: str, value: bytes | None, body: dict[str, Any] | None, record: dict[str, Any] | None = None
+    ) -> None:
         def delivered(error: object, message: Message) -> None:
             assert error is None, error
             partition, offset = message.partition(), message.offset()
             assert partition is not None
             assert offset is not None
+            if body and record:
+                body["record"] |= {"partition": partition, "offset": offset}
             self.sent[source].append(Sent(partition, offset, body, value is None))
 
         declared = self.project.sources[source]
+        parts = {name: record[name] for name in ("key", "headers", "timestamp") if name in record} if record else {}
         self.producer.produce(
-            declared.topic, value, partition=self.random.randrange(declared.partitions), on_delivery=delivered
+            declared.topic, value, partition=self.random.randrange(declared.partitions), on_delivery=delivered, **parts
         )
         self.producer.poll(0)
 

@@ -1,0 +1,69 @@
+"""The Kafka record itself, as declared expressions name it: ``record.key``, ``record.headers['trace']``, …"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline_core.model import Source
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    HEADERS,
+    KEY,
+    OFFSET,
+    PARTITION,
+    RECORD,
+    RECORD_TIMESTAMP,
+    RECORD_TIMESTAMP_TYPE,
+    TOPIC,
+)
+
+_NUMBER_BYTES = {"int": 4, "long": 8}
+
+
+def with_record(events: DataFrame, source: Source) -> DataFrame:
+    """Add ``record``, a struct, to events or records with the columns of `model/scratch_columns.py`.
+
+    key (of the source's ``key_type``, null if it is not of this type), headers (map<string, string>: UTF-8, invalid
+    bytes become U+FFFD), timestamp (UTC), timestamp_type (create or log_append), topic, partition (int), offset
+    (bigint), arrived (UTC). A row of a file has no key, headers and timestamp. All but the address may also be null for
+    events that were archived by Hourline 0.2 or earlier.
+    """
+    columns = {
+        "key": _decoded_key(source),
+        "headers": F.transform_values(HEADERS, lambda _, value: F.make_valid_utf8(value.cast("string"))),
+        "timestamp": F.col(RECORD_TIMESTAMP),
+        "timestamp_type": F.col(RECORD_TIMESTAMP_TYPE),
+        "topic": F.col(TOPIC),
+        "partition": F.col(PARTITION),
+        "offset": F.col(OFFSET),
+        "arrived": F.col(ARRIVED),
+    }
+    return events.withColumn(RECORD, F.struct(*(column.alias(name) for name, column in columns.items())))
+
+
+def undecodable_key(source: Source) -> Column:
+    """Why the record's key is not of the source's ``key_type``, in words. Null if it is, or if there is no key."""
+    match source.key_type:
+        case "binary":
+            return F.lit(None).cast("string")
+        case "string":
+            return F.when(~F.is_valid_utf8(F.col(KEY).cast("string")), "key: got invalid UTF-8, want string")
+        case number:
+            size = _NUMBER_BYTES[number]
+            got = F.concat(
+                F.lit("key: got "), F.length(KEY), F.lit(f" bytes, want the {size} of a big-endian {number}")
+            )
+            return F.when(F.length(KEY) != size, got)
+
+
+def _decoded_key(source: Source) -> Column:
+    key = F.col(KEY)
+    match source.key_type:
+        case "binary":
+            return key
+        case "string":
+            return F.when(F.is_valid_utf8(key.cast("string")), key.cast("string"))
+        case "int":
+            return F.when(F.length(key) == 4, F.conv(F.hex(key), 16, 10).cast("bigint").cast("int"))
+        case "long":
+            # A negative base gives a signed number.
+            return F.when(F.length(key) == 8, F.conv(F.hex(key), 16, -10).cast("bigint"))
