@@ -17,6 +17,7 @@ from hourline.cli import (
     drift,
     explain,
     export,
+    graph,
     import_,
     init,
     late,
@@ -64,6 +65,7 @@ app = typer.Typer(
 for command in (
     init.init,
     check.check,
+    graph.graph,
     schema.schema,
     up.up,
     down.down,

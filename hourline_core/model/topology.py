@@ -1,0 +1,78 @@
+"""The topology of a project: topics, the sources that read them, and the metrics over these; as text and as Mermaid.
+
+The name is that of Kafka Streams, whose ``Topology.describe()`` prints the same kind of list.
+"""
+
+from collections.abc import Iterator
+
+from hourline_core.model.metric import Metric
+from hourline_core.model.project import Project
+from hourline_core.model.source import Source
+
+
+def topology_text(project: Project) -> str:
+    """The topics, each with its sources, and each source with its metrics, as an indented list."""
+    lines = []
+    for topic, sources in _sources_by_topic(project).items():
+        lines.append(f"topic {topic}")
+        for source in sources:
+            lines.append(f"  source {source.name}{_joined(_steps_of(source))}")
+            lines += [
+                f"    metric {metric.name}{_joined(_steps_of_metric(metric))}"
+                for metric in project.metrics_of(source.name)
+            ]
+    return "\n".join(lines)
+
+
+def topology_mermaid(project: Project) -> str:
+    """The same as a Mermaid flowchart, for a page that renders it. See https://mermaid.js.org/syntax/flowchart.html."""
+    lines = ["flowchart LR"]
+    for number, (topic, sources) in enumerate(_sources_by_topic(project).items()):
+        lines.append(f'    topic{number}[("{topic}")]')
+        for source in sources:
+            lines.append(f'    source_{source.name}["{_label(source.name, _steps_of(source))}"]')
+            lines.append(f"    topic{number} --> source_{source.name}")
+            for metric in project.metrics_of(source.name):
+                lines.append(f'    metric_{metric.name}(["{_label(metric.name, _steps_of_metric(metric))}"])')
+                lines.append(f"    source_{source.name} --> metric_{metric.name}")
+    return "\n".join(lines)
+
+
+def _sources_by_topic(project: Project) -> dict[str, list[Source]]:
+    """The sources by topic; topics and sources are sorted by name."""
+    topics: dict[str, list[Source]] = {}
+    for source in sorted(project.sources.values(), key=lambda source: (source.topic, source.name)):
+        topics.setdefault(source.topic, []).append(source)
+    return topics
+
+
+def _steps_of(source: Source) -> Iterator[str]:
+    """What the source does with a record, in order."""
+    yield f"event time {source.event_time.expression}"
+    if source.id:
+        yield f"id {source.id}"
+    if source.derived:
+        yield f"derives {', '.join(source.derived)}"
+    if source.where:
+        yield f"where {source.where}"
+
+
+def _steps_of_metric(metric: Metric) -> Iterator[str]:
+    if metric.where:
+        yield f"where {metric.where}"
+    if metric.dimensions:
+        yield f"by {', '.join(metric.dimensions)}"
+    yield ", ".join(f"{name} = {measure}" for name, measure in metric.measures.items())
+
+
+def _joined(steps: Iterator[str]) -> str:
+    return f": {'; '.join(' '.join(step.split()) for step in steps)}"
+
+
+def _label(name: str, steps: Iterator[str]) -> str:
+    """A label in quotes, in which Mermaid reads HTML: characters that mean something there are replaced."""
+    text = "<br>".join(" ".join(step.split()).translate(_ESCAPED) for step in steps)
+    return f"<b>{name}</b><br>{text}"
+
+
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "#quot;", "#": "#35;", "`": "#96;"})
