@@ -25,12 +25,13 @@ def late(
     """
     declared = load(project, workspace)
     from serving_layer import connect
-    from serving_layer.reports.late import list_late_events, list_late_hours
+    from serving_layer.reports.late import list_imports, list_late_events, list_late_hours
 
     chosen = parse_hour(hour) if hour else None
     with connect(declared) as connection:
         hours = list_late_hours(connection, chosen)
         events = list_late_events(connection, chosen) if chosen else []
+        imports = list_imports(connection, chosen)
     if format is ReportFormat.JSON:
         say_json(
             [
@@ -42,6 +43,8 @@ def late(
             ]
         )
         return
+    for source, revised, count in imports:
+        say(f"{hour_text(revised)} of {source} is revised by import, {count:,} events; `hourline plan` lists it")
     if not hours:
         say("no late events" if chosen is None else f"no late events in {hour_text(chosen)}")
         return

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Source
+from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import literal
 
 COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones")
@@ -20,10 +21,10 @@ def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
     ``now`` (UTC) closes hours of a source that uses wall time.
     """
     clock = literal(now) if source.clock == "wall" else "max(clock) OVER ()"
-    grace = f"INTERVAL '{int(source.grace.total_seconds()) + 3600} seconds'"
+    closes_after = f"INTERVAL '{int(HOURLY.complete_after(source.grace).total_seconds())} seconds'"
     return f"""
         SELECT hour, sum(events)::BIGINT AS events, sum(late)::BIGINT AS late, any_value(clock) AS clock,
-               hour + {grace} <= any_value(clock) AS closed
+               hour + {closes_after} <= any_value(clock) AS closed
         FROM (
             SELECT arrival.hour AS hour, arrival.events AS events, arrival.late AS late, clock
             FROM (SELECT hours, {clock} AS clock FROM {_finished(source, sequence)}),
@@ -44,6 +45,16 @@ def late_sql(source: Source, sequence: int) -> str:
         FROM (SELECT sequence, hours, started, {clock} AS clock FROM {_finished(source, sequence)}),
              UNNEST(hours) AS arrivals(arrival)
         WHERE arrival.late > 0"""
+
+
+def imported_sql(source: Source, sequence: int) -> str:
+    """A query: hour, sequence, events (without duplicates) of each micro-batch up to ``sequence`` that imported rows of
+    a file.
+    """
+    return f"""
+        SELECT arrival.hour AS hour, sequence, arrival.events AS events
+        FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
+        WHERE sequence <= {sequence} AND starts_with(topic_id, {literal(FILE)})"""
 
 
 def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:

@@ -10,6 +10,7 @@ from hourline_core.model import Metric
 from hourline_core.sql.differences import compare_stages, make_stage, only_late_events, without_late_events
 from hourline_core.sql.literals import literal
 from hourline_core.sql.merge import counted_states_sql, stored_types
+from hourline_core.sql.progress import imported_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 
@@ -58,9 +59,9 @@ def list_late_hours(connection: Connection, hour: datetime | None = None) -> lis
         "FROM late_events l LEFT JOIN hours h ON h.kind = 'source' AND h.name = l.source AND h.hour = l.hour "
         f"WHERE {condition} GROUP BY ALL ORDER BY l.source, l.hour"
     )
-    found = [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
+    late_hours = [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
     moved = _moved_before(connection)
-    for metric, of_metric in _moving_now(connection, [row["hour"] for row in found]).items():
+    for metric, of_metric in _moving_now(connection, [row["hour"] for row in late_hours]).items():
         for measure, move in of_metric.items():
             earlier = moved[metric].get(measure, Move(amount=0, cells=0))
             amount = None if move.amount is None or earlier.amount is None else earlier.amount + move.amount
@@ -75,12 +76,30 @@ def list_late_hours(connection: Connection, hour: datetime | None = None) -> lis
                 if (moves := moved.get((metric.name, row["hour"])))
             },
         )
-        for row in found
+        for row in late_hours
     ]
 
 
 def _ordered(metric: Metric, moves: dict[str, Move]) -> dict[str, Move]:
     return {measure: moves[measure] for measure in metric.measures if measure in moves}
+
+
+def list_imports(connection: Connection, hour: datetime | None = None) -> list[tuple[str, datetime, int]]:
+    """Each hour that an import has revised, or ``hour`` alone: source, hour (UTC), and the number of imported events
+    that no recompute has counted yet. Of imported history no event is late.
+    """
+    imports = []
+    condition = "true" if hour is None else f"hour = {literal(hour)}"
+    for name, progress in connection.snapshot.progress.items():
+        imported = imported_sql(connection.project.sources[name], progress.sequence)
+        rows = connection.sql(
+            f"SELECT hour, sum(events)::BIGINT FROM ({imported}) JOIN ("
+            "SELECT hour, min(cutoff) AS cutoff FROM hourline.metric_hours "
+            f"WHERE served AND source = {literal(name)} AND state = 'revised' GROUP BY hour) USING (hour) "
+            f"WHERE sequence > cutoff AND {condition} GROUP BY hour ORDER BY hour"
+        )
+        imports += [(name, *row) for row in rows.fetchall()]
+    return imports
 
 
 def list_late_events(connection: Connection, hour: datetime) -> list[dict[str, Any]]:

@@ -3,10 +3,12 @@ never late.
 """
 
 import signal
+from collections import Counter
 from pathlib import Path
 
 import serving_layer
 from hourline_core.runtime.lease import lease
+from serving_layer.reports.late import list_imports
 from serving_layer.reports.status import report_project_status
 from speed_layer.import_files import find_history, import_files
 from speed_layer.session import speed_session
@@ -79,6 +81,14 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     imported = import_here(project, older)
     assert imported == [300, 300]
     assert late(project) == late_before
+    with serving_layer.connect(project.project) as connection:
+        revised = {hour: events for _, hour, events in list_imports(connection)}
+    cutoffs = {hour: cutoff for (_, hour), cutoff in project.cutoffs.items()}
+    of_file = [event for event in project.events("scans") if event.partition == max(project.files.values())]
+    assert revised == Counter(
+        event.hour for event in of_file if not event.duplicate and event.sequence > cutoffs.get(event.hour, 10**9)
+    )
+    assert sum(revised.values()) > 20
     assert lag(project) == (0, 0)
     assert project.check() > 1000
     assert project.drain() == []

@@ -122,19 +122,21 @@ def rule() -> SourceRule:
     )
 
 
-def make(root: Path, kafka: str, topic: str, records_per_batch: int = 500) -> StackProject:
+def make(root: Path, kafka: str, topic: str, records_per_batch: int = 500, partitions: int = 3) -> StackProject:
     """The project in ``root``, reading ``topic``."""
     files = {
-        name: text.replace("TOPIC", topic).replace("RECORDS_PER_BATCH", str(records_per_batch))
+        name: text.replace("TOPIC", topic)
+        .replace("RECORDS_PER_BATCH", str(records_per_batch))
+        .replace("partitions: 3", f"partitions: {partitions}")
         for name, text in FILES.items()
     }
     write_project(root, files)
     return StackProject(root, kafka, {"scans": rule()})
 
 
-def make_finished(root: Path, kafka: str, topic: str) -> StackProject:
+def make_finished(root: Path, kafka: str, topic: str, partitions: int = 3) -> StackProject:
     """The project in ``root`` with hours of every state: some are recomputed, and one of these is revised since."""
-    project = make(root, kafka, topic)
+    project = make(root, kafka, topic, partitions=partitions)
     project.send("scans", scans(project.random, 400, first_hour=0, hours=5))
     project.drain()
     project.recompute()

@@ -1,0 +1,59 @@
+"""A workspace as each released version has left it, kept in ``tests/workspaces``, so that later versions can open it.
+
+    python -m tests.support.kept_workspace VERSION
+
+makes the one of this checkout. Do that at each release, and never again.
+"""
+
+import json
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from hourline_core.runtime.broker import Broker
+from tests.support import parcels
+from tests.support.oracle import Sent
+from tests.support.stack_project import StackProject
+
+FOLDER = Path(__file__).parents[1] / "workspaces"
+TOPIC = "kept"
+_OLD_TOPIC = 500
+"""The number of a partition that stands for the topic of then. A new topic has another id, and the same offsets."""
+
+
+def keep(version: str) -> None:
+    """Make ``tests/workspaces/<version>.tar.gz``: a project with hours of every state, and what was sent to it."""
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:
+        root = Path(folder) / "project"
+        project = parcels.make_finished(root, broker.bootstrap, TOPIC, partitions=1)
+        (topic_id,) = {row["topic_id"] for row in project.table("progress", "scans")}
+        facts = {
+            "topic_id": topic_id,
+            "sent": [[record.offset, record.body, record.tombstone] for record in project.sent["scans"]],
+        }
+        (root / "sent.json").write_text(json.dumps(facts), encoding="utf-8")
+        FOLDER.mkdir(exist_ok=True)
+        with tarfile.open(FOLDER / f"{version}.tar.gz", "w:gz", compresslevel=9) as archive:
+            for path in ("hourline.yaml", "sources", "metrics", "sent.json", ".hourline/tables"):
+                archive.add(root / path, path)
+
+
+def restore(kept: Path, root: Path, kafka: str, topic: str) -> StackProject:
+    """The kept project in ``root``, with what the oracle knows of it. It reads ``topic``, which is new."""
+    with tarfile.open(kept) as archive:
+        archive.extractall(root, filter="data")
+    source = root / "sources" / "scans.yaml"
+    source.write_text(
+        source.read_text(encoding="utf-8").replace(f"topic: {TOPIC}\n", f"topic: {topic}\n"), encoding="utf-8"
+    )
+    project = StackProject(root, kafka, {"scans": parcels.rule()})
+    facts = json.loads((root / "sent.json").read_text(encoding="utf-8"))
+    project.files[facts["topic_id"]] = _OLD_TOPIC
+    project.sent["scans"] = [Sent(_OLD_TOPIC, offset, body, tombstone) for offset, body, tombstone in facts["sent"]]
+    project.note_cutoffs()
+    return project
+
+
+if __name__ == "__main__":
+    keep(sys.argv[1])
