@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronPartitionTimetable, task
 
-from hourline.airflow import HOURLY_POOL, Settings, plan_hours, recompute_hours, report_audit
+from hourline.airflow import HOURLY_POOL, PARTITION_KEY, Settings, plan_hours, recompute_hours, report_audit
 
 settings = Settings.of_environment()
 schedule = settings.schedule
@@ -22,7 +22,8 @@ with DAG(
         schedule.cron,
         timezone=schedule.timezone,
         run_offset=-1,  # a run at 14:05 has the partition of 13:00, as hours are named everywhere
-        key_format="%Y-%m-%dT%H:00Z" if schedule.timezone == "UTC" else "%Y-%m-%dT%H:%M%z",
+        # In UTC it is the key of the assets' events, and parses with the defaults of Airflow's partition mappers.
+        key_format=PARTITION_KEY if schedule.timezone == "UTC" else "%Y-%m-%dT%H:%M%z",
     ),
     start_date=schedule.start or datetime(2024, 1, 1, tzinfo=UTC),
     catchup=schedule.catch_up,

@@ -5,12 +5,20 @@ alerts.py the alerts about late and failed runs.
 """
 
 from hourline.airflow.settings import Settings
-from hourline.airflow.tasks import backfill_range, maintain_tables, plan_hours, recompute_hours, report_audit
+from hourline.airflow.tasks import (
+    PARTITION_KEY,
+    backfill_range,
+    maintain_tables,
+    plan_hours,
+    recompute_hours,
+    report_audit,
+)
 from hourline_core.runtime.airflow.configuration import BACKFILL_POOL, HOURLY_POOL
 
 __all__ = [
     "BACKFILL_POOL",
     "HOURLY_POOL",
+    "PARTITION_KEY",
     "Settings",
     "backfill_range",
     "maintain_tables",

@@ -8,7 +8,10 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from hourline.airflow.commands import log, run_command, run_for_results
 from hourline.airflow.settings import Settings
-from hourline_core.model.hours import HOUR
+from hourline_core.model.hours import HOUR, parse_hour
+
+PARTITION_KEY = "%Y-%m-%dT%H:00:00"
+"""The partition key of an hour (UTC), for strftime."""
 
 
 def plan_hours(settings: Settings) -> dict[str, Any] | None:
@@ -77,7 +80,8 @@ def _publish(settings: Settings, *command: str) -> dict[str, Any]:
     results = run_for_results(settings, *command, "--since", since)
     assets = {metric: asset for metric, asset in settings.assets.items() if results["published"].get(metric)}
     for metric, asset in assets.items():
-        context["outlet_events"][asset].add_partitions(results["published"][metric])
+        keys = [f"{parse_hour(hour):{PARTITION_KEY}}" for hour in results["published"][metric]]
+        context["outlet_events"][asset].add_partitions(keys)
     # Without partitions on an outlet, Airflow would report a change of the run's own partition.
     context["task"].outlets = list(assets.values())
     return {"blocked": results["blocked"], "reports": results["reports"]}

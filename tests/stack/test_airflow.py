@@ -21,7 +21,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from hourline_core.model.hours import hour_text
 from hourline_core.runtime.airflow.api import AirflowApi
 from hourline_core.runtime.airflow.configuration import home
 from hourline_core.runtime.airflow.health import airflow_status
@@ -165,7 +164,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
         for metric in stack.rules["scans"].metrics:
             # Airflow tells of an hour when the task has ended that published it.
             wait_for(partial(is_told, scheduled, metric), f"the asset of {metric} does not tell of all hours")
-            assert scheduled.told(metric) == {hour_text(hour) for hour in scheduled.covered()}
+            assert scheduled.told(metric) == {f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered()}
         assert airflow_status(scheduled.project).healthy
         forgets_what_is_long_past(scheduled)
         with (stack.root / "metrics" / "flow.yaml").open("a") as file:
@@ -195,7 +194,7 @@ def is_covered(scheduled: Scheduled, hour: int) -> bool:
 
 
 def is_told(scheduled: Scheduled, metric: str) -> bool:
-    return scheduled.told(metric) >= {hour_text(hour) for hour in scheduled.covered()}
+    return scheduled.told(metric) >= {f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered()}
 
 
 def kill(scheduled: Scheduled, task: dict[str, Any]) -> None:
