@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hourline_core.errors import UsageError
+from hourline_core.sql.literals import identifier
 from serving_layer.connection import Connection
 
 # Moments as ISO text in UTC, the zone of every connection.
@@ -17,6 +18,9 @@ _COPY_OPTIONS = {
     "jsonl": f"FORMAT json, {_MOMENTS}",
     "parquet": "FORMAT parquet",
 }
+
+
+_AS_TEXT = ("struct", "map", "list", "array", "union", "blob")
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,16 @@ class Result:
 
 
 def fetch(connection: Connection, query: str) -> Result:
-    """All rows of ``query``. Moments are aware and in UTC. Raises UsageError."""
+    """All rows of ``query``. Moments are aware and in UTC; nested values and bytes are DuckDB's text. Raises
+    UsageError.
+    """
     with connection.explaining(query):
-        result = connection.sql(query)
+        answer = connection.sql(query)
+        columns = [
+            f"CAST(#{number} AS VARCHAR) AS {identifier(name)}" if kind.id in _AS_TEXT else f"#{number}"
+            for number, (name, kind) in enumerate(zip(answer.columns, answer.types, strict=True), start=1)
+        ]
+        result = answer.project(", ".join(columns))
         result.execute()  # which Ctrl-C can interrupt
         table = result.to_arrow_table()
     kinds = {field.name: str(field.type) for field in table.schema}

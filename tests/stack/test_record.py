@@ -32,12 +32,18 @@ FILES = {
           minute: date_trunc('minute', record.timestamp)
           trace: record.headers['trace']
           customer: record.key
-        measures: {n: sum(n), delay: max(delay), last: max(record.offset), never: sum(if(record.arrived is null, 1, null))}
+        measures:
+          n: sum(n)
+          delay: max(delay)
+          last: max(record.offset)
+          never: sum(if(record.arrived is null, 1, null))
         """,
     "metrics/by_topic.yaml": """\
         source: orders
         dimensions: {topic: record.topic, partition: record.partition, type: record.timestamp_type}
-        measures: {orders: count, traces: distinct(record.headers['trace'])}
+        measures:
+          orders: count
+          traces: distinct(record.headers['trace'])
         where: record.key > 0
         """,
 }
