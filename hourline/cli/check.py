@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from hourline.cli.options import ProjectFolder, Workspace, load
-from hourline.cli.output import say
+from hourline.cli.output import note, say
 from hourline_core.errors import DeclarationError
+from hourline_core.model.hours import hour_text
 
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
@@ -14,6 +15,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     declared = load(project, workspace)
     from batch_layer.audit.expectation_mistakes import find_mistakes
     from hourline_core.compute.check import find_unresolved
+    from hourline_core.ledger.unrecorded import metrics_without_record
     from hourline_core.runtime.spark import spark_session
 
     spark = spark_session(declared, "check", brief=True)
@@ -23,4 +25,9 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
         spark.stop()
     if mistakes:
         raise DeclarationError("\n".join(mistakes))
+    for metric, hour in metrics_without_record(declared):
+        note(
+            f"{declared.where_declared('metric', metric.name, ())}: names `record`, of which events up to "
+            f"{hour_text(hour)} have only the address: Hourline 0.2 or earlier archived them, and the rest is null"
+        )
     say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.metrics)} metric(s), no mistakes")

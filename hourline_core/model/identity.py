@@ -19,11 +19,7 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     the metric's expressions name them, directly or through derived fields. So a new field does not change every metric.
     """
     measures = {name: str(measure) for name, measure in metric.measures.items()}
-    named = _words(
-        [*metric.dimensions.values(), *measures.values(), metric.where or "", source.where or "", source.id or ""]
-    )
-    derived = _derived(source, named)
-    named |= _words(derived.values())
+    derived, named = _named(source, metric)
     key_type = {"key_type": source.key_type} if RECORD in named else {}
     content = {
         "source": {
@@ -59,11 +55,25 @@ class DeclaredMetric:
         return f"{self.metric.name}_{self.declaration}"
 
 
+def names_record(source: Source, metric: Metric) -> bool:
+    """Whether the metric's expressions name the record itself, directly or through what they use of the source."""
+    return RECORD in _named(source, metric)[1]
+
+
 def derived_of(source: Source, metric: Metric) -> dict[str, str]:
     """The derived fields that the metric's expressions name, directly or through others, in their declared order."""
     measures = [str(measure) for measure in metric.measures.values()]
     derived = _derived(source, _words([*metric.dimensions.values(), *measures, metric.where or "", source.where or ""]))
     return {name: derived[name] for name in source.derived if name in derived}
+
+
+def _named(source: Source, metric: Metric) -> tuple[dict[str, str], set[str]]:
+    """The derived fields that the metric's results depend on, and all words in the expressions they depend on."""
+    measures = map(str, metric.measures.values())
+    conditions = [metric.where or "", source.where or "", source.id or ""]
+    words = _words([*metric.dimensions.values(), *measures, *conditions])
+    derived = _derived(source, words)
+    return derived, words | _words(derived.values())
 
 
 def _derived(source: Source, words: set[str]) -> dict[str, str]:

@@ -36,6 +36,17 @@ def files_with(table: DeltaTable, column: str, lowest: Any, highest: Any = None)
     ]
 
 
+def last_with_nulls(table: DeltaTable, column: str, by: str) -> Any:
+    """The highest value of ``by`` in the files that have nulls in ``column`` (with dots for a nested one), or that lack
+    it. None: there are none.
+    """
+    files = pa.table(table.get_add_actions(flatten=True))
+    name = f"null_count.{column}"
+    if name in files.column_names:
+        files = files.filter(pc.fill_null(pc.greater(files[name], 0), fill_value=True))
+    return pc.max(files[f"max.{by}"]).as_py() if files.num_rows else None
+
+
 def rows_of(table: DeltaTable, column: str, value: Any) -> pa.Table:
     """The rows with this value of a column, read only from files that may have it. Raises TableError."""
     rows = read_rows(table, files_with(table, column, value, value))

@@ -231,8 +231,14 @@ FILE_DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "truncated": (lambda file: truncate(file, file.stat().st_size // 2), "bytes instead of"),
     "empty": (lambda file: truncate(file, 0), "has 0 bytes instead of"),
     "flipped in a page header": (lambda file: flip(file, 4, 40), "cannot be decoded"),
-    "flipped in its footer": (lambda file: flip(file, file.stat().st_size - 60, 40), "cannot be decoded"),
+    "flipped in its footer": (lambda file: flip(file, footer_start(file), 40), "cannot be decoded"),
 }
+
+
+def footer_start(file: Path) -> int:
+    """A Parquet file ends with its footer, the footer's length in four bytes, and PAR1."""
+    content = file.read_bytes()
+    return len(content) - 8 - int.from_bytes(content[-8:-4], "little")
 
 
 def flip(file: Path, first: int, count: int) -> None:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from hourline_core.ledger.unrecorded import metrics_without_record
+from hourline_core.model import load_project
 from tests.support import parcels
-from tests.support.kept_workspace import FOLDER, restore
+from tests.support.kept_workspace import FOLDER, OLD_TOPIC, restore
 
 
 @pytest.mark.parametrize("kept", sorted(FOLDER.glob("*.tar.gz")), ids=lambda path: path.name.removesuffix(".tar.gz"))
@@ -16,5 +18,13 @@ def test_a_workspace_of_an_older_version_is_read_and_written_on(kept: Path, kafk
     project.drain()
     assert project.check() > 300
     assert {row["record"] is None for row in project.table("events", "scans")} == {True, False}
+    # A metric that names the record over old events is told.
+    assert metrics_without_record(project.project) == []
+    metric = tmp_path / "metrics" / "traced.yaml"
+    metric.write_text("source: scans\ndimensions: {trace: \"record.headers['trace']\"}\nmeasures: {n: count}\n")
+    old = [event.hour for event in project.events("scans") if event.partition == OLD_TOPIC]
+    assert [
+        (metric.name, hour) for metric, hour in metrics_without_record(load_project(tmp_path, {"KAFKA": kafka}))
+    ] == [("traced", max(old))]
     project.recompute()
     assert project.check() > 300

@@ -18,7 +18,7 @@ from tests.support.stack_project import StackProject
 
 FOLDER = Path(__file__).parents[1] / "workspaces"
 TOPIC = "kept"
-_OLD_TOPIC = 500
+OLD_TOPIC = 500
 """The number of a partition that stands for the topic of then. A new topic has another id, and the same offsets."""
 
 
@@ -49,8 +49,8 @@ def restore(kept: Path, root: Path, kafka: str, topic: str) -> StackProject:
     )
     project = StackProject(root, kafka, {"scans": parcels.rule()})
     facts = json.loads((root / "sent.json").read_text(encoding="utf-8"))
-    project.files[facts["topic_id"]] = _OLD_TOPIC
-    project.sent["scans"] = [Sent(_OLD_TOPIC, offset, body, tombstone) for offset, body, tombstone in facts["sent"]]
+    project.files[facts["topic_id"]] = OLD_TOPIC
+    project.sent["scans"] = [Sent(OLD_TOPIC, offset, body, tombstone) for offset, body, tombstone in facts["sent"]]
     project.note_cutoffs()
     return project
 

@@ -22,7 +22,7 @@ from batch_layer.publish import promotes
 from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError
-from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import EVENT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
@@ -253,6 +253,7 @@ class Protocol(RuleBasedStateMachine):
                 "event_time": moments,
                 "hour": moments,
                 "duplicate": [False] * size,
+                "record": pa.nulls(size, EVENT_SCHEMA.field("record").type),
                 "n": [1] * size,
             }
         )

@@ -163,6 +163,7 @@ class Visits:
                 **{
                     "hour": hour(visit.hour),
                     "duplicate": visit.duplicate,
+                    "record": None,
                     "visit": visit.visit,
                     "page": visit.page,
                     "ms": visit.ms,
