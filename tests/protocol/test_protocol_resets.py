@@ -4,6 +4,7 @@ import os
 import random
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from unittest.mock import patch
 
 from hypothesis import HealthCheck, settings
@@ -23,7 +24,7 @@ class ProtocolWithResets(Protocol):
     def reset_metric(self, name: str, survived: int | None) -> None:
         if not self.finished or name not in self.project.metrics:
             return
-        commits = iter(range(10))
+        commits = count()
 
         def reached(place: str) -> None:
             if place.startswith("before") and next(commits) == survived:
