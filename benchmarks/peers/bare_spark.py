@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline import load_project
+from hourline_core.model.scratch_columns import VALUE
 from hourline_core.runtime.topics import topic_offsets
 from speed_layer.kafka_stream import read_topic, starting_offsets
 from speed_layer.session import speed_session
@@ -47,7 +48,7 @@ def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
     with tempfile.TemporaryDirectory() as checkpoint, speed_session(project) as spark:
         start = starting_offsets(source, offsets, {})
         records = read_topic(spark, source, bootstrap, {}, start, most)
-        events = records.select(F.from_json(F.col("value").cast("string"), FIELDS).alias("event")).select("event.*")
+        events = records.select(F.from_json(F.col(VALUE).cast("string"), FIELDS).alias("event")).select("event.*")
         writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
         writer.trigger(availableNow=True).start().awaitTermination()
     if answers:
