@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+from pyspark.sql.pandas.types import from_arrow_type
 
 from hourline_core.ledger.layout import EVENT_COLUMNS, EVENT_SCHEMA, REJECTED_COLUMNS, stored_names
 from hourline_core.model import Source
@@ -14,7 +15,12 @@ _OWN = [name for name in EVENT_COLUMNS if name != RECORD]
 
 
 def from_archive(events: DataFrame, source: Source) -> DataFrame:
-    """Archived events with Hourline's own columns under their internal names, and the fields as declared."""
+    """Archived events with Hourline's own columns under their internal names, and the fields as declared.
+
+    The parts of ``record`` are null if no micro-batch has written this column yet: an older version made the archive.
+    """
+    if RECORD not in events.columns:
+        events = events.withColumn(RECORD, F.lit(None).cast(from_arrow_type(_RECORD_TYPE, prefer_timestamp_ntz=False)))
     names = {name: f"{SCRATCH_PREFIX}{name}" for name in _OWN}
     fields = {stored: name for name, stored in stored_names(source).items()}
     parts = {f"{SCRATCH_PREFIX}{part.name}": F.col(f"{RECORD}.{part.name}") for part in _RECORD_TYPE}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from hourline_core.ledger.layout import TIMESTAMP
+from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.model.scratch_columns import HOUR, ID_HASH
 from hourline_core.runtime.spark import spark_session
@@ -27,7 +27,9 @@ def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_pat
     address = str(tmp_path / "a b{c,d}*?é" / "scans")  # which Spark would take for a pattern
     for hour, ids in ((0, ["x"]), (1, ["x", "y", None]), (1, ["x"])):
         moments = pa.array([BASE + timedelta(hours=hour)] * len(ids), TIMESTAMP)
-        write_deltalake(address, pa.table({"hour": moments, "event_time": moments, "scan": ids}), mode="append")
+        columns = {"hour": moments, "event_time": moments, "scan": pa.array(ids, pa.string())}
+        others = {field.name: pa.nulls(len(ids), field.type) for field in EVENT_SCHEMA if field.name not in columns}
+        write_deltalake(address, pa.table(others | columns), mode="append")
     spark = spark_session(Project(tmp_path, settings, {"scans": source}, {}), "test")
     try:
         every, second, none = (

@@ -14,6 +14,8 @@ from tests.support.kept_workspace import FOLDER, OLD_TOPIC, restore
 def test_a_workspace_of_an_older_version_is_read_and_written_on(kept: Path, kafka: str, tmp_path: Path) -> None:
     project = restore(kept, tmp_path, kafka, topic=f"older_{kept.name}")
     assert project.check() > 300
+    project.recompute()  # before this version has written anything
+    assert project.check() > 300
     project.send("scans", parcels.scans(project.random, 200, first_hour=2, hours=6))
     project.drain()
     assert project.check() > 300
