@@ -4,6 +4,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -13,6 +14,7 @@ from hourline_core.compute.aggregation import AggregationPlan, apply_where, with
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
+from hourline_core.ledger.source_clock import Micros, SourceClock
 from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -143,10 +145,9 @@ class MicroBatch:
         accepted = fresh.filter(pc.and_(pc.equal(fresh[OUTCOME], "accepted"), pc.invert(fresh[DUPLICATE])))
         anew = self._reprocessing.count_reprocessed(fresh)
         arrived = pc.max(rows[ARRIVED]).as_py()
-        before = self.source_tables.clock if self.source.clock == "event_time" else arrived
+        before = self.source_tables.clock.time if self.source.clock == "event_time" else arrived
         hours = self._hours(accepted, None if origin.history else before)
-        moments = [moment for moment in (self.source_tables.clock, pc.max(accepted[EVENT_TIME]).as_py()) if moment]
-        self.source_tables.clock = max(moments, default=None)
+        self.source_tables.clock = clock = self._advance_clock(rows, accepted, origin, arrived)
         offsets = rows.group_by(PARTITION).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
         finished = self._clock()
         row = ProgressRow(
@@ -165,15 +166,16 @@ class MicroBatch:
             ),
             hours=hours,
             metrics=self.source_tables.written_metrics(),
-            clock=self.source_tables.clock,
+            clock=clock.time,
             started=started,
             finished=finished,
+            partitions=clock.partitions,
         )
         self.source_tables.finish(row)
         if anew:
             drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
         self._reprocessing.release_passed(rows)
-        self._deduplicator.remember(accepted, self.source_tables.clock)
+        self._deduplicator.remember(accepted, clock.time)
         return Finished(
             source=self.source.name,
             sequence=sequence,
@@ -186,6 +188,18 @@ class MicroBatch:
             seconds=(finished - started).total_seconds(),
         )
 
+    def _advance_clock(self, rows: pa.Table, accepted: pa.Table, origin: Origin, arrived: datetime) -> SourceClock:
+        """The source's clock after ``rows``, of which ``accepted`` count."""
+        clock = self.source_tables.clock
+        if origin.history:
+            return clock.after_import(event_times_in_order(accepted), arrived)
+        partitions = pc.unique(rows[PARTITION]).to_pylist()
+        read = {
+            (origin.topic_id, number): event_times_in_order(accepted.filter(pc.equal(accepted[PARTITION], number)))
+            for number in partitions
+        }
+        return clock.after_records(read, arrived, skew=self.source.skew, idle=self.source.idle)
+
     def _hours(self, accepted: pa.Table, clock: datetime | None) -> tuple[HourEvents, ...]:
         """The accepted events per hour, and how many of them came after their hour had closed by ``clock``, the
         source's clock before this micro-batch. None: no event is late.
@@ -196,6 +210,13 @@ class MicroBatch:
             HourEvents(hour, events, late=events if clock and hour + after <= clock else 0)
             for hour, events in zip(counts[HOUR].to_pylist(), counts[f"{OFFSET}_count"].to_pylist(), strict=True)
         )
+
+
+def event_times_in_order(events: pa.Table) -> Micros:
+    """The event times of one partition's ``events`` (OFFSET, EVENT_TIME) by offset, in microseconds since 1970."""
+    offsets = events[OFFSET].to_numpy()
+    times: Micros = events[EVENT_TIME].cast(pa.int64()).to_numpy()
+    return times if bool((offsets[1:] >= offsets[:-1]).all()) else times[np.argsort(offsets, kind="stable")]
 
 
 def _without(events: DataFrame, left_out: pa.Table) -> DataFrame:

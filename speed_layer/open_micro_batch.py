@@ -32,15 +32,15 @@ def open_micro_batch(
     fields_schema = make_nullable(to_arrow_schema(fields.schema, timezone="UTC"))
     source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, topic_id)
     deduplicator = Deduplicator(source.id_horizon)
-    if source.id and source_tables.clock:
+    if source.id and source_tables.clock.time:
         archived = archived_id_hashes(
             spark,
             source,
             Layout.of(project).events(source),
             source_tables.events,
-            source_tables.clock - source.id_horizon,
+            source_tables.clock.time - source.id_horizon,
         )
-        deduplicator.remember(archived, source_tables.clock)
+        deduplicator.remember(archived, source_tables.clock.time)
     reprocessing = Reprocessing(source_tables.reading, source_tables.events, source_tables.rejected, topic_id)
     return MicroBatch(source_tables, deduplicator, reprocessing, clock)
 

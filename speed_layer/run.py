@@ -2,10 +2,12 @@
 drained.
 """
 
+import json
 import shutil
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,10 +22,11 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
 from speed_layer.deduplication import with_id_hash
+from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.kafka_stream import read_topic, starting_offsets
 from speed_layer.micro_batch import Finished, Origin
 from speed_layer.open_micro_batch import open_micro_batch
-from speed_layer.stream_sink import StreamSink
+from speed_layer.silence import Silence
 
 # Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
 # Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
@@ -33,6 +36,19 @@ _UNREAD_CHECKPOINT = {
     "asyncProgressTrackingCheckpointIntervalMs": "60000",
     "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
 }
+
+
+_SECONDS_FOR_OFFSETS = 5.0
+"""The time limit of a request for offsets. A stop waits for it."""
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """The running stream of one source."""
+
+    foreach_batch: ForeachBatch
+    query: StreamingQuery
+    silence: Silence
 
 
 def run(
@@ -63,9 +79,9 @@ def run(
         streams = []
         for source in project.sources.values():
             streams.append(_start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished))
-            running.callback(streams[-1][1].stop)
+            running.callback(streams[-1].query.stop)
         on_ready()
-        _wait(streams, stop, kafka_alive)
+        _wait(streams, stop, kafka_alive, drain)
 
 
 def _start(
@@ -77,7 +93,7 @@ def _start(
     drain: bool,
     clock: Clock,
     on_finished: Callable[[Finished], None],
-) -> tuple[StreamSink, StreamingQuery]:
+) -> _Stream:
     options = dict(project.settings.kafka.options)
     origin = Origin(ensure_topic(bootstrap, source.topic, source.partitions, options), source.topic)
     batch = open_micro_batch(spark, project, source, origin.topic_id, clock)
@@ -88,40 +104,57 @@ def _start(
     stream = read_topic(spark, source, bootstrap, options, start, settings.max_records_per_batch)
     # Validated in the stream and not in each micro-batch, so that Spark resolves the expressions once.
     validated = with_id_hash(validate(stream, source, event_time_type(spark, source)), source)
-    sink = StreamSink(project, batch, origin, on_finished)
+    foreach_batch = ForeachBatch(project, batch, origin, on_finished)
     writer = (
         validated.writeStream.queryName(source.name)
-        .foreachBatch(sink)
+        .foreachBatch(foreach_batch)
         .option("checkpointLocation", (checkpoints / source.name).as_uri())
     )
     if drain:
-        return sink, writer.trigger(availableNow=True).start()
-    return sink, writer.trigger(processingTime=f"{settings.trigger.total_seconds()} seconds").options(
-        **_UNREAD_CHECKPOINT
-    ).start()
+        query = writer.trigger(availableNow=True).start()
+    else:
+        trigger = f"{settings.trigger.total_seconds()} seconds"
+        query = writer.trigger(processingTime=trigger).options(**_UNREAD_CHECKPOINT).start()
+
+    def ends() -> dict[int, int]:
+        offsets = topic_offsets(bootstrap, source.topic, options, _SECONDS_FOR_OFFSETS)
+        return {partition: end for partition, (_, end) in offsets.items()}
+
+    silence = Silence(batch.source_tables, origin.topic_id, ends, lambda: _read_up_to(query, source.topic), clock)
+    return _Stream(foreach_batch, query, silence)
 
 
-def _wait(
-    streams: list[tuple[StreamSink, StreamingQuery]], stop: threading.Event, kafka_alive: Callable[[], bool]
-) -> None:
-    """Wait until all queries have ended, one has failed, or ``stop`` is set."""
-    while any(query.isActive for _, query in streams) and not stop.wait(0.1):
-        if any(not query.isActive and query.exception() for _, query in streams):
+def _read_up_to(query: StreamingQuery, topic: str) -> dict[int, int]:
+    """How far Spark has read the topic, by partition. Empty before its first micro-batch."""
+    progress = query.lastProgress
+    read = json.loads(progress.sources[0].endOffset or "null") if progress else None
+    return {int(partition): offset for partition, offset in (read or {}).get(topic, {}).items()}
+
+
+def _wait(streams: list[_Stream], stop: threading.Event, kafka_alive: Callable[[], bool], drain: bool) -> None:
+    """Wait until all queries have ended, one has failed, or ``stop`` is set. Meanwhile, pass silence on to the clocks,
+    unless the topics are drained.
+    """
+    while any(stream.query.isActive for stream in streams) and not stop.wait(0.1):
+        if any(not stream.query.isActive and stream.query.exception() for stream in streams):
             break
+        for stream in streams:
+            if not drain:
+                stream.foreach_batch.pass_silence(stream.silence)
         if not kafka_alive():
             # Spark itself would ask Kafka for minutes before it gave up.
             raise BrokerError(
                 "the embedded Kafka has ended by itself; nothing is lost, `hourline up` starts it again "
                 "(its log is logs/broker.log)"
             )
-    for sink, query in streams:
-        sink.stop()
-        query.stop()
-    for sink, query in streams:
-        if sink.error:
-            raise sink.error if isinstance(sink.error, HourlineError) else _failure(query, sink.error)
-        if error := query.exception():
-            raise _failure(query, error)
+    for stream in streams:
+        stream.foreach_batch.stop()
+        stream.query.stop()
+    for stream in streams:
+        if error := stream.foreach_batch.error:
+            raise error if isinstance(error, HourlineError) else _failure(stream.query, error)
+        if failed := stream.query.exception():
+            raise _failure(stream.query, failed)
 
 
 def _failure(query: StreamingQuery, error: Exception) -> SparkError:

@@ -8,7 +8,6 @@ So no micro-batch is ever replayed, and a lost, old or foreign checkpoint does n
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from hourline_core.ledger.open_progress import refuse_without_progress
 from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, WrittenMetric
 from hourline_core.ledger.read_offsets import Reading
+from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Source, to_stored
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
@@ -44,8 +44,8 @@ class SourceTables:
     provisional_schemas: dict[str, pa.Schema]
     first_sequence: int
     """The sequence of the next micro-batch, above any ever written."""
-    clock: datetime | None
-    """The highest accepted event time so far (UTC)."""
+    clock: SourceClock
+    """The source's clock, and those of the partitions of ``topic_id``."""
     reading: Reading
     """How far ``topic_id`` was read, and where to go on."""
     complete_from: dict[str, int]
@@ -158,7 +158,7 @@ def open_source_tables(
         events_schema,
         schemas,
         first,
-        last.clock if last else None,
+        last.source_clock.of_topics([topic_id]) if last else SourceClock(),
         progress.reading(topic_id),
         complete_from,
     )

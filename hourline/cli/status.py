@@ -1,18 +1,25 @@
 """``status``: shows how far each source has come, and the states of its hours. Needs neither Spark nor Java."""
 
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 
+if TYPE_CHECKING:
+    from serving_layer.reports.status import SourceStatus
+
 
 def status(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     last: Annotated[int, typer.Option("--last", "-n", min=1, help="The number of hours to show of each source.")] = 24,
+    partitions: Annotated[
+        bool, typer.Option("--partitions", help="Show the partitions of each source instead of its hours.")
+    ] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
     """Show the progress, lag and rejected records of each source, and the state of its last hours."""
@@ -63,10 +70,48 @@ def status(
     )
     for reason in dict.fromkeys(s.lag_unknown for s in report.sources if s.lag_unknown):
         note(f"the lag is not known: {reason}")
-    if report.hours:
+    for source in report.sources:
+        if quiet := [known.partition for known in source.partitions if known.idle]:
+            say(f"idle partitions of {source.source}, which do not hold its clock: {', '.join(map(str, quiet))}")
+    if partitions:
+        _say_partitions(report.sources)
+    elif report.hours:
         say("")
         say_table(
             ["hour (UTC)", "source", "state", "events", "late", "closed", "audit"],
             [(h.hour, h.source, h.state, h.events, h.late, h.closed, shortest_path(h.report)) for h in report.hours],
             right=["events", "late"],
         )
+
+
+def _say_partitions(sources: "list[SourceStatus]") -> None:
+    """Print a row for each partition."""
+    say("")
+    numbers = ["partition", "offset", "lag", "skew", "records/s", "held back"]
+    say_table(
+        ["source", *numbers[:3], "clock (UTC)", *numbers[3:], "clock is held"],
+        [
+            (
+                source.source,
+                known.partition,
+                known.offset,
+                known.lag,
+                known.clock,
+                None if known.skew is None else str(timedelta(seconds=round(known.skew))),
+                f"{known.rate:,.1f}",
+                known.held_back + len(known.ahead),
+                "idle" if known.idle else "by this one" if known.holds_clock else "",
+            )
+            for source in sources
+            for known in source.partitions
+        ],
+        right=numbers,
+    )
+    for source in sources:
+        for known in source.partitions:
+            if known.ahead:
+                moments = ", ".join(f"{moment:%Y-%m-%d %H:%M}" for moment in known.ahead)
+                say(
+                    f"{source.source}, partition {known.partition}: {moments} UTC would move the clock by more than an "
+                    "hour, and wait for further records to confirm it"
+                )

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.ledger.layout import TIMESTAMP
+from hourline_core.ledger.source_clock import PartitionClock, SourceClock
 
 PROGRESS_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch or reset. It strictly increases."),
@@ -43,7 +44,24 @@ PROGRESS_COLUMNS: Columns = {
         pa.list_(pa.struct({"metric": pa.string(), "declaration": pa.string(), "complete_from": pa.int64()})),
         "The metrics whose tiles were written. `complete_from` is the sequence from which on their rows are complete.",
     ),
-    "clock": Column(TIMESTAMP, "The highest accepted event time so far."),
+    "clock": Column(TIMESTAMP, "The source's clock after it. It never goes back."),
+    "partitions": Column(
+        pa.list_(
+            pa.struct(
+                {
+                    "topic_id": pa.string(),
+                    "partition": pa.int32(),
+                    "clock": TIMESTAMP,
+                    "arrived": TIMESTAMP,
+                    "ahead": pa.list_(TIMESTAMP),
+                    "held_back": pa.int64(),
+                }
+            )
+        ),
+        "The clock of each partition after it: its highest event time that counts, when its last record arrived, the "
+        "event times that wait for others to confirm them, and the number of records that none has confirmed. Null: "
+        "Hourline 0.2 or earlier has written the row.",
+    ),
     "started": Column(TIMESTAMP, "When the micro-batch began."),
     "finished": Column(TIMESTAMP, "When the micro-batch was finished."),
 }
@@ -130,11 +148,18 @@ class ProgressRow:
     metrics: tuple[WrittenMetric, ...]
     """The metrics whose tiles it wrote."""
     clock: datetime | None
-    """The highest accepted event time so far. None: nothing was accepted yet."""
+    """The source's clock after it. None: nothing was accepted yet."""
     started: datetime
     finished: datetime
     position: tuple[Position, ...] | None = None
     """Where reading goes on. None except for a reset of the source."""
+    partitions: tuple[PartitionClock, ...] = ()
+    """The clock of each partition after it."""
+
+    @property
+    def source_clock(self) -> SourceClock:
+        """The clock of the source after it, with those of its partitions."""
+        return SourceClock(self.clock, self.partitions)
 
     @classmethod
     def of_source_reset(
@@ -146,8 +171,9 @@ class ProgressRow:
         moment: datetime,
     ) -> "ProgressRow":
         """A reset after which ``topic`` (its id and name) is read from ``position``. ``last`` is the row before it."""
-        metrics, clock = (last.metrics, last.clock) if last else ((), None)
-        return cls(sequence, *topic, (), RecordCounts(), (), metrics, clock, moment, moment, position)
+        metrics, clock = (last.metrics, last.source_clock) if last else ((), SourceClock())
+        counts = RecordCounts()
+        return cls(sequence, *topic, (), counts, (), metrics, clock.time, moment, moment, position, clock.partitions)
 
     @classmethod
     def of_metric_reset(cls, last: "ProgressRow", sequence: int, metric: str, moment: datetime) -> "ProgressRow":
@@ -156,8 +182,22 @@ class ProgressRow:
             replace(written, complete_from=sequence + 1) if written.metric == metric else written
             for written in last.metrics
         )
-        topic = (last.topic_id, last.topic)
-        return cls(sequence, *topic, (), RecordCounts(), (), metrics, last.clock, moment, moment)
+        return replace(last.of_silence(sequence, last.source_clock, moment), metrics=metrics)
+
+    def of_silence(self, sequence: int, clock: SourceClock, moment: datetime) -> "ProgressRow":
+        """A row after this one that reads nothing, at ``clock``."""
+        return replace(
+            self,
+            sequence=sequence,
+            offsets=(),
+            counts=RecordCounts(),
+            hours=(),
+            clock=clock.time,
+            partitions=clock.partitions,
+            started=moment,
+            finished=moment,
+            position=None,
+        )
 
     def followed_by(self, later: "ProgressRow") -> "ProgressRow":
         """One row for two successive ones, with the later one's sequence. Neither is a reset, or has late events."""
@@ -199,6 +239,7 @@ def _columns(row: ProgressRow) -> dict[str, Any]:
         "position": None if row.position is None else [vars(position) for position in row.position],
         "hours": [vars(hour) for hour in row.hours],
         "metrics": [vars(metric) for metric in row.metrics],
+        "partitions": [vars(known) for known in row.partitions],
     }
 
 
@@ -216,4 +257,5 @@ def _row(columns: Mapping[str, Any]) -> ProgressRow:
         columns["started"],
         columns["finished"],
         None if position is None else tuple(Position(**one) for one in position),
+        tuple(PartitionClock(**{**known, "ahead": tuple(known["ahead"])}) for known in columns["partitions"] or ()),
     )

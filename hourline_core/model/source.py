@@ -69,7 +69,19 @@ class Source(Declaration):
     """Expectations that an hour's events must fulfil before any metric over them is published."""
 
     clock: Literal["event_time", "wall"] = "event_time"
-    """The clock that closes hours. `event_time`: the highest event time accepted so far. `wall`: the machine's time."""
+    """The clock that closes hours. `event_time`: the least, over the partitions, of the highest accepted event time of
+    each. `wall`: the machine's time.
+    """
+
+    idle: Duration | None = None
+    """The time after which a partition without records no longer holds the clock, such as `15m`. If no partition has
+    records, the clock goes on as fast as wall time. If left out, each partition holds the clock until its next record.
+    """
+
+    skew: Duration = timedelta(0)
+    """The maximum time by which the clock may be ahead of a record's arrival. Declare it if the clocks of producers are
+    fast.
+    """
 
     grace: Duration = timedelta(hours=1)
     """The time between the end of an hour and its close, by the source's clock. A closed hour is recomputed."""
@@ -99,4 +111,12 @@ class Source(Declaration):
                 f"got {self.latest.isoformat()}, allowed is a time after earliest, {self.earliest.isoformat()}",
                 "latest",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_idle(self) -> Self:
+        if self.idle is not None and self.idle < timedelta(minutes=1):
+            raise refuse(f"got {self.idle.total_seconds():g}s, allowed is at least 1m", "idle")
+        if self.idle is not None and self.clock == "wall":
+            raise refuse("got it with clock: wall, allowed with clock: event_time only", "idle")
         return self

@@ -16,12 +16,13 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.sql.coverage import staged_sql
 from hourline_core.sql.hour_states import metric_hours_sql
-from hourline_core.sql.literals import literal
+from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.progress import late_sql, source_hours_sql
 from hourline_core.storage.data_files import DataFiles, damage_of, data_size
 from hourline_core.storage.opening import open_table
@@ -41,6 +42,7 @@ _NO_HOURS = """
 
 _TYPES = {
     pa.string(): "VARCHAR",
+    pa.int32(): "INTEGER",
     pa.int64(): "BIGINT",
     pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
@@ -191,11 +193,16 @@ def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = 
         # An older version of Hourline may have written fewer columns of progress and coverage. Those of a metric are as
         # declared.
         by_name = not name.startswith(("provisional", "final"))
-        return [
-            f"CREATE {kind} hourline.{name} AS FROM read_parquet([{paths}], union_by_name = {by_name}, "
-            "hive_partitioning = false)"
-        ]
-    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS FROM _{name}"]
+        rows = f"FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"
+        return [f"CREATE {kind} hourline.{name} AS {_widened(name, rows)}"]
+    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS {_widened(name, f'FROM _{name}')}"]
+
+
+def _widened(name: str, rows: str) -> str:
+    """The query ``rows`` with all columns of progress, if it is progress, which an older version of Hourline wrote with
+    fewer.
+    """
+    return f"{_no_rows(PROGRESS_SCHEMA)} UNION ALL BY NAME {rows}" if name.startswith("progress_") else rows
 
 
 def _attach_sql(name: str, uri: str, version: int) -> str:
@@ -206,7 +213,9 @@ def _no_rows(schema: pa.Schema) -> str:
     """A query for no rows, with the columns of ``schema``. An older table may have fewer columns, and before the
     first publication there is none.
     """
-    return f"SELECT {', '.join(f'NULL::{_type(field.type)} AS {field.name}' for field in schema)} WHERE false"
+    return (
+        f"SELECT {', '.join(f'NULL::{_type(field.type)} AS {identifier(field.name)}' for field in schema)} WHERE false"
+    )
 
 
 def _type(arrow: pa.DataType) -> str:
@@ -214,5 +223,5 @@ def _type(arrow: pa.DataType) -> str:
     if pa.types.is_list(arrow):
         return f"{_type(arrow.value_type)}[]"
     if pa.types.is_struct(arrow):
-        return f"STRUCT({', '.join(f'{field.name} {_type(field.type)}' for field in arrow)})"
+        return f"STRUCT({', '.join(f'{identifier(field.name)} {_type(field.type)}' for field in arrow)})"
     return _TYPES[arrow]

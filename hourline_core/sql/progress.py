@@ -89,6 +89,25 @@ def read_offsets_sql(source: Source, sequence: int) -> str:
     )
 
 
+def partition_clocks_sql(source: Source, sequence: int) -> str:
+    """A query: topic_id, partition, clock, arrived, ahead, held_back of each partition after ``sequence``."""
+    return f"""
+        SELECT unnest(partitions, recursive := true)
+        FROM (FROM {_finished(source, sequence)} AND partitions IS NOT NULL ORDER BY sequence DESC LIMIT 1)"""
+
+
+def read_rates_sql(source: Source, sequence: int, since: datetime) -> str:
+    """A query: topic_id, partition, offsets, first_started of each partition that micro-batches finished at or after
+    ``since`` (UTC) have read; ``offsets`` is how many they read.
+    """
+    return f"""
+        SELECT topic_id, read.partition AS partition, sum(read.last - read.first + 1)::BIGINT AS offsets,
+               min(started) AS first_started
+        FROM (SELECT topic_id, started, offsets FROM {_finished(source, sequence)} AND finished >= {literal(since)}),
+             UNNEST(offsets) AS parts(read)
+        GROUP BY ALL"""
+
+
 def started_sql(source: Source) -> str:
     """A query: until, started, for ASOF JOIN. The row of a sequence is the first one whose ``until`` is not below
     it.

@@ -13,6 +13,7 @@ from hourline_core.sql.progress import counts_sql, read_offsets_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, TopicOffsets, Unknown
+from serving_layer.reports.partitions import PartitionStatus, report_partitions
 
 
 class SourceStatus(Described):
@@ -41,9 +42,11 @@ class SourceStatus(Described):
     lag_unknown: str | None
     """Why the lag is not known. Null: it is known."""
     clock: datetime | None
-    """The highest accepted event time (UTC)."""
+    """The source's clock (UTC): the least of its live partitions' clocks. Null: nothing was accepted yet."""
     finished: datetime | None
     """When its last micro-batch was finished (UTC)."""
+    partitions: list[PartitionStatus]
+    """The partitions of the topic that was read last. Those without a record are listed if Kafka has answered."""
 
 
 class HourStatus(Described):
@@ -175,21 +178,24 @@ def find_change(connection: Connection, served: MetricTables) -> ChangingMetric 
 def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unknown) -> SourceStatus:
     sequence = connection.snapshot.progress[source.name].sequence
     (counts,) = connection.sql(counts_sql(source, sequence)).to_arrow_table().to_pylist()
-    reading = _read(connection, source, sequence)
+    reading, topic_id = _read(connection, source, sequence)
+    known_offsets = {} if isinstance(offsets, Unknown) else offsets
     return SourceStatus(
         source=source.name,
         sequence=sequence,
         skipped=sum(offsets_in(ranges) for ranges in reading.skipped.values()),
         lag=None if isinstance(offsets, Unknown) else _lag(reading, offsets),
         lag_unknown=offsets.reason if isinstance(offsets, Unknown) else None,
+        partitions=report_partitions(connection, source, topic_id, reading, known_offsets),
         **counts,
     )
 
 
-def _read(connection: Connection, source: Source, sequence: int) -> Reading:
-    """How far the topic that was read last has been read. Imported files do not matter."""
+def _read(connection: Connection, source: Source, sequence: int) -> tuple[Reading, str | None]:
+    """How far the topic that was read last has been read, and its id. Imported files do not matter."""
     rows = connection.sql(read_offsets_sql(source, sequence)).to_arrow_table()
-    return reading_of(rows, rows["topic_id"][-1].as_py() if rows.num_rows else None)
+    topic_id = rows["topic_id"][-1].as_py() if rows.num_rows else None
+    return reading_of(rows, topic_id), topic_id
 
 
 def _lag(reading: Reading, offsets: TopicOffsets) -> int:

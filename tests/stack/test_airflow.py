@@ -142,9 +142,10 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             if hour == BLOCKED:
                 events += [{**event, "scan": f"{event['scan']}!", "depot": "nowhere"} for event in events[:3]]
             late = parcels.scans(rand, 10, first_hour=hour - 1, hours=1) if hour else []
-            # The hour closes when the next but one has begun, since `grace` is an hour.
+            # The hour closes when the next but one has begun in all partitions, since `grace` is an hour.
             before = scheduled.recomputing()
-            stack.send("scans", [*late, *events, *parcels.scans(rand, 1, first_hour=hour + 2, hours=1)])
+            stack.send("scans", [*late, *events])
+            stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=hour + 2, hours=1))
             if hour == 2:
                 kill(scheduled, scheduled.another_recompute(before))
             if hour == 3:

@@ -268,7 +268,9 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
         "scan": None,
         "depot": "west",
     }
-    project.send("scans", [scan, scan | {"at": f"{at + timedelta(hours=5):%Y-%m-%dT%H:%M:%S}Z"}])
+    project.send("scans", [scan])
+    later = [at + timedelta(hours=5, minutes=minute) for minute in range(4)]
+    project.send_everywhere("scans", [scan | {"at": f"{moment:%Y-%m-%dT%H:%M:%S}Z"} for moment in later])
     project.drain()
     wanted = {item.hour for item in plan(project.project) if item.metric == "flow"}
     before = answers(project, "flow", at)

@@ -17,6 +17,9 @@ Hour = datetime
 Key = tuple[Any, ...]
 """The hour, then the dimensions."""
 
+FIRST_FILE = 1000
+"""From here on, numbers of partitions stand for imported files."""
+
 _WEAKEST_FIRST = ["blocked", "provisional", "revised", "final"]
 
 
@@ -82,22 +85,69 @@ def accepted(rule: SourceRule, sent: Iterable[Sent], sequences: Mapping[tuple[in
     return _marked(rule, sorted(events, key=lambda event: (event.sequence, event.partition, event.offset)))
 
 
+class Clock:
+    """The clock of a source whose records lie in the past: the least, over the partitions, of the highest time of each.
+
+    A time more than an hour ahead waits. It counts once four such have come, not all equal, and no event up to an hour
+    ahead in between. Files count while no partition has an event.
+    """
+
+    def __init__(self) -> None:
+        self.time: datetime | None = None
+        self._highest: dict[int, datetime] = {}
+        self._waiting: dict[int, list[datetime]] = {}
+
+    def pass_sequence(self, events: Iterable[Event]) -> None:
+        """Go on by the events of one sequence."""
+        by_partition: dict[int, list[datetime]] = {}
+        for event in sorted(events, key=lambda event: event.offset):
+            by_partition.setdefault(event.partition, []).append(event.time)
+        for partition, times in by_partition.items():
+            if partition < FIRST_FILE:
+                self._pass_times(partition, times)
+            elif not self._highest:
+                self.time = max([*times, *([self.time] if self.time else [])])
+        if self._highest:
+            self.time = max([min(self._highest.values()), *([self.time] if self.time else [])])
+
+    def _pass_times(self, partition: int, times: list[datetime]) -> None:
+        highest = self._highest.get(partition) or min(times[:4])
+        waiting = self._waiting.setdefault(partition, [])
+        for time in times:
+            if highest <= time <= highest + timedelta(hours=1):
+                highest = time
+                waiting.clear()
+            elif time > highest:
+                waiting.append(time)
+            while len(waiting) >= 4 and len(set(waiting)) > 1:
+                highest = min(waiting)
+                while near := [one for one in waiting if one <= highest + timedelta(hours=1)]:
+                    highest = max(near)
+                    for one in near:
+                        waiting.remove(one)
+            if len(waiting) == 4:
+                waiting.pop()  # all equal
+        self._highest[partition] = highest
+
+
 def _marked(rule: SourceRule, events: list[Event]) -> list[Event]:
     """The events, which are in order, duplicates marked; after each sequence, hours further behind the clock than the
     horizon are forgotten.
     """
     known: dict[Hour, set[Any]] = {}
     marked: list[Event] = []
-    clock = datetime.min.replace(tzinfo=UTC)
+    clock = Clock()
     for _, of_sequence in groupby(events, key=attrgetter("sequence")):
+        fresh = []
         for event in of_sequence:
             identity = rule.id(event.body)
             duplicate = identity is not None and identity in known.get(event.hour, set())
             marked.append(replace(event, duplicate=duplicate))
             if not duplicate:
-                clock = max(clock, event.time)
+                fresh.append(event)
                 known.setdefault(event.hour, set()).add(identity)
-        known = {hour: ids for hour, ids in known.items() if clock - hour <= rule.id_horizon}
+        clock.pass_sequence(fresh)
+        known = {hour: ids for hour, ids in known.items() if not clock.time or clock.time - hour <= rule.id_horizon}
     return marked
 
 
@@ -157,29 +207,31 @@ def weakest(of_metrics: Iterable[str]) -> str:
 def late_events(
     rule: SourceRule, events: list[Event], live: Callable[[Event], bool] = lambda event: True
 ) -> dict[Hour, int]:
-    """By hour, the events that came when their hour had closed by the source's clock, the highest event time of earlier
-    sequences.
-
-    Those that are not ``live`` are history: they are not late.
-    """
+    """By hour, the number of late events. Those that are not ``live`` are history: they are not late."""
     late = dict.fromkeys((event.hour for event in events), 0)
-    clocks: dict[int, datetime | None] = {}
-    highest: datetime | None = None
-    for event in events:
-        before = clocks.setdefault(event.sequence, highest)
-        late[event.hour] += (
-            live(event) and before is not None and event.hour + timedelta(hours=1) + rule.grace <= before
-        )
-        highest = max(highest or event.time, event.time)
+    for event in came_late(rule, events):
+        late[event.hour] += live(event)
     return late
 
 
-def closed_hours(rule: SourceRule, events: list[Event], clock: datetime | None = None) -> set[Hour]:
-    """The closed hours; ``clock`` is the wall's, None: the highest event time."""
-    now = clock or max(
-        (event.time for event in events if not event.duplicate), default=datetime.min.replace(tzinfo=UTC)
-    )
-    return {event.hour for event in events if event.hour + timedelta(hours=1) + rule.grace <= now}
+def came_late(rule: SourceRule, events: list[Event]) -> Iterator[Event]:
+    """The events that came when their hour had closed by the source's clock after the earlier sequences."""
+    clock = Clock()
+    for _, of_sequence in groupby(events, key=attrgetter("sequence")):
+        together = list(of_sequence)
+        yield from (
+            event for event in together if clock.time and event.hour + timedelta(hours=1) + rule.grace <= clock.time
+        )
+        clock.pass_sequence(event for event in together if not event.duplicate)
+
+
+def closed_hours(rule: SourceRule, events: list[Event], wall: datetime | None = None) -> set[Hour]:
+    """The closed hours; ``wall`` is the wall's clock, None: the source's own."""
+    clock = Clock()
+    for _, of_sequence in groupby(events, key=attrgetter("sequence")):
+        clock.pass_sequence(event for event in of_sequence if not event.duplicate)
+    now = wall or clock.time
+    return {event.hour for event in events if now and event.hour + timedelta(hours=1) + rule.grace <= now}
 
 
 def compare(found: list[dict[str, Any]], rule: MetricRule, expected: Mapping[Key, Mapping[str, Any]]) -> int:

@@ -29,10 +29,7 @@ from speed_layer.micro_batch import Finished
 from speed_layer.run import run
 from speed_layer.session import speed_session
 from tests.support import oracle
-from tests.support.oracle import Event, Sent, SourceRule
-
-_FIRST_FILE = 1000
-"""From here on, numbers of partitions stand for imported files."""
+from tests.support.oracle import FIRST_FILE, Event, Sent, SourceRule
 
 
 @dataclass
@@ -71,11 +68,17 @@ class StackProject:
         copied.files = dict(self.files)
         return copied
 
-    def send(self, source: str, bodies: Iterable[dict[str, Any]]) -> None:
-        """Send events that must be accepted, each to a random partition."""
+    def send(self, source: str, bodies: Iterable[dict[str, Any]], partition: int | None = None) -> None:
+        """Send events that must be accepted, each to a random partition or to ``partition``."""
         for body in bodies:
-            self._produce(source, json.dumps(body, ensure_ascii=False).encode(), body)
+            self._produce(source, json.dumps(body, ensure_ascii=False).encode(), body, partition=partition)
         self.flush()
+
+    def send_everywhere(self, source: str, bodies: Iterable[dict[str, Any]]) -> None:
+        """Send each of these events to every partition. Four that are not all of one time move the clock over a gap."""
+        bodies = list(bodies)
+        for partition in range(self.project.sources[source].partitions):
+            self.send(source, bodies, partition)
 
     def send_refused(self, source: str, values: Iterable[bytes | None], **record: Any) -> None:
         """Send records that must be rejected, or, for None, tombstones; ``record`` is as in ``send_records``."""
@@ -102,7 +105,7 @@ class StackProject:
                 body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode() for body in bodies
             ]
             file.write_bytes(b"".join(line + b"\n" for line in lines))
-        partition = _FIRST_FILE + len(self.files)
+        partition = FIRST_FILE + len(self.files)
         self.files["file:" + hashlib.sha256(file.read_bytes()).hexdigest()[:32]] = partition
         self.sent[source] += [
             Sent(partition, row, None if isinstance(body, bytes) else body) for row, body in enumerate(bodies)
@@ -186,7 +189,7 @@ class StackProject:
             }
             if self.project.sources[source].clock == "event_time":
                 assert {hour: row["late"] for hour, row in mine.items()} == oracle.late_events(
-                    rule, first, live=lambda event: event.partition < _FIRST_FILE
+                    rule, first, live=lambda event: event.partition < FIRST_FILE
                 )
                 assert {hour for hour, row in mine.items() if row["closed"]} == oracle.closed_hours(rule, events)
             cells += 3 * len(mine)
@@ -267,21 +270,30 @@ class StackProject:
         return self.files.get(row["topic_id"], row["partition"]), row["offset"]
 
     def _produce(
-        self, source: str, value: bytes | None, body: dict[str, Any] | None, record: dict[str, Any] | None = None
+        self,
+        source: str,
+        value: bytes | None,
+        body: dict[str, Any] | None,
+        record: dict[str, Any] | None = None,
+        partition: int | None = None,
     ) -> None:
         def delivered(error: object, message: Message) -> None:
             assert error is None, error
-            partition, offset = message.partition(), message.offset()
-            assert partition is not None
+            landed, offset = message.partition(), message.offset()
+            assert landed is not None
             assert offset is not None
             if body and record:
-                body["record"] |= {"partition": partition, "offset": offset}
-            self.sent[source].append(Sent(partition, offset, body, value is None))
+                body["record"] |= {"partition": landed, "offset": offset}
+            self.sent[source].append(Sent(landed, offset, body, value is None))
 
         declared = self.project.sources[source]
         parts = {name: record[name] for name in ("key", "headers", "timestamp") if name in record} if record else {}
         self.producer.produce(
-            declared.topic, value, partition=self.random.randrange(declared.partitions), on_delivery=delivered, **parts
+            declared.topic,
+            value,
+            partition=self.random.randrange(declared.partitions) if partition is None else partition,
+            on_delivery=delivered,
+            **parts,
         )
         self.producer.poll(0)
 

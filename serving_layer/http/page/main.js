@@ -204,7 +204,8 @@ function drawFacts(status) {
   place("facts").replaceChildren(
     fact("speed layer", runs ? "running" : "stopped", status.speed, !runs),
     ...status.sources.flatMap((source) => [
-      fact(several ? `${source.source}: events up to` : "events up to", source.clock ? dayAndHour(new Date(source.clock)) : "–", "the highest accepted event time, UTC"),
+      fact(several ? `${source.source}: clock` : "clock", source.clock ? dayAndHour(new Date(source.clock)) : "–", "UTC; it closes hours"),
+      ...idlePartitions(source).map((quiet) => fact(several ? `${source.source}: idle` : "idle", quiet, "partitions without records, which do not hold the clock")),
       fact(several ? `${source.source}: unread` : "unread", source.lag === null ? "unknown" : figure(source.lag), source.lag === null ? source.lag_unknown : "records in Kafka that no finished micro-batch has read"),
       ...(source.finished ? [fact(several ? `${source.source}: read` : "read", `${duration(Math.max(0, (Date.now() - new Date(source.finished)) / 1000))} ago`, "when the newest micro-batch was finished")] : []),
       fact(several ? `${source.source}: accepted` : "accepted", figure(source.accepted), `${figure(source.rejected)} rejected, ${figure(source.duplicates)} duplicates`),
@@ -260,6 +261,11 @@ async function keepSeries() {
     }
     await new Promise((done) => setTimeout(done, SERIES_PAUSE_MS));
   }
+}
+
+function idlePartitions(source) {
+  const quiet = source.partitions.filter((known) => known.idle).map((known) => known.partition);
+  return quiet.length ? [quiet.join(", ")] : [];
 }
 
 function trouble(sentence) {

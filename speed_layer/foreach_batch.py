@@ -1,18 +1,20 @@
-"""The function that Spark calls with each micro-batch of a source."""
+"""The ``foreachBatch`` function of a source's stream: what Spark calls with each micro-batch."""
 
 import threading
 from collections.abc import Callable
+from itertools import count
 
 from pyspark.sql import DataFrame
 
 from hourline_core.model import Project
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished, MicroBatch, Origin
+from speed_layer.silence import Silence
 
 
-class StreamSink:
-    """The ``foreachBatch`` function of one stream. It processes the validated records, reports what was done, and
-    maintains the tables in between.
+class ForeachBatch:
+    """Processes the validated records of each micro-batch, reports what was done, and maintains the tables in
+    between.
     """
 
     def __init__(
@@ -22,6 +24,7 @@ class StreamSink:
         self._batch = batch
         self._origin = origin
         self._on_finished = on_finished
+        self._sequences = count(batch.source_tables.first_sequence)
         self._running = threading.Lock()
         """Held while a micro-batch runs."""
         self._stopped = False
@@ -34,20 +37,30 @@ class StreamSink:
             if self._stopped:
                 return
             try:
-                self._process(validated, number)
+                self._process(validated)
             except Exception as error:
                 self.error = error
                 raise
+
+    def pass_silence(self, silence: Silence) -> None:
+        """Let the source's clock go on if nothing comes. Does nothing while a micro-batch runs. Raises ConflictError
+        when another process writes to progress.
+        """
+        if self._running.acquire(blocking=False):
+            try:
+                if not self._stopped and silence.moves_clock():
+                    silence.commit(next(self._sequences))
+            finally:
+                self._running.release()
 
     def stop(self) -> None:
         """Wait for the running micro-batch, and let no other begin."""
         with self._running:
             self._stopped = True
 
-    def _process(self, validated: DataFrame, number: int) -> None:
-        source_tables = self._batch.source_tables
-        finished = self._batch.process(validated, self._origin, source_tables.first_sequence + number)
+    def _process(self, validated: DataFrame) -> None:
+        finished = self._batch.process(validated, self._origin, next(self._sequences))
         if finished:
             self._on_finished(finished)
             self._finished += 1
-            maintain_after(self._project, source_tables, self._finished)
+            maintain_after(self._project, self._batch.source_tables, self._finished)

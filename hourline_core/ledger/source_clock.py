@@ -1,0 +1,157 @@
+"""The clock of a source: the least, over its live partitions, of the highest event time that each has shown.
+
+So a partition that is read or fed slowly holds the hours of its source open. Flink calls such a clock a watermark.
+
+One record cannot carry a clock away. A clock never passes the arrival of a record, and a leap of more than ``LEAP``
+counts only once ``CONFIRMING`` further records confirm it. A record between the clock and ``LEAP`` beyond it refutes
+the leap. Records behind the clock say nothing about it: they are late.
+
+A partition without records for the source's ``idle`` time does not hold the clock. If all partitions are idle, the
+clock goes on as fast as wall time. Only the speed layer decides that, since it knows that Kafka has nothing unread. It
+commits each decision to progress, so all readers see the same clock.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+Micros = npt.NDArray[np.int64]
+"""Points in time: microseconds since 1970 in UTC."""
+
+LEAP = timedelta(hours=1)
+CONFIRMING = 3
+"""The number of further records that confirm a leap. They must not all have the same event time."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LEAP = LEAP // _MICROSECOND
+
+
+@dataclass(frozen=True)
+class PartitionClock:
+    """What the records of one partition have shown. Times are in UTC."""
+
+    topic_id: str
+    partition: int
+    clock: datetime | None
+    """The highest event time that counts. None: no event was accepted yet."""
+    arrived: datetime
+    """When its last record arrived."""
+    ahead: tuple[datetime, ...] = ()
+    """Event times beyond a leap that is not confirmed yet."""
+    held_back: int = 0
+    """The number of records whose leap was refuted."""
+
+    def advance(self, event_times: Micros, arrived: datetime, skew: timedelta) -> "PartitionClock":
+        """The clock after records with these event times, in the order of their offsets, that arrived at ``arrived``.
+
+        ``skew`` is how far producers' clocks may be ahead of arrival.
+        """
+        if not len(event_times):
+            return replace(self, arrived=arrived)
+        times = np.minimum(event_times, _micros(arrived + skew))
+        # The first records have nothing to be compared with. The lowest of them is the safest to begin with.
+        clock = _micros(self.clock) if self.clock else int(times[: CONFIRMING + 1].min())
+        highest = np.maximum.accumulate(np.concatenate(([clock], times)))
+        if not self.ahead and bool((times <= highest[:-1] + _LEAP).all()):
+            return replace(self, clock=_moment(int(highest[-1])), arrived=arrived)
+        ahead, held_back = [_micros(moment) for moment in self.ahead], self.held_back
+        for time in times.tolist():
+            if time > clock + _LEAP:
+                clock, ahead = _confirm(clock, [*ahead, time])
+            elif time >= clock:
+                clock, ahead, held_back = time, [], held_back + len(ahead)
+        return replace(
+            self, clock=_moment(clock), arrived=arrived, ahead=tuple(map(_moment, ahead)), held_back=held_back
+        )
+
+    def is_idle(self, now: datetime, idle: timedelta | None) -> bool:
+        """Whether it had no record for the time ``idle``. None: no partition is ever idle."""
+        return idle is not None and now - self.arrived > idle
+
+
+@dataclass(frozen=True)
+class SourceClock:
+    """The clock of a source after a micro-batch, and those of its partitions. It never goes back."""
+
+    time: datetime | None = None
+    """None: no event was accepted yet."""
+    partitions: tuple[PartitionClock, ...] = ()
+    """By topic id and partition. Imported files are not among them."""
+
+    def of_topics(self, topic_ids: Collection[str]) -> "SourceClock":
+        """The clock with the partitions of these topics alone. A topic that is read no more holds nothing."""
+        return replace(self, partitions=tuple(known for known in self.partitions if known.topic_id in topic_ids))
+
+    def after_records(
+        self,
+        read: Mapping[tuple[str, int], Micros],
+        arrived: datetime,
+        *,
+        skew: timedelta = timedelta(0),
+        idle: timedelta | None = None,
+    ) -> "SourceClock":
+        """The clock after a micro-batch. ``read`` has each partition with records in it, by topic id and number, with
+        the event times of its accepted events in the order of their offsets.
+
+        Every other partition with unread records would be in ``read``, too: Spark reads some of each.
+        """
+        known = {(clock.topic_id, clock.partition): clock for clock in self.partitions}
+        for of, event_times in read.items():
+            known[of] = known.get(of, PartitionClock(*of, None, arrived)).advance(event_times, arrived, skew)
+        partitions = tuple(known[of] for of in sorted(known))
+        return SourceClock(_latest([self.time, _least(partitions, arrived, idle)]), partitions)
+
+    def after_import(self, event_times: Micros, arrived: datetime) -> "SourceClock":
+        """The clock after rows of a file. They count only while no partition has shown an event time: a file has no
+        order, and no more of its rows will come.
+        """
+        if not len(event_times) or any(known.clock for known in self.partitions):
+            return self
+        return replace(self, time=_latest([self.time, min(_moment(int(event_times.max())), arrived)]))
+
+    def after_silence(self, now: datetime, idle: timedelta) -> "SourceClock":
+        """The clock at ``now``, while Kafka has no unread records."""
+        return replace(self, time=_latest([self.time, _least(self.partitions, now, idle)]))
+
+    def is_silent(self, now: datetime, idle: timedelta) -> bool:
+        """Whether all partitions are idle, and one has shown an event time."""
+        return any(known.clock for known in self.partitions) and all(
+            known.is_idle(now, idle) for known in self.partitions
+        )
+
+
+def _least(partitions: Collection[PartitionClock], now: datetime, idle: timedelta | None) -> datetime | None:
+    """The least clock of the live partitions. If all are idle, the highest one, moved on by the time since the last
+    record. None: no partition has shown an event time.
+    """
+    shown = [(known.clock, known) for known in partitions if known.clock is not None]
+    live = [clock for clock, known in shown if not known.is_idle(now, idle)]
+    if live or not shown:
+        return min(live, default=None)
+    return max(clock for clock, _ in shown) + (now - max(known.arrived for known in partitions))
+
+
+def _confirm(clock: int, ahead: list[int]) -> tuple[int, list[int]]:
+    """The clock and the event times beyond a leap, after one more of these."""
+    while len(ahead) > CONFIRMING and len(set(ahead)) > 1:
+        clock = min(ahead)
+        for time in sorted(ahead):
+            clock = time if time <= clock + _LEAP else clock
+        ahead = [time for time in ahead if time > clock]
+    return clock, ahead[-CONFIRMING:]
+
+
+def _latest(moments: Iterable[datetime | None]) -> datetime | None:
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _moment(micros: int) -> datetime:
+    return _EPOCH + micros * _MICROSECOND

@@ -1,0 +1,90 @@
+"""What `hourline status --partitions` shows: how far each partition has come, and which one holds its source."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from hourline_core.ledger.read_offsets import Reading
+from hourline_core.ledger.source_clock import PartitionClock
+from hourline_core.model import Source
+from hourline_core.sql.progress import partition_clocks_sql, read_rates_sql
+from serving_layer.connection import Connection
+from serving_layer.described import Described
+from serving_layer.reports.kafka_offsets import TopicOffsets
+
+RATE_OVER = timedelta(minutes=10)
+"""The time over which a rate is computed."""
+
+
+class PartitionStatus(Described):
+    """The progress of one partition of a source's topic. Times are in UTC."""
+
+    partition: int
+    """The number of the partition."""
+    offset: int | None
+    """The offset to read next. Null: nothing was read of it yet."""
+    lag: int | None
+    """The number of its records in Kafka that no finished micro-batch has read. Null: it is not known."""
+    clock: datetime | None
+    """Its highest event time that counts. Null: none of its events was accepted yet."""
+    skew: float | None
+    """The seconds by which its clock is behind that of the most advanced partition. Null: it has no clock."""
+    arrived: datetime | None
+    """When its last record arrived. Null: nothing was read of it yet."""
+    rate: float
+    """The number of offsets a second that were read of it in the last ten minutes."""
+    idle: bool
+    """Whether it had no record for the source's `idle` time. Then it does not hold the clock."""
+    holds_clock: bool
+    """Whether the source's clock would go on if this partition's clock did."""
+    held_back: int
+    """The number of its records whose event time was too far ahead to move the clock, and was not confirmed."""
+    ahead: list[datetime]
+    """The event times too far ahead that wait for further records to confirm them."""
+
+
+def report_partitions(
+    connection: Connection, source: Source, topic_id: str | None, reading: Reading, offsets: TopicOffsets
+) -> list[PartitionStatus]:
+    """The partitions of the topic ``topic_id``, of which ``reading`` says how far it was read, and ``offsets`` where
+    Kafka begins and ends.
+    """
+    sequence, now = connection.snapshot.progress[source.name].sequence, connection.taken
+    rows = connection.sql(partition_clocks_sql(source, sequence)).to_arrow_table().to_pylist()
+    clocks = {
+        row["partition"]: PartitionClock(**{**row, "ahead": tuple(row["ahead"])})
+        for row in rows
+        if row["topic_id"] == topic_id
+    }
+    recent = connection.sql(read_rates_sql(source, sequence, now - RATE_OVER)).to_arrow_table().to_pylist()
+    rates = {row["partition"]: _rate(row, now) for row in recent if row["topic_id"] == topic_id}
+    live = [known.clock for known in clocks.values() if known.clock and not known.is_idle(now, source.idle)]
+    highest = max((known.clock for known in clocks.values() if known.clock), default=None)
+    partitions = []
+    for number in sorted({*clocks, *reading.next_offsets, *offsets}):
+        known, following = clocks.get(number), reading.next_offsets.get(number)
+        clock = known.clock if known else None
+        idle = known is not None and known.is_idle(now, source.idle)
+        earliest, end = offsets.get(number, (0, None))
+        partitions.append(
+            PartitionStatus(
+                partition=number,
+                offset=following,
+                lag=None if end is None else max(0, end - max(following or 0, earliest)),
+                clock=clock,
+                skew=(highest - clock).total_seconds() if highest and clock else None,
+                arrived=known.arrived if known else None,
+                rate=rates.get(number, 0.0),
+                idle=idle,
+                holds_clock=not idle and clock is not None and clock == min(live),
+                held_back=known.held_back if known else 0,
+                ahead=list(known.ahead) if known else [],
+            )
+        )
+    return partitions
+
+
+def _rate(read: Mapping[str, Any], now: datetime) -> float:
+    """Offsets a second, since the first of these micro-batches began."""
+    seconds = (now - read["first_started"]).total_seconds()
+    return float(read["offsets"] / seconds) if seconds > 0 else 0.0

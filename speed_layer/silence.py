@@ -1,0 +1,85 @@
+"""Lets the clock of a source go on while no partition has records, so that the last hour before a quiet night closes.
+
+A micro-batch moves the clock by its records. Without records there is no micro-batch. Then the speed layer commits a
+row of progress that reads nothing and has the new clock. It does so only while Kafka has no unread records: a stream
+that is behind is not silent. So nobody else needs to know the time, and all readers see the same clock.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from hourline_core.errors import BrokerError
+from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.model.hours import Clock
+from hourline_core.model.windows import HOURLY
+from speed_layer.source_tables import SourceTables
+
+Offsets = Mapping[int, int]
+"""By partition, one past the last offset."""
+
+_ASKED_AGAIN = timedelta(seconds=15)
+"""The minimum time between two requests to Kafka."""
+
+
+class Silence:
+    """Watches one source, whose tables are ``source_tables`` and whose topic is ``topic_id``.
+
+    ``ends`` asks Kafka for the ends of the committed records, and raises BrokerError. ``read`` says how far Spark has
+    read. ``clock`` is the wall's (UTC).
+    """
+
+    def __init__(
+        self,
+        source_tables: SourceTables,
+        topic_id: str,
+        ends: Callable[[], Offsets],
+        read: Callable[[], Offsets],
+        clock: Clock,
+    ) -> None:
+        self._source_tables = source_tables
+        self._topic_id = topic_id
+        self._ends = ends
+        self._read = read
+        self._clock = clock
+        self._since = clock()
+        """Since when it watches. What came in before is not known."""
+        self._asked: datetime | None = None
+
+    def moves_clock(self) -> bool:
+        """Whether the silence has moved the source's clock into another hour, or past the close of one."""
+        now, idle = self._clock(), self._source_tables.source.idle
+        if idle is None or now - self._since <= idle or not self._source_tables.clock.is_silent(now, idle):
+            return False
+        if self._asked is not None and now - self._asked < _ASKED_AGAIN:
+            return False
+        before, after = self._source_tables.clock, self._source_tables.clock.after_silence(now, idle)
+        if self._passed(before) == self._passed(after):
+            return False
+        self._asked = now
+        return self._has_read_all()
+
+    def commit(self, sequence: int) -> None:
+        """Commit the moved clock to progress, under ``sequence``. Raises ConflictError when another process writes
+        there.
+        """
+        last, idle, now = self._source_tables.progress.last_row(), self._source_tables.source.idle, self._clock()
+        assert last is not None  # a partition has shown an event
+        assert idle is not None
+        self._source_tables.clock = self._source_tables.clock.after_silence(now, idle)
+        self._source_tables.finish(last.of_silence(sequence, self._source_tables.clock, now))
+
+    def _passed(self, clock: SourceClock) -> list[datetime]:
+        """The hours in which the clock is, and in which it was ``grace`` ago: all that results depend on."""
+        assert clock.time is not None
+        return [HOURLY.assign(clock.time), HOURLY.assign(clock.time - self._source_tables.source.grace)]
+
+    def _has_read_all(self) -> bool:
+        """Whether Kafka has no unread records. Spark has also passed offsets without a record, such as the markers of
+        transactions.
+        """
+        try:
+            ends = self._ends()
+        except BrokerError:
+            return False
+        finished, read = self._source_tables.progress.reading(self._topic_id).next_offsets, self._read()
+        return all(end <= max(finished.get(partition, 0), read.get(partition, 0)) for partition, end in ends.items())

@@ -1,0 +1,108 @@
+"""Silence moves the clock of a source by a commit to progress, and only while Kafka has nothing unread."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import serving_layer
+from hourline_core.errors import BrokerError, ConflictError
+from hourline_core.ledger.source_clock import PartitionClock, SourceClock
+from speed_layer.silence import Silence
+from tests.support.visits import Visit, Visits, hour
+
+IDLE = timedelta(minutes=30)
+ARRIVED = datetime(2024, 4, 1, tzinfo=UTC)
+
+
+class Watched:
+    """A source with ``idle``, one visit in its first hour, and what Kafka and the wall say of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.visits = Visits(folder)
+        self.visits.source = self.visits.source.model_copy(update={"idle": IDLE})
+        self.now = ARRIVED
+        self.ends: Mapping[int, int] | BrokerError = {0: 1}
+        self.read: dict[int, int] = {}
+        self.asked = 0
+        self.start()
+        self.visits.micro_batch(Visit(0, "home", 5))
+        shown = PartitionClock("topic-id", 0, hour(0), ARRIVED)
+        self.visits.source_tables.clock = SourceClock(hour(0), (shown,))
+
+    def start(self) -> None:
+        self.visits.start()
+        self.silence = Silence(
+            self.visits.source_tables, "topic-id", self.ask, lambda: self.read, clock=lambda: self.now
+        )
+
+    def ask(self) -> Mapping[int, int]:
+        self.asked += 1
+        if isinstance(self.ends, BrokerError):
+            raise self.ends
+        return self.ends
+
+    def pass_time(self, **time: float) -> bool:
+        self.now += timedelta(**time)
+        return self.silence.moves_clock()
+
+    def commit(self) -> None:
+        self.silence.commit(self.visits.sequence)
+        self.visits.sequence += 1
+
+    def closed(self) -> set[datetime]:
+        with serving_layer.connect(self.visits.project) as connection:
+            return {row[0] for row in connection.sql("SELECT DISTINCT hour FROM hours WHERE closed").fetchall()}
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+def test_silence_closes_the_last_hour(watched: Watched) -> None:
+    assert not watched.pass_time(minutes=29)
+    assert not watched.pass_time(minutes=29), "the clock is still in the same hour"
+    assert watched.asked == 0
+    assert watched.pass_time(minutes=2, seconds=1)
+    watched.commit()
+    assert watched.closed() == set()
+    assert not watched.pass_time(minutes=5)
+    assert watched.pass_time(minutes=55)
+    watched.commit()
+    assert watched.closed() == {hour(0)}
+    with serving_layer.connect(watched.visits.project) as connection:
+        assert connection.sql("SELECT visits, state FROM loads").fetchall() == [(1, "provisional")]
+
+
+def test_unread_records_are_no_silence(watched: Watched) -> None:
+    watched.ends = {0: 2, 1: 0}
+    assert not watched.pass_time(hours=5)
+    watched.read = {0: 2}  # the marker of a transaction, which Spark has passed
+    assert watched.pass_time(minutes=1)
+
+
+def test_a_kafka_that_does_not_answer_is_no_silence(watched: Watched) -> None:
+    watched.ends = BrokerError("away")
+    assert not watched.pass_time(hours=5)
+    watched.ends = {0: 1}
+    assert not watched.pass_time(seconds=14), "it is not asked at every look"
+    assert watched.asked == 1
+    assert watched.pass_time(seconds=1)
+
+
+def test_a_start_waits_for_as_long_as_if_the_last_record_had_just_come(watched: Watched) -> None:
+    watched.now += timedelta(hours=5)
+    watched.start()
+    watched.visits.source_tables.clock = SourceClock(hour(0), (PartitionClock("topic-id", 0, hour(0), ARRIVED),))
+    assert not watched.pass_time(minutes=30)
+    assert watched.pass_time(seconds=1)
+
+
+def test_a_writer_that_was_fenced_out_moves_no_clock(watched: Watched) -> None:
+    assert watched.pass_time(hours=5)
+    Visits.start(watched.visits)  # another process
+    with pytest.raises(ConflictError):
+        watched.commit()
+    assert watched.closed() == set()
