@@ -1,8 +1,9 @@
 """Backfills: all hours of a range are recomputed, each once, however often it is interrupted.
 
-A backfill remembers one small file: for each metric's declaration, the versions of final and staged that counted when
-it began. An hour that was published in a higher version, or blocked, has been done since, by this backfill or by
-another process. So nothing is noted after a job, and a crash between a publication and a note cannot matter.
+A backfill keeps one small file. For each metric's declaration, it holds the versions of final and staged that counted
+when the backfill began. An hour that was published in a higher version, or blocked, has been done since, by this
+backfill or by another process. So nothing is noted after a job, and a crash between a publication and a note cannot
+matter.
 """
 
 import hashlib

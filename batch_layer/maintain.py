@@ -5,7 +5,8 @@ Compacting final makes a new version of it, which counts once a row of coverage 
 the rows of the hours name the version in which each was *recomputed*, which backfills use. A process that is killed in
 between leaves an unpublished version. The next publication or compaction restores the version before.
 
-A vacuum keeps every version that coverage names, or named within the time of a query or a repeatable answer. A file of
+A vacuum keeps every version that coverage names now. It also keeps those that coverage named before, as long as a
+running query or a repeatable answer may need them. A file of
 a blocked hour's staged rows may have been out of date for weeks when the hour is mended, and a reader may still read
 it. The log stays whole: pinned versions, and version 0 of final, are read by it.
 """

@@ -1,4 +1,4 @@
-"""Builds Great Expectations' objects from declared expectations, and finds mistakes in their names and parameters."""
+"""Builds Great Expectations' objects from declared expectations. Raises an error for a wrong name or parameter."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

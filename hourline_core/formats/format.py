@@ -1,6 +1,6 @@
 """The interface of a format: a record's bytes become typed fields. Each format is one file of this folder.
 
-A new format, such as Avro, is a class with this interface, and one line in `format_of`.
+A new format, such as Avro, is a class with this interface, one line in `format_of`, and its name in `Source.format`.
 """
 
 from typing import Protocol

@@ -1,5 +1,5 @@
-"""Reads what can still be answered if tables are damaged. Each metric is exact, at the newest publication that serves
-most metrics.
+"""Reads what can still be answered if tables are damaged. It takes the newest publication at which the most metrics can
+be read. Each of these metrics is exact.
 
 An earlier publication gives the same numbers as the newest one: its hours are provisional instead of final, as long as
 provisional has not been pruned since. Whatever cannot be read so is left out, and the snapshot names these views with

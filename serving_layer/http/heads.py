@@ -1,5 +1,6 @@
-"""Heads of requests: a connection on which none comes, or half of one, is closed (uvicorn would keep it, and its file
-descriptor, for ever); and the method HEAD, by which the heads of answers are asked for.
+"""Closes connections that send no complete request head in time, and answers the method HEAD.
+
+uvicorn would keep such a connection, and its file descriptor, for ever.
 """
 
 import asyncio

@@ -1,11 +1,15 @@
 """What goes wrong, as HTTP says it: a status, and JSON with one sentence.
 
-400  UsageError: a wrong parameter, with what is near or allowed      413  TooLargeError: the answer, or the body of the
-request 401  no token, or a wrong one                                         429  TooManyError: try again in a moment
-403  a token without the scope; a page of another site                503  TableError: the tables cannot be read 404
-NotFoundError: no such metric, hour or row                       504  TimedOutError: the query was stopped at its time
-limit 409  UnreliableResultError: `strict`, and the hours are not to be relied on 500  a fault of Hourline's; the log
-has its stack trace
+400  UsageError              a wrong parameter, with what is near or allowed
+401                          no token, or a wrong one
+403                          a token without the scope; a page of another site
+404  NotFoundError           no such metric, hour or row
+409  UnreliableResultError   `strict`, and the hours are not to be relied on
+413  TooLargeError           the answer, or the body of the request
+429  TooManyError            try again in a moment
+500                          a fault of Hourline's; the log has its stack trace
+503  TableError              the tables cannot be read
+504  TimedOutError           the query was stopped at its time limit
 """
 
 import json
