@@ -10,6 +10,7 @@ from typing import NoReturn
 import typer
 
 from hourline.cli import (
+    advise,
     airflow,
     backfill,
     check,
@@ -91,6 +92,7 @@ for command in (
     serve.serve,
 ):
     app.command(name=command.__name__.rstrip("_"))(command)
+app.add_typer(advise.app, name="advise")
 app.add_typer(airflow.app, name="airflow")
 
 

@@ -42,6 +42,15 @@ def parse_duration(value: object) -> timedelta:
     raise refuse(f"got {describe(value)}, {_ALLOWED_DURATION}")
 
 
+def duration_text(duration: timedelta) -> str:
+    """The text of a duration that is not negative, as ``parse_duration`` reads it: ``1h 30m``, ``0s``."""
+    parts = []
+    for unit, name in _UNITS.items():
+        number, duration = divmod(duration, timedelta(**{name: 1}))
+        parts += [f"{number}{unit}"] if number else []
+    return " ".join(parts) or "0s"
+
+
 def _moment(value: object) -> datetime:
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value

@@ -115,6 +115,15 @@ def started_sql(source: Source) -> str:
     return f"SELECT sequence AS until, started FROM {_progress(source)}"
 
 
+def clocks_sql(source: Source, sequence: int) -> str:
+    """A query: until, before, after, for ASOF JOIN as ``started_sql``: the clock of the source (UTC) before and after
+    the micro-batches of each row up to ``sequence``. ``before`` is null until a micro-batch has set the clock.
+    """
+    return f"""
+        SELECT sequence AS until, clock AS after, lag(clock IGNORE NULLS) OVER (ORDER BY sequence) AS before
+        FROM (SELECT sequence, max(clock) AS clock FROM {_finished(source, sequence)} GROUP BY sequence)"""
+
+
 def _progress(source: Source) -> str:
     return f"hourline.progress_{source.name}"
 

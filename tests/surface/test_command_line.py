@@ -35,6 +35,10 @@ from tests.support.project_files import write_project
         (["export", "x.db"], "want FILE.duckdb or FOLDER/"),
         (["export", "no/x.duckdb"], "the folder"),
         (["export", "metrics/"], "something else than an export"),
+        (["advise", "grace", "scnas"], "there is no source 'scnas' — did you mean 'scans'?"),
+        (["advise", "grace", "scans", "--from", "2024-05-06T22", "--to", "2024-05-06T20"], "reversed"),
+        (["advise", "grace", "scans", "--from", "noon"], "'noon' is not an hour"),
+        (["advise", "grace", "scans"], "nothing of 'scans' is archived yet"),
         (["schema", "metrics"], "did you mean 'metric'?"),
     ],
 )

@@ -70,6 +70,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "maintain|--dry-run",
         "verify",
         "late",
+        "advise|grace|pageviews",
         "drift",
         "quality",
         "publish|--accept|views_by_page|2026-03-02T08|--reason|a sale",

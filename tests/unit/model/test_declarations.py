@@ -29,7 +29,7 @@ from hourline_core.model import (
 )
 from hourline_core.model.environment import substitute
 from hourline_core.model.measure import KINDS
-from hourline_core.model.times import parse_duration
+from hourline_core.model.times import duration_text, parse_duration
 
 SOURCE = """\
 topic: flights
@@ -184,6 +184,15 @@ def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path: Path) -
 )
 def test_durations(text: str, duration: timedelta) -> None:
     assert parse_duration(text) == duration
+
+
+@given(st.timedeltas(timedelta(0), timedelta(days=36_500)).map(lambda time: time - time % timedelta(milliseconds=1)))
+def test_the_text_of_a_duration_is_read_as_the_same_duration(duration: timedelta) -> None:
+    assert parse_duration(duration_text(duration)) == duration
+
+
+def test_the_text_of_a_duration_is_short() -> None:
+    assert [duration_text(timedelta(minutes=minutes)) for minutes in (0, 90, 1440)] == ["0s", "1h 30m", "1d"]
 
 
 def test_moments_become_utc() -> None:
