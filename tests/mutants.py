@@ -58,6 +58,24 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
+        "the slowest live partition holds the clock",
+        "hourline_core/ledger/source_clock.py",
+        (("return min(live, default=None)", "return max(live, default=None)"),),
+        "tests/unit/ledger/test_source_clock.py",
+    ),
+    Mutant(
+        "three further records confirm a leap",
+        "hourline_core/ledger/source_clock.py",
+        (("if time > clock + _LEAP:\n", "if False:\n"),),
+        "tests/unit/ledger/test_source_clock.py",
+    ),
+    Mutant(
+        "a stream that is behind is not silent",
+        "speed_layer/silence.py",
+        (("        return self._has_read_all()", "        return True"),),
+        "tests/protocol/test_silence.py",
+    ),
+    Mutant(
         "a cutoff is never beyond progress",
         "hourline_core/ledger/snapshot.py",
         (
