@@ -147,7 +147,7 @@ class MicroBatch:
         arrived = pc.max(rows[ARRIVED]).as_py()
         before = self.source_tables.clock.time if self.source.clock == "event_time" else arrived
         hours = self._hours(accepted, None if origin.history else before)
-        self.source_tables.clock = clock = self._advance_clock(rows, accepted, origin, arrived)
+        self.source_tables.clock = clock = self._advance_clock(rows, fresh, origin, arrived)
         offsets = rows.group_by(PARTITION).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
         finished = self._clock()
         row = ProgressRow(
@@ -188,15 +188,16 @@ class MicroBatch:
             seconds=(finished - started).total_seconds(),
         )
 
-    def _advance_clock(self, rows: pa.Table, accepted: pa.Table, origin: Origin, arrived: datetime) -> SourceClock:
-        """The source's clock after ``rows``, of which ``accepted`` count."""
-        clock = self.source_tables.clock
+    def _advance_clock(self, rows: pa.Table, fresh: pa.Table, origin: Origin, arrived: datetime) -> SourceClock:
+        """The source's clock after ``rows``, of which ``fresh`` did not count before. A duplicate moves it, too: it
+        shows how far its partition is.
+        """
+        clock, events = self.source_tables.clock, fresh.filter(pc.equal(fresh[OUTCOME], "accepted"))
         if origin.history:
-            return clock.after_import(event_times_in_order(accepted), arrived)
-        partitions = pc.unique(rows[PARTITION]).to_pylist()
+            return clock.after_import(event_times_in_order(events), arrived)
         read = {
-            (origin.topic_id, number): event_times_in_order(accepted.filter(pc.equal(accepted[PARTITION], number)))
-            for number in partitions
+            (origin.topic_id, number): event_times_in_order(events.filter(pc.equal(events[PARTITION], number)))
+            for number in pc.unique(rows[PARTITION]).to_pylist()
         }
         return clock.after_records(read, arrived, skew=self.source.skew, idle=self.source.idle)
 

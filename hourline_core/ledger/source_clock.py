@@ -95,7 +95,7 @@ class SourceClock:
         idle: timedelta | None = None,
     ) -> "SourceClock":
         """The clock after a micro-batch. ``read`` has each partition with records in it, by topic id and number, with
-        the event times of its accepted events in the order of their offsets.
+        the event times of its accepted events, also of duplicates, in the order of their offsets.
 
         Every other partition with unread records would be in ``read``, too: Spark reads some of each.
         """

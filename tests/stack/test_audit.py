@@ -51,13 +51,8 @@ def sound(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
     project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=5))
     project.drain()
     project.recompute()
-    project.send(
-        "scans",
-        [
-            *parcels.scans(project.random, 200, first_hour=6, hours=2),
-            *parcels.scans(project.random, 20, first_hour=9, hours=1),
-        ],
-    )
+    project.send("scans", parcels.scans(project.random, 200, first_hour=6, hours=2))
+    project.send_everywhere("scans", parcels.scans(project.random, 8, first_hour=9, hours=1))
     project.drain()
     return project
 

@@ -110,7 +110,7 @@ def test_bad_records_are_kept_and_the_stream_goes_on(kafka: str, tmp_path: Path)
     assert {row["topic"] for row in rejected.values()} == {"bad_records"}
     # Addresses, the tombstones' count, and hours: none has closed that the far future would have closed.
     assert project.check() > 10
-    assert {row["clock"] for row in project.table("progress", "visits")} == {datetime(2024, 3, 1, 11, tzinfo=UTC)}
+    assert max(row["clock"] for row in project.table("progress", "visits")) <= datetime(2024, 3, 1, 11, tzinfo=UTC)
 
 
 def test_nothing_but_bad_records_is_a_finished_micro_batch_too(kafka: str, tmp_path: Path) -> None:

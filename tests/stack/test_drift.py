@@ -52,9 +52,7 @@ def test_late_events_and_duplicates_are_told_apart(project: StackProject) -> Non
     shown = {(item.hour, item.source): item for item in read_late(project)}
     events = project.events("scans")
     assert {hour: item.events for (hour, _), item in shown.items()} == {
-        hour: count
-        for hour, count in oracle.late_events(project.rules["scans"], [e for e in events if not e.duplicate]).items()
-        if count
+        hour: count for hour, count in oracle.late_events(project.rules["scans"], events).items() if count
     }
     moving = {
         hour: item.moved["flow"]["scans"].amount
@@ -153,10 +151,13 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
 def late_scans(project: StackProject) -> dict[datetime, float]:
     """By hour, the scans of late events that no recompute had counted; of the metric flow."""
     rule = project.rules["scans"]
-    events = [event for event in project.events("scans") if not event.duplicate]
     late: Counter[datetime] = Counter()
-    for event in oracle.came_late(rule, events):
-        if rule.where(event.body) and event.sequence > project.cutoffs.get(("flow", event.hour), 0):
+    for event in oracle.came_late(rule, project.events("scans")):
+        if (
+            not event.duplicate
+            and rule.where(event.body)
+            and event.sequence > project.cutoffs.get(("flow", event.hour), 0)
+        ):
             late[event.hour] += 1
     return {hour: float(count) for hour, count in late.items()}
 

@@ -138,15 +138,14 @@ def _marked(rule: SourceRule, events: list[Event]) -> list[Event]:
     marked: list[Event] = []
     clock = Clock()
     for _, of_sequence in groupby(events, key=attrgetter("sequence")):
-        fresh = []
-        for event in of_sequence:
+        together = list(of_sequence)
+        for event in together:
             identity = rule.id(event.body)
             duplicate = identity is not None and identity in known.get(event.hour, set())
             marked.append(replace(event, duplicate=duplicate))
             if not duplicate:
-                fresh.append(event)
                 known.setdefault(event.hour, set()).add(identity)
-        clock.pass_sequence(fresh)
+        clock.pass_sequence(together)
         known = {hour: ids for hour, ids in known.items() if not clock.time or clock.time - hour <= rule.id_horizon}
     return marked
 
@@ -207,10 +206,13 @@ def weakest(of_metrics: Iterable[str]) -> str:
 def late_events(
     rule: SourceRule, events: list[Event], live: Callable[[Event], bool] = lambda event: True
 ) -> dict[Hour, int]:
-    """By hour, the number of late events. Those that are not ``live`` are history: they are not late."""
-    late = dict.fromkeys((event.hour for event in events), 0)
+    """By hour, the number of late events. Duplicates do not count. Those that are not ``live`` are history: they are not
+    late.
+    """
+    late = dict.fromkeys((event.hour for event in events if not event.duplicate), 0)
     for event in came_late(rule, events):
-        late[event.hour] += live(event)
+        if not event.duplicate:
+            late[event.hour] += live(event)
     return late
 
 
@@ -222,14 +224,14 @@ def came_late(rule: SourceRule, events: list[Event]) -> Iterator[Event]:
         yield from (
             event for event in together if clock.time and event.hour + timedelta(hours=1) + rule.grace <= clock.time
         )
-        clock.pass_sequence(event for event in together if not event.duplicate)
+        clock.pass_sequence(together)
 
 
 def closed_hours(rule: SourceRule, events: list[Event], wall: datetime | None = None) -> set[Hour]:
     """The closed hours; ``wall`` is the wall's clock, None: the source's own."""
     clock = Clock()
     for _, of_sequence in groupby(events, key=attrgetter("sequence")):
-        clock.pass_sequence(event for event in of_sequence if not event.duplicate)
+        clock.pass_sequence(of_sequence)
     now = wall or clock.time
     return {event.hour for event in events if now and event.hour + timedelta(hours=1) + rule.grace <= now}
 

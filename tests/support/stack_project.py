@@ -189,7 +189,7 @@ class StackProject:
             }
             if self.project.sources[source].clock == "event_time":
                 assert {hour: row["late"] for hour, row in mine.items()} == oracle.late_events(
-                    rule, first, live=lambda event: event.partition < FIRST_FILE
+                    rule, events, live=lambda event: event.partition < FIRST_FILE
                 )
                 assert {hour for hour, row in mine.items() if row["closed"]} == oracle.closed_hours(rule, events)
             cells += 3 * len(mine)
