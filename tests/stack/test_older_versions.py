@@ -7,7 +7,8 @@ import pytest
 from hourline_core.ledger.unrecorded import metrics_without_record
 from hourline_core.model import load_project
 from tests.support import parcels
-from tests.support.kept_workspace import FOLDER, OLD_TOPIC, restore
+from tests.support.kept_workspace import FOLDER, restore
+from tests.support.oracle import OLD_TOPIC
 
 
 @pytest.mark.parametrize("kept", sorted(FOLDER.glob("*.tar.gz")), ids=lambda path: path.name.removesuffix(".tar.gz"))

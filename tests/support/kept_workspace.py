@@ -13,13 +13,11 @@ from pathlib import Path
 
 from hourline_core.runtime.broker import Broker
 from tests.support import parcels
-from tests.support.oracle import Sent
+from tests.support.oracle import OLD_TOPIC, Sent
 from tests.support.stack_project import StackProject
 
 FOLDER = Path(__file__).parents[1] / "workspaces"
 TOPIC = "kept"
-OLD_TOPIC = 500
-"""The number of a partition that stands for the topic of then. A new topic has another id, and the same offsets."""
 
 
 def keep(version: str) -> None:

@@ -17,6 +17,8 @@ Hour = datetime
 Key = tuple[Any, ...]
 """The hour, then the dimensions."""
 
+OLD_TOPIC = 500
+"""The number of a partition that stands for a topic that an older version of Hourline has read."""
 FIRST_FILE = 1000
 """From here on, numbers of partitions stand for imported files."""
 
@@ -89,7 +91,7 @@ class Clock:
     """The clock of a source whose records lie in the past: the least, over the partitions, of the highest time of each.
 
     A time more than an hour ahead waits. It counts once four such have come, not all equal, and no event up to an hour
-    ahead in between. Files count while no partition has an event.
+    ahead in between. Files, and a topic of an older version, count while no partition has an event.
     """
 
     def __init__(self) -> None:
@@ -103,7 +105,7 @@ class Clock:
         for event in sorted(events, key=lambda event: event.offset):
             by_partition.setdefault(event.partition, []).append(event.time)
         for partition, times in by_partition.items():
-            if partition < FIRST_FILE:
+            if partition < OLD_TOPIC:
                 self._pass_times(partition, times)
             elif not self._highest:
                 self.time = max([*times, *([self.time] if self.time else [])])
