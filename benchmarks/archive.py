@@ -19,7 +19,7 @@ from batch_layer.stage import stage_metric
 from benchmarks.project_files import write_files
 from hourline import Project, load_project
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import EVENT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model.hours import HOUR
 from speed_layer.maintenance import MICRO_BATCHES, maintain_source
@@ -119,6 +119,9 @@ class Archive:
                 "at": seconds,
             }
         )
+        for column in EVENT_SCHEMA:
+            if column.name not in ("sequence", *rows.column_names):
+                rows = rows.append_column(column, pa.nulls(count, column.type))
         tiles = (
             rows.filter(pc.invert(rows["duplicate"]))
             .group_by(["hour", "shop"])
