@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.compute.aggregation import AggregationPlan, apply_where, with_derived
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
 from hourline_core.ledger.layout import REJECTED_SCHEMA
-from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
+from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow
 from hourline_core.ledger.source_clock import Micros, SourceClock
 from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import (
@@ -24,12 +24,16 @@ from hourline_core.model.scratch_columns import (
     OFFSET,
     OUTCOME,
     PARTITION,
+    PLACE,
     TOPIC_ID,
 )
 from hourline_core.model.windows import HOURLY
+from speed_layer.accounting import count_records, number_of_records
 from speed_layer.deduplication import Deduplicator
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
 from speed_layer.source_tables import SourceTables
+
+_ADDRESS = [PARTITION, OFFSET, PLACE]
 
 _FEW_RECORDS = 20_000
 """Up to this number of records, one task is faster than several, whose sums would have to be exchanged."""
@@ -59,7 +63,7 @@ class Finished:
     duplicates: int
     late: int
     already_counted: int
-    """The number of records that were read before."""
+    """The number of events, and of records without one, that were read before."""
     seconds: float
 
 
@@ -76,7 +80,7 @@ class MicroBatch:
         self._clock = clock
 
     def process(self, validated: DataFrame, origin: Origin, sequence: int) -> Finished | None:
-        """Archive and aggregate ``validated`` (the records of ``origin`` with their id hashes), and commit progress
+        """Archive and aggregate ``validated`` (the events of ``origin`` with their id hashes), and commit progress
         under ``sequence``. Returns what was done, or None where there was no record.
 
         Raises TableError, and ConflictError when another process writes to the tables.
@@ -90,7 +94,7 @@ class MicroBatch:
             again = pa.array(self._reprocessing.mark_counted(rows))
             fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
             left_out = pa.concat_tables(
-                [part.select([PARTITION, OFFSET]) for part in (rows.filter(again), fresh.filter(fresh[DUPLICATE]))]
+                [part.select(_ADDRESS) for part in (rows.filter(again), fresh.filter(fresh[DUPLICATE]))]
             )
             accepted = _without(validated.where(F.col(OUTCOME) == "accepted"), left_out)
             if rows.num_rows <= _FEW_RECORDS:
@@ -140,10 +144,9 @@ class MicroBatch:
         """Commit progress, which makes the micro-batch count. ``rows`` are all that it has read, ``fresh`` those that
         did not count before.
         """
-        outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh[OUTCOME]).to_pylist()}
-        duplicates = fresh.filter(fresh[DUPLICATE]).num_rows
         accepted = fresh.filter(pc.and_(pc.equal(fresh[OUTCOME], "accepted"), pc.invert(fresh[DUPLICATE])))
-        anew = self._reprocessing.count_reprocessed(fresh)
+        known = self._reprocessing.counted_before(fresh)
+        counts = count_records(fresh, known)
         arrived = pc.max(rows[ARRIVED]).as_py()
         before = self.source_tables.clock.time if self.source.clock == "event_time" else arrived
         hours = self._hours(accepted, None if origin.history else before)
@@ -157,13 +160,7 @@ class MicroBatch:
             offsets=tuple(
                 OffsetsRead(read[PARTITION], read[f"{OFFSET}_min"], read[f"{OFFSET}_max"]) for read in offsets
             ),
-            counts=RecordCounts(
-                records=fresh.num_rows - anew,
-                accepted=accepted.num_rows,
-                rejected=outcomes.get("rejected", 0) - anew,
-                duplicates=duplicates,
-                tombstones=outcomes.get("tombstone", 0),
-            ),
+            counts=counts,
             hours=hours,
             metrics=self.source_tables.written_metrics(),
             clock=clock.time,
@@ -172,17 +169,17 @@ class MicroBatch:
             partitions=clock.partitions,
         )
         self.source_tables.finish(row)
-        if anew:
+        if known.rejected:
             drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
         self._reprocessing.release_passed(rows)
         self._deduplicator.remember(accepted, clock.time)
         return Finished(
             source=self.source.name,
             sequence=sequence,
-            records=rows.num_rows,
-            accepted=accepted.num_rows,
-            rejected=outcomes.get("rejected", 0),
-            duplicates=duplicates,
+            records=number_of_records(rows),
+            accepted=counts.accepted,
+            rejected=counts.rejected + known.rejected,
+            duplicates=counts.duplicates,
             late=sum(hour.late for hour in hours),
             already_counted=rows.num_rows - fresh.num_rows,
             seconds=(finished - started).total_seconds(),
@@ -214,17 +211,24 @@ class MicroBatch:
 
 
 def event_times_in_order(events: pa.Table) -> Micros:
-    """The event times of one partition's ``events`` (OFFSET, EVENT_TIME) by offset, in microseconds since 1970."""
+    """The highest event time of each record of one partition's ``events`` (OFFSET, EVENT_TIME) by offset, in
+    microseconds since 1970. So no record confirms its own time, however many events it has.
+    """
     offsets = events[OFFSET].to_numpy()
     times: Micros = events[EVENT_TIME].cast(pa.int64()).to_numpy()
-    return times if bool((offsets[1:] >= offsets[:-1]).all()) else times[np.argsort(offsets, kind="stable")]
+    if bool((offsets[1:] > offsets[:-1]).all()):
+        return times
+    order = np.lexsort((times, offsets))
+    is_last = np.append(offsets[order][1:] != offsets[order][:-1], True)
+    highest: Micros = times[order][is_last]
+    return highest
 
 
 def _without(events: DataFrame, left_out: pa.Table) -> DataFrame:
-    """The events without those of ``left_out`` (PARTITION, OFFSET)."""
+    """The events without those of ``left_out`` (PARTITION, OFFSET, PLACE)."""
     if left_out.num_rows == 0:
         return events
-    return events.join(F.broadcast(events.sparkSession.createDataFrame(left_out)), [PARTITION, OFFSET], "left_anti")
+    return events.join(F.broadcast(events.sparkSession.createDataFrame(left_out)), _ADDRESS, "left_anti")
 
 
 def _raise_first(futures: list[Future[None]]) -> None:

@@ -28,7 +28,7 @@ def open_micro_batch(
     ConflictError. The caller holds the lease "speed".
     """
     aggregations = _aggregations(spark, project, source)
-    fields = empty_events(spark, source).select(*source.fields).withColumnsRenamed(stored_names(source))
+    fields = empty_events(spark, source).select(*source.event_fields).withColumnsRenamed(stored_names(source))
     fields_schema = make_nullable(to_arrow_schema(fields.schema, timezone="UTC"))
     source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, topic_id)
     deduplicator = Deduplicator(source.id_horizon)

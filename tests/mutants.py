@@ -277,6 +277,29 @@ MUTANTS = [
         "tests/unit/speed_layer/test_deduplication.py",
     ),
     Mutant(
+        "of duplicates in one record the first place counts",
+        "speed_layer/deduplication.py",
+        (("np.lexsort((*reversed(address), hashes))", "np.lexsort((*reversed(address[:2]), hashes))"),),
+        "tests/unit/speed_layer/test_deduplication.py",
+    ),
+    Mutant(
+        "of a record that is archived in part, only the rejected places are validated again",
+        "speed_layer/reprocessing.py",
+        (
+            (
+                "            archived[row] = (partition, offset, place) not in",
+                "            archived[row] = place is not",
+            ),
+        ),
+        "tests/unit/speed_layer/test_reprocessing.py",
+    ),
+    Mutant(
+        "a record that was empty is not counted again when it has events",
+        "speed_layer/accounting.py",
+        (("number_of_records(fresh) - known.records", "number_of_records(fresh)"),),
+        "tests/unit/speed_layer/test_reprocessing.py",
+    ),
+    Mutant(
         "drift of a publication that never was is not kept",
         "hourline_core/ledger/unpublished.py",
         (

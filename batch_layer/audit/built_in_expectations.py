@@ -34,7 +34,7 @@ def source_facts(
     source: Source, events: EventFacts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]
 ) -> Facts:
     """The archive compared with progress, and the events with their declaration."""
-    required = [name for name, field in source.fields.items() if field.required]
+    required = source.required_fields
     frame = pd.DataFrame(
         {
             "hour": [hour_text(hour) for hour in hours],

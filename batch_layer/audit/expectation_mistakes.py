@@ -12,7 +12,7 @@ def find_mistakes(project: Project) -> list[str]:
     """The mistakes in the declared expectations, one line each: ``metrics/x.yaml:12: …``."""
     declared: list[tuple[str, Source | Metric, list[str]]] = []
     for source in project.sources.values():
-        names = dict.fromkeys([*source.fields, *source.derived, "event_time", "hour"])
+        names = dict.fromkeys([*source.event_fields, *source.derived, "event_time", "hour"])
         declared.append(("source", source, list(names)))
     for metric in project.metrics.values():
         declared.append(("metric", metric, ["hour", *metric.dimensions, *metric.measures]))

@@ -71,11 +71,7 @@ def event_facts(
         F.expr(f"count_if({COUNTS})").alias("counted"),
         F.expr(f"count_if({outside} OR {EVENT_TIME} IS NULL)").alias("strays"),
         *(F.expr(f"count(`{name}`) FILTER (WHERE {COUNTS})").alias(f"known of {name}") for name in columns),
-        *(
-            F.expr(f"count_if(`{name}` IS NULL)").alias(f"null of {name}")
-            for name, field in source.fields.items()
-            if field.required
-        ),
+        *(F.expr(f"count_if(`{name}` IS NULL)").alias(f"null of {name}") for name in source.required_fields),
     ]
     for aggregation in aggregations:
         metric = aggregation.metric

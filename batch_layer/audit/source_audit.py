@@ -21,7 +21,7 @@ from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
-from hourline_core.model.scratch_columns import COUNTS, HOUR, OFFSET, PARTITION, TOPIC, visible_name
+from hourline_core.model.scratch_columns import COUNTS, HOUR, OFFSET, PARTITION, PLACE, TOPIC, visible_name
 from hourline_core.runtime import failpoints
 
 FAILED = Check("audit", {})
@@ -98,7 +98,8 @@ class _Audit:
         """Count the events, and audit them."""
         source, marked = self._source, self._events
         checks = declared_checks(source.expectations, dict(marked.dtypes))
-        keys = {visible_name(column, source.field_names): column for column in (HOUR, TOPIC, PARTITION, OFFSET)}
+        address = (HOUR, TOPIC, PARTITION, OFFSET, *((PLACE,) if source.explode else ()))
+        keys = {visible_name(column, source.field_names): column for column in address}
         hour = next(iter(keys))
         columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {hour})
         events = event_facts(marked, source, [metric.aggregation for metric in self._staged.metrics], columns)

@@ -120,7 +120,8 @@ def _declared(explained: "Explanation") -> Iterator[str]:
         f" over {', '.join(rolled_up)}" if rolled_up else ""
     )
     yield f"{declared.hash}, source {declared.source}{f', id {declared.id}' if declared.id else ''}{merged}"
-    named = {name: text for name, text in declared.dimensions.items() if name != text} | declared.derived
+    named = {name: text for name, text in declared.dimensions.items() if name != text}
+    named |= declared.explode | declared.derived
     if named:
         yield ", ".join(f"{name}: {text}" for name, text in named.items())
     for of, condition in (("", declared.where), (" of the source", declared.source_where)):

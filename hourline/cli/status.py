@@ -38,6 +38,7 @@ def status(
             else f"until the {item.missing:,} hour(s) it lacks have closed and are recomputed"
         )
         say(f"metric '{item.metric}' has changed; it answers by its older declaration {waits}")
+    explodes = any(source.explode for source in declared.sources.values())
     say_table(
         [
             "source",
@@ -46,6 +47,7 @@ def status(
             "rejected",
             "duplicates",
             "tombstones",
+            *(["exploded", "empty"] if explodes else []),
             "late",
             "skipped",
             "lag",
@@ -59,6 +61,7 @@ def status(
                 s.rejected,
                 s.duplicates,
                 s.tombstones,
+                *([s.exploded, s.empty] if explodes else []),
                 s.late,
                 s.skipped,
                 s.lag,
@@ -66,7 +69,10 @@ def status(
             )
             for s in report.sources
         ],
-        right=["sequence", "accepted", "rejected", "duplicates", "tombstones", "late", "skipped", "lag"],
+        right=[
+            *("sequence", "accepted", "rejected", "duplicates", "tombstones", "exploded", "empty"),
+            *("late", "skipped", "lag"),
+        ],
     )
     for reason in dict.fromkeys(s.lag_unknown for s in report.sources if s.lag_unknown):
         note(f"the lag is not known: {reason}")

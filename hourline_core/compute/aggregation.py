@@ -1,5 +1,6 @@
 """A metric as a Spark aggregation. Both layers run it: over a micro-batch, and over hours of archived events."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.compute.record import with_record
@@ -20,6 +22,7 @@ from hourline_core.model.scratch_columns import (
     KEY,
     OFFSET,
     PARTITION,
+    PLACE,
     RECORD,
     RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
@@ -31,12 +34,16 @@ _RECORD_TYPES = {
     TOPIC: "string",
     PARTITION: "int",
     OFFSET: "bigint",
+    PLACE: "int",
     ARRIVED: "timestamp",
     KEY: "binary",
     HEADERS: "map<string, binary>",
     RECORD_TIMESTAMP: "timestamp",
     RECORD_TIMESTAMP_TYPE: "string",
 }
+
+_NOT_ARCHIVED = re.compile(r"(?:^|[<:,])(void|variant|timestamp_ntz|time\(\d\)|interval[a-z ]*)(?=$|[>,])")
+"""Types, as a part of Spark's text of a type, that the archive does not hold."""
 
 Path = tuple[str, ...]
 """A place within a declaration."""
@@ -65,14 +72,39 @@ class AggregationPlan(DeclaredMetric):
 
 
 def empty_events(spark: SparkSession, source: Source) -> DataFrame:
-    """No events, with the fields, EVENT_TIME, HOUR, and the columns that ``with_record`` reads."""
+    """No events, with the fields, EVENT_TIME, HOUR, and the columns that ``with_record`` reads. Raises
+    UnresolvedError.
+    """
     types = {name: field.spark_type for name, field in source.fields.items()}
     types |= {EVENT_TIME: "timestamp", HOUR: "timestamp", **_RECORD_TYPES}
     columns = ", ".join(f"CAST(NULL AS {spark_type}) AS `{name}`" for name, spark_type in types.items())
     try:
-        return spark.sql(f"SELECT {columns} WHERE false")  # which takes a fifth of what createDataFrame does
+        events = spark.sql(f"SELECT {columns} WHERE false")  # which takes a fifth of what createDataFrame does
     except PySparkException as error:
         raise UnresolvedError(("fields",), explain(error)) from error
+    for name, expression in source.explode.items():
+        element = _element_type(with_record(events, source), expression, ("explode", name))
+        events = events.withColumn(name, F.lit(None).cast(element))
+        events = events.select(*source.event_fields, EVENT_TIME, HOUR, *_RECORD_TYPES)
+    return events
+
+
+def _element_type(records: DataFrame, expression: str, path: Path) -> DataType:
+    """The type of the elements of an array. Raises UnresolvedError with ``path`` if ``expression`` gives none, or of
+    elements that cannot be archived.
+    """
+    try:
+        array = records.select(F.expr(expression)).schema[0].dataType
+    except PySparkException as error:
+        raise UnresolvedError(path, explain(error)) from error
+    if not isinstance(array, ArrayType):
+        example = f"map_entries({expression})" if isinstance(array, MapType) else "split(line, ' ')"
+        raise UnresolvedError(
+            path, f"'{expression}' is of type {array.simpleString()}, allowed is an array, such as {example}"
+        )
+    if unsuited := _NOT_ARCHIVED.search(array.elementType.simpleString()):
+        raise UnresolvedError(path, f"its elements have the type {unsuited[1]}, which is not archived; cast them")
+    return array.elementType
 
 
 def event_time_type(spark: SparkSession, source: Source) -> str:
@@ -80,7 +112,7 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
     fit its encoding.
     """
     time = source.event_time
-    events = with_record(empty_events(spark, source), source).select(RECORD, *source.fields)
+    events = with_record(empty_events(spark, source), source).select(RECORD, *source.event_fields)
     path = ("event_time",)
     spark_type = type_of(events, time.expression, path)
     is_number = spark_type in ("int", "bigint", "float", "double") or spark_type.startswith("decimal")

@@ -40,14 +40,14 @@ def find_unresolved(spark: SparkSession, project: Project) -> list[str]:
     """Every mistake in the declared expressions, one line each."""
     mistakes: list[str] = []
     for source in project.sources.values():
-        place = _Place(project, "source", source.name, list(source.fields), mistakes)
+        place = _Place(project, "source", source.name, source, [*source.fields, *source.explode], mistakes)
         _check_source(spark, source, place)
         if place.failed:
             continue  # each of its metrics would repeat the mistake
         events = with_derived(empty_events(spark, source), source)
         named = [name for name in events.columns if not name.startswith(SCRATCH_PREFIX)]
         for metric in project.metrics_of(source.name):
-            _check_metric(spark, source, metric, _Place(project, "metric", metric.name, named, mistakes))
+            _check_metric(spark, source, metric, _Place(project, "metric", metric.name, source, named, mistakes))
     return mistakes
 
 
@@ -56,8 +56,11 @@ class _Place:
     use.
     """
 
-    def __init__(self, project: Project, kind: str, name: str, names: list[str], mistakes: list[str]) -> None:
+    def __init__(
+        self, project: Project, kind: str, name: str, source: Source, names: list[str], mistakes: list[str]
+    ) -> None:
         self.project, self.kind, self.name, self.names, self.mistakes = project, kind, name, names, mistakes
+        self.exploded = set(source.fields) - set(source.event_fields)
         self.failed = False
 
     @contextmanager
@@ -67,10 +70,23 @@ class _Place:
         except UnresolvedError as error:
             self.failed = True
             where = self.project.where_declared(self.kind, self.name, error.path)
-            self.mistakes.append(f"{where}: {'.'.join(error.path)}: {error}{_near(str(error), self.names)}")
+            self.mistakes.append(f"{where}: {'.'.join(error.path)}: {error}{self._hint(str(error))}")
+
+    def _hint(self, message: str) -> str:
+        """What may be meant by the unknown name that Spark quotes as `x`."""
+        unknown = re.search(r"(?:column, variable, or function parameter|field) with name `([^`]+)`", message)
+        if unknown and unknown[1] in self.exploded:
+            return f" explode reads '{unknown[1]}', so events do not keep it: put what you need of it into the elements"
+        return did_you_mean(unknown[1], self.names) if unknown else ""
 
 
 def _check_source(spark: SparkSession, source: Source, place: _Place) -> None:
+    with place.noting():
+        for name, text in source.explode.items():
+            _refuse_unrepeatable(("explode", name), text)
+        empty_events(spark, source)
+    if place.failed:
+        return  # each of its expressions would repeat the mistake
     with place.noting():
         _refuse_unrepeatable(("event_time",), source.event_time.expression)
         event_time_type(spark, source)
@@ -114,9 +130,3 @@ def _refuse_unrepeatable(path: Path, expression: str) -> None:
             f"'{match[0].rstrip('( ')}' gives another value each time, so a recompute would differ from the stream; "
             "use the event's own fields",
         )
-
-
-def _near(message: str, names: list[str]) -> str:
-    """The near names for the unknown one that Spark quotes as `x`."""
-    unknown = re.search(r"(?:column, variable, or function parameter|field) with name `([^`]+)`", message)
-    return did_you_mean(unknown[1], names) if unknown else ""

@@ -10,6 +10,7 @@ from hourline_core.model.scratch_columns import (
     KEY,
     OFFSET,
     PARTITION,
+    PLACE,
     RECORD,
     RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
@@ -24,8 +25,8 @@ def with_record(events: DataFrame, source: Source) -> DataFrame:
 
     key (of the source's ``key_type``, null if it is not of this type), headers (map<string, string>: UTF-8, invalid
     bytes become U+FFFD), timestamp (UTC), timestamp_type (create or log_append), topic, partition (int), offset
-    (bigint), arrived (UTC). A row of a file has no key, headers and timestamp. All but the address may also be null for
-    events that were archived by Hourline 0.2 or earlier.
+    (bigint), place (int), arrived (UTC). A row of a file has no key, headers and timestamp. All but the address and
+    place may also be null for events that were archived by Hourline 0.2 or earlier.
     """
     columns = {
         "key": _decoded_key(source),
@@ -35,6 +36,7 @@ def with_record(events: DataFrame, source: Source) -> DataFrame:
         "topic": F.col(TOPIC),
         "partition": F.col(PARTITION),
         "offset": F.col(OFFSET),
+        "place": F.col(PLACE),
         "arrived": F.col(ARRIVED),
     }
     return events.withColumn(RECORD, F.struct(*(column.alias(name) for name, column in columns.items())))

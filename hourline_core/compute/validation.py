@@ -1,4 +1,7 @@
-"""Validates Kafka records. Each is accepted, rejected with a reason, or a tombstone. Nothing is dropped or raises.
+"""Validates Kafka records. Each event is accepted, or rejected with a reason. Nothing is dropped or raises.
+
+A record is one event, unless its source declares ``explode``. A record that is bad as a whole is rejected once; an
+element that is bad is rejected alone. A record without a value is a tombstone, one without an event is empty.
 
 The decision depends on the record and on ARRIVED alone. ARRIVED is the time at which Spark planned the micro-batch. It
 is the same for all records of the micro-batch, so no clock is read here.
@@ -7,6 +10,7 @@ is the same for all records of the micro-batch, so no clock is read here.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.compute.explode import explode
 from hourline_core.compute.record import undecodable_key, with_record
 from hourline_core.compute.windows import assign_pane
 from hourline_core.formats.format import format_of
@@ -20,6 +24,7 @@ from hourline_core.model.scratch_columns import (
     OFFSET,
     OUTCOME,
     PARTITION,
+    PLACE,
     REASON,
     RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
@@ -36,15 +41,27 @@ ISO_LOCAL = r"^\d{4,6}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?$
 def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
     """Validate the Kafka records of ``read_topic`` (KEY, VALUE, HEADERS, TOPIC, PARTITION, OFFSET, ARRIVED, …).
 
-    Returns their columns, with OUTCOME (accepted, rejected or tombstone). Rejected records have REASON and VALUE.
-    Accepted ones have EVENT_TIME, HOUR (UTC) and the declared fields. All else is null. ``event_time_type`` is the
-    Spark type of the event time's expression.
+    Returns one row for each event, and for each record without one: their columns, PLACE and OUTCOME. Rejected events
+    have REASON, and VALUE of their record. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of an event. All
+    else is null. ``event_time_type`` is the Spark type of the event time's expression.
     """
-    decoded = format_of(source).decode(records)
-    timed = with_record(decoded, source).withColumn(EVENT_TIME, _event_time(source.event_time, event_time_type))
-    validated = timed.withColumn(REASON, _reason(source)).withColumn(
+    decoded = with_record(format_of(source).decode(records.withColumn(PLACE, F.lit(0))), source)
+    checks = _checks_of_record(source)
+    if source.explode:
+        decoded = with_record(explode(decoded.withColumn(REASON, F.coalesce(*checks)), source), source)
+        types = dict(decoded.dtypes)
+        checks = [F.col(REASON), *(check for name in source.explode for check in _checks_of_number(name, types[name]))]
+    timed = decoded.withColumn(EVENT_TIME, _event_time(source.event_time, event_time_type))
+    # Null if the event is accepted, or there is none.
+    reason = F.when(
+        F.col(VALUE).isNotNull() & F.col(PLACE).isNotNull(), F.coalesce(*checks, *_checks_of_event_time(source))
+    )
+    validated = timed.withColumn(REASON, reason).withColumn(
         OUTCOME,
-        F.when(F.col(VALUE).isNull(), "tombstone").when(F.col(REASON).isNull(), "accepted").otherwise("rejected"),
+        F.when(F.col(VALUE).isNull(), "tombstone")
+        .when(F.col(PLACE).isNull(), "empty")
+        .when(F.col(REASON).isNull(), "accepted")
+        .otherwise("rejected"),
     )
     is_accepted = F.col(OUTCOME) == "accepted"
     is_rejected = F.col(OUTCOME) == "rejected"
@@ -52,6 +69,7 @@ def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFr
         TOPIC,
         PARTITION,
         OFFSET,
+        F.coalesce(PLACE, F.lit(0)).alias(PLACE),
         RECORD_TIMESTAMP,
         RECORD_TIMESTAMP_TYPE,
         ARRIVED,
@@ -62,7 +80,7 @@ def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFr
         F.when(is_rejected, F.col(VALUE)).alias(VALUE),
         F.when(is_accepted, F.col(EVENT_TIME)).alias(EVENT_TIME),
         F.when(is_accepted, assign_pane(F.col(EVENT_TIME), HOURLY)).alias(HOUR),
-        *(F.when(is_accepted, F.col(name)).alias(name) for name in source.fields),
+        *(F.when(is_accepted, F.col(name)).alias(name) for name in source.event_fields),
     )
 
 
@@ -91,18 +109,27 @@ def _event_time(time: EventTime, spark_type: str) -> Column:
     return F.to_utc_timestamp(moment, time.zone) if time.zone else moment
 
 
-def _reason(source: Source) -> Column:
-    """Why a record is rejected, in words: the first check that fails. Null if it is accepted, or a tombstone."""
-    time = F.col(EVENT_TIME)
+def _checks_of_record(source: Source) -> list[Column]:
+    """Why a record as a whole is rejected, in words. The first that is not null counts."""
     checks = [F.when(F.length(F.col(VALUE)) == 0, "empty value"), F.col(UNDECODED), undecodable_key(source)]
     for name, field in source.fields.items():
         if field.required:
             checks.append(F.when(F.col(name).isNull(), f"required field '{name}' is missing or null"))
-        if field.spark_type in ("float", "double"):
-            is_infinite = F.abs(F.col(name)) == float("inf")
-            checks.append(F.when(is_infinite, f"field '{name}' is beyond what a {field.type} holds"))
+        checks += _checks_of_number(name, field.spark_type)
+    return checks
+
+
+def _checks_of_number(name: str, spark_type: str) -> list[Column]:
+    if spark_type not in ("float", "double"):
+        return []
+    return [F.when(F.abs(F.col(name)) == float("inf"), f"field '{name}' is beyond what a {spark_type} holds")]
+
+
+def _checks_of_event_time(source: Source) -> list[Column]:
+    """Why an event is rejected for its time, in words. The first that is not null counts."""
+    time = F.col(EVENT_TIME)
     got = F.left(F.coalesce(F.expr(source.event_time.expression).cast("string"), F.lit("null")), F.lit(80))
-    checks.append(_when(time.isNull(), "event time: got ", got, f", want {_wanted(source.event_time)}"))
+    checks = [_when(time.isNull(), "event time: got ", got, f", want {_wanted(source.event_time)}")]
     stamp = F.date_format(time, "yyyy-MM-dd'T'HH:mm:ss'Z'")
     ahead = source.ahead.total_seconds()
     is_ahead = time > F.col(ARRIVED) + F.make_dt_interval(secs=F.lit(ahead))
@@ -112,7 +139,7 @@ def _reason(source: Source) -> Column:
     if source.latest:
         is_late = time >= F.lit(source.latest)
         checks.append(_when(is_late, "event time ", stamp, f" is not before {source.latest:%Y-%m-%dT%H:%MZ}"))
-    return F.when(F.col(VALUE).isNotNull(), F.coalesce(*checks))
+    return checks
 
 
 def _when(condition: Column, before: str, value: Column, after: str) -> Column:

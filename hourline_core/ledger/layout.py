@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.model import Metric, Project, Source, declaration_hash
-from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import PLACE, SCRATCH_PREFIX
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -35,8 +35,16 @@ _ADDRESS = {
     "topic": Column(pa.string(), "The name of the topic, or of the imported file."),
     "partition": Column(pa.int32(), "The partition of the topic."),
     "offset": Column(pa.int64(), "The offset in the partition, or the number of the row in the file."),
+    # It has the prefix, since a field of an archive that is older than this column may be called `place`.
+    PLACE: Column(
+        pa.int32(),
+        "The place of the event in its record, from 0, if the source declares `explode`; else 0. Null is 0, too: "
+        "Hourline 0.2 or earlier read it.",
+    ),
 }
-"""The identity of a record: topic id, partition and offset. The topic's name is for people."""
+"""The identity of an event: topic id, partition, offset and place. Without the place, that of its record. The topic's
+name is for people.
+"""
 
 EVENT_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch that read the event."),
@@ -67,7 +75,7 @@ _FIELD_PREFIX = f"{SCRATCH_PREFIX}field_"
 
 def stored_names(source: Source) -> dict[str, str]:
     """The names in the archive of the fields whose own names are columns of the archive."""
-    return {name: f"{_FIELD_PREFIX}{name}" for name in source.fields if name.casefold() in EVENT_COLUMNS}
+    return {name: f"{_FIELD_PREFIX}{name}" for name in source.event_fields if name.casefold() in EVENT_COLUMNS}
 
 
 REJECTED_COLUMNS: Columns = {

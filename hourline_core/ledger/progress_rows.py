@@ -29,13 +29,21 @@ PROGRESS_COLUMNS: Columns = {
     ),
     "records": Column(
         pa.int64(),
-        "The number of records: accepted + rejected + duplicates + tombstones. A record that is read again after a "
-        "reset is not counted again.",
+        "The number of records: records + exploded = accepted + rejected + duplicates + tombstones + empty. A record "
+        "that is read again after a reset is not counted again.",
     ),
     "accepted": Column(pa.int64(), "The number of accepted events."),
-    "rejected": Column(pa.int64(), "The number of rejected records."),
+    "rejected": Column(pa.int64(), "The number of rejected events."),
     "duplicates": Column(pa.int64(), "The number of duplicates."),
     "tombstones": Column(pa.int64(), "The number of records without a value."),
+    "exploded": Column(
+        pa.int64(),
+        "The number of events beyond the first one of each record, if the source declares `explode`; else 0. Null is "
+        "0, too: an older version of Hourline wrote the row.",
+    ),
+    "empty": Column(
+        pa.int64(), "The number of records without an event: the array to explode was empty or null. Null is 0."
+    ),
     "hours": Column(
         pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64(), "late": pa.int64()})),
         "The number of accepted events of each hour, and of those that came after the hour had closed.",
@@ -115,9 +123,10 @@ class WrittenMetric:
 
 @dataclass(frozen=True)
 class RecordCounts:
-    """Accounting: records = accepted + rejected + duplicates + tombstones.
+    """Accounting: records + exploded = accepted + rejected + duplicates + tombstones + empty.
 
-    A record that is read again after a reset is not counted again.
+    A record that is read again after a reset is not counted again. What it counted as before is taken back, so a number
+    may be negative.
     """
 
     records: int = 0
@@ -125,6 +134,8 @@ class RecordCounts:
     rejected: int = 0
     duplicates: int = 0
     tombstones: int = 0
+    exploded: int = 0
+    empty: int = 0
 
     def __add__(self, other: "RecordCounts") -> "RecordCounts":
         return RecordCounts(*(getattr(self, name) + getattr(other, name) for name in _COUNTS))
@@ -250,7 +261,7 @@ def _row(columns: Mapping[str, Any]) -> ProgressRow:
         columns["topic_id"],
         columns["topic"],
         tuple(OffsetsRead(**read) for read in columns["offsets"] or ()),
-        RecordCounts(*(columns[name] for name in _COUNTS)),
+        RecordCounts(*(columns[name] or 0 for name in _COUNTS)),
         tuple(HourEvents(**hour) for hour in columns["hours"] or ()),
         tuple(WrittenMetric(**metric) for metric in columns["metrics"] or ()),
         columns["clock"],

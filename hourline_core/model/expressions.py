@@ -3,6 +3,7 @@
 Only Spark can resolve them. Here, they must not be empty, and their brackets and quotes must close.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -11,6 +12,19 @@ from pydantic import AfterValidator
 from hourline_core.model.base import describe, refuse
 
 UNCLOSED = "whose brackets or quotes do not close (between { } and [ ], YAML wants text with a comma in quotes)"
+
+
+_QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
+_COLUMN = re.compile(rf"{_QUOTED}|(?<![\w.`])(?:`([^`]+)`|(\w+))(?![\w`]|\s*\()")
+
+
+def column_names(text: str) -> frozenset[str]:
+    """The names in lower case that the expression reads: no functions, no parts of a column (`a.b`), no quoted text.
+
+    A name of a lambda's parameter is among them, too.
+    """
+    names = (match[1] or match[2] for match in _COLUMN.finditer(text))
+    return frozenset(name.casefold() for name in names if name)
 
 
 def outer_commas(text: str, *, opening: str = "(", closing: str = ")") -> list[int] | None:

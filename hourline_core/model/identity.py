@@ -17,13 +17,16 @@ def declaration_hash(source: Source, metric: Metric) -> str:
 
     Order, description, topic, clock and grace do not matter. Fields and derived fields of the source matter only if
     the metric's expressions name them, directly or through derived fields. So a new field does not change every metric.
+    The element of ``explode`` is such a field. Its expression does not matter: archived events have their element.
     """
     measures = {name: str(measure) for name, measure in metric.measures.items()}
     derived, named = _named(source, metric)
     key_type = {"key_type": source.key_type} if RECORD in named else {}
+    elements = [name for name in source.explode if name.casefold() in named]
     content = {
         "source": {
             **key_type,
+            **({"elements": elements} if elements else {}),
             # Two sources have different events, even if their declarations are equal. A topic may be renamed.
             "name": source.name,
             "fields": {name: field.spark_type for name, field in source.fields.items() if name.casefold() in named},

@@ -1,15 +1,15 @@
 """A source: a Kafka topic of typed events, with an event time and, optionally, a unique id."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.event_time import EventTimeForm
 from hourline_core.model.expectation import ExpectationForm
-from hourline_core.model.expressions import Expression
+from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import FieldForm
 from hourline_core.model.names import FieldName, SourceName, refuse_same_names
 from hourline_core.model.times import Duration, Moment
@@ -22,6 +22,15 @@ def _topic(name: str) -> str:
     ):
         raise refuse(f"got {describe(name)}, allowed are up to 249 letters, digits, '.', '_' and '-'")
     return name
+
+
+def _explode(value: Any) -> Any:
+    allowed = "allowed is one `name: expression`, such as `item: items`"
+    if isinstance(value, str):
+        raise refuse(f"got {describe(value)}, {allowed}: give its elements a name, as in `a_name: {value}`")
+    if isinstance(value, dict) and len(value) > 1:
+        raise refuse(f"got {len(value)} names, {allowed}; for two arrays, explode one, such as arrays_zip(a, b)")
+    return value
 
 
 class Source(Declaration):
@@ -44,6 +53,12 @@ class Source(Declaration):
     fields: Annotated[dict[FieldName, FieldForm], pydantic.Field(min_length=1)]
     """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. Undeclared fields are
     ignored.
+    """
+
+    explode: Annotated[dict[FieldName, Expression], BeforeValidator(_explode)] = pydantic.Field(default={})
+    """How a record becomes several events (flatMap): `name: expression`. The expression, over the fields and `record`,
+    gives an array. Each element becomes an event, and is its field `name`. The fields that the expression names are not
+    kept in the events.
     """
 
     event_time: EventTimeForm
@@ -100,12 +115,26 @@ class Source(Declaration):
 
     @property
     def field_names(self) -> frozenset[str]:
-        """The names of its declared and derived fields, in lower case."""
-        return frozenset(name.casefold() for name in (*self.fields, *self.derived))
+        """The names of the fields of an event, declared and derived, in lower case."""
+        return frozenset(name.casefold() for name in (*self.event_fields, *self.derived))
+
+    @property
+    def event_fields(self) -> tuple[str, ...]:
+        """The fields that an event has and the archive keeps: the declared ones, and the element of ``explode``.
+
+        Those that ``explode`` names are left out: an array of n elements would be archived n times.
+        """
+        read = frozenset[str]().union(*map(column_names, self.explode.values()))
+        return (*(name for name in self.fields if name.casefold() not in read), *self.explode)
+
+    @property
+    def required_fields(self) -> tuple[str, ...]:
+        """The fields of an event that are never null."""
+        return tuple(name for name in self.event_fields if name in self.fields and self.fields[name].required)
 
     @model_validator(mode="after")
     def _check_names_and_times(self) -> Self:
-        refuse_same_names(fields=self.fields, derived=self.derived)
+        refuse_same_names(fields=self.fields, explode=self.explode, derived=self.derived)
         if self.latest is not None and self.latest <= self.earliest:
             raise refuse(
                 f"got {self.latest.isoformat()}, allowed is a time after earliest, {self.earliest.isoformat()}",

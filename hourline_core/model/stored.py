@@ -17,6 +17,7 @@ def to_stored(source: Source, metric: Metric) -> str:
             "source": {
                 "fields": {name: field.model_dump() for name, field in source.fields.items()},
                 "key_type": source.key_type,
+                "explode": source.explode,
                 "id": source.id,
                 "derived": source.derived,
                 "where": source.where,
@@ -37,4 +38,6 @@ def from_stored(text: str, source: Source) -> tuple[Source, Metric]:
     """The source and metric in ``text``. The other parts of the source (topic, clock, …) are those of ``source``."""
     stored = json.loads(text)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
-    return source.model_copy(update={"fields": fields, **stored["source"]}), Metric(**stored["metric"])
+    # An older version of Hourline, which stored no ``explode``, had none.
+    own = {"explode": {}, **stored["source"], "fields": fields}
+    return source.model_copy(update=own), Metric(**stored["metric"])

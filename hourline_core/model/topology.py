@@ -48,6 +48,8 @@ def _sources_by_topic(project: Project) -> dict[str, list[Source]]:
 
 def _steps_of(source: Source) -> Iterator[str]:
     """What the source does with a record, in order."""
+    for name, expression in source.explode.items():
+        yield f"explodes {expression} into {name}"
     yield f"event time {source.event_time.expression}"
     if source.id:
         yield f"id {source.id}"

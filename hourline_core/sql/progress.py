@@ -11,7 +11,7 @@ from hourline_core.model import Source
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import literal
 
-COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones")
+COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones", "exploded", "empty")
 """The columns with the counts of a micro-batch."""
 
 
@@ -75,9 +75,11 @@ def counts_sql(source: Source, sequence: int) -> str:
     """
     counts = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in COUNTS)
     late = "list_sum(list_transform(hours, lambda h: h.late))"
+    # An older version of Hourline has written neither of these two.
+    none = "SELECT NULL::BIGINT AS exploded, NULL::BIGINT AS empty WHERE false"
     return (
         f"SELECT {counts}, coalesce(sum({late}), 0)::BIGINT AS late, max(clock) AS clock, max(finished) AS finished "
-        f"FROM {_finished(source, sequence)}"
+        f"FROM (FROM {_progress(source)} UNION ALL BY NAME {none}) WHERE sequence <= {sequence}"
     )
 
 

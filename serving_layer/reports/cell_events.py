@@ -7,6 +7,7 @@ from hourline_core.model.scratch_columns import (
     HOUR,
     OFFSET,
     PARTITION,
+    PLACE,
     SCRATCH_PREFIX,
     SEQUENCE,
     TOPIC,
@@ -75,7 +76,7 @@ class CellEvents(Described):
 def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellEvents:
     """The events of ``cell``; ``cutoff`` is the sequence up to which its hour was recomputed."""
     source, metric = cell.tables.source, cell.metric
-    fields = {name.casefold(): name for name in source.fields}
+    fields = {name.casefold(): name for name in source.event_fields}
 
     def field(expression: str) -> str | None:
         return fields.get(expression.strip("`").casefold())  # Spark tells columns apart without regard to case
@@ -83,21 +84,24 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     columns = {name: column for name in cell.values if (column := field(metric.dimensions[name]))}
     conditions = [name for name, text in (("where", metric.where), ("where of the source", source.where)) if text]
     identity = field(source.id) if source.id else None
-    declared = {name.casefold() for name in connection.project.sources[source.name].fields}
+    declared = {name.casefold() for name in connection.project.sources[source.name].event_fields}
     own = ", ".join(
         f"{identifier(visible_name(column, declared))} AS {column}"
         for column in (SEQUENCE, TOPIC_ID, TOPIC, PARTITION, OFFSET, DUPLICATE, HOUR)
     )
-    arrivals = f"PARTITION BY {identifier(identity)} ORDER BY {SEQUENCE}, {PARTITION}, {OFFSET}" if identity else ""
+    order = f"{SEQUENCE}, {PARTITION}, {OFFSET}, coalesce({PLACE}, 0)"
+    arrivals = f"PARTITION BY {identifier(identity)} ORDER BY {order}" if identity else ""
     repeated = (
         f"NOT {DUPLICATE} AND {identifier(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1"
         if identity
         else "false"
     )
+    # An archive that an older version of Hourline made has no places.
+    events = f"(FROM events_{source.name} UNION ALL BY NAME SELECT NULL::INTEGER AS {PLACE} WHERE false)"
     # The first of an id may lie in another cell of the hour.
     of_hour = f"""
         SELECT *, {repeated} AS {SCRATCH_PREFIX}repeated
-        FROM (SELECT *, {own} FROM events_{source.name}) WHERE {cell.condition({}, HOUR)}"""
+        FROM (SELECT *, {own} FROM {events}) WHERE {cell.condition({}, HOUR)}"""
     connection.database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _events AS
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late,

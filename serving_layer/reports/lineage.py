@@ -54,6 +54,8 @@ class Declared(Described):
     """The condition of the source."""
     id: str | None
     """The expression that identifies an event."""
+    explode: dict[str, str]
+    """How a record becomes several events: the name of the element, and the expression."""
     changing: ChangingMetric | None
     """The new declaration in the YAML that is not promoted yet. Null: there is none."""
 
@@ -194,6 +196,7 @@ def _declared(connection: Connection, cell: Cell) -> Declared:
         where=metric.where,
         source_where=source.where,
         id=source.id,
+        explode=source.explode,
         changing=find_change(connection, cell.tables),
     )
 

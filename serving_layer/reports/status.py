@@ -24,15 +24,19 @@ class SourceStatus(Described):
     sequence: int
     """The sequence of its last finished micro-batch."""
     records: int
-    """The number of records read: accepted + rejected + duplicates + tombstones."""
+    """The number of records read: records + exploded = accepted + rejected + duplicates + tombstones + empty."""
     accepted: int
     """The number of accepted events."""
     rejected: int
-    """The number of records that did not pass validation."""
+    """The number of events that did not pass validation."""
     duplicates: int
     """The number of duplicates that the speed layer has recognised."""
     tombstones: int
     """The number of records without a value."""
+    exploded: int
+    """The number of events beyond the first one of each record. 0 unless the source declares `explode`."""
+    empty: int
+    """The number of records without an event: the array to explode was empty or null."""
     late: int
     """The number of accepted events that arrived after their hour had closed."""
     skipped: int

@@ -54,13 +54,15 @@ class SourceRule:
     metrics: Mapping[str, MetricRule]
     where: Callable[[Body], Any] = lambda body: True
     id: Callable[[Body], Any] = lambda body: None
+    explode: Callable[[Body], list[Body | None]] = lambda body: [body]
+    """The events of a record, as the other functions take them; None for one that must be rejected."""
     grace: timedelta = timedelta(hours=1)
     id_horizon: timedelta = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class Event:
-    """An accepted record with the sequence that it was read in."""
+    """An accepted event with the sequence that its record was read in."""
 
     sequence: int
     partition: int
@@ -68,30 +70,31 @@ class Event:
     time: datetime
     hour: Hour
     body: Body
+    place: int = 0
+    """The place in the record."""
     duplicate: bool = False
     """Recognised at once, as another event of the same id and hour within the horizon."""
 
 
 def accepted(rule: SourceRule, sent: Iterable[Sent], sequences: Mapping[tuple[int, int], int]) -> list[Event]:
-    """The accepted records in the order in which they count. ``sequences`` is by partition and offset."""
+    """The accepted events in the order in which they count. ``sequences`` is by partition and offset."""
     events = []
     for record in sent:
-        if record.body is not None:
-            time = rule.time(record.body)
-            hour = datetime(time.year, time.month, time.day, time.hour, tzinfo=UTC)
-            events.append(
-                Event(
-                    sequences[record.partition, record.offset], record.partition, record.offset, time, hour, record.body
-                )
-            )
-    return _marked(rule, sorted(events, key=lambda event: (event.sequence, event.partition, event.offset)))
+        address = record.partition, record.offset
+        for place, body in enumerate([] if record.body is None else rule.explode(record.body)):
+            if body is not None:
+                time = rule.time(body)
+                hour = datetime(time.year, time.month, time.day, time.hour, tzinfo=UTC)
+                events.append(Event(sequences[address], *address, time, hour, body, place))
+    return _marked(rule, sorted(events, key=attrgetter("sequence", "partition", "offset", "place")))
 
 
 class Clock:
     """The clock of a source whose records lie in the past: the least, over the partitions, of the highest time of each.
 
     A time more than an hour ahead waits. It counts once four such have come, not all equal, and no event up to an hour
-    ahead in between. Files, and a topic of an older version, count while no partition has an event.
+    ahead in between. Of a record, only its highest time counts. Files, and a topic of an older version, count while
+    no partition has an event.
     """
 
     def __init__(self) -> None:
@@ -102,8 +105,10 @@ class Clock:
     def pass_sequence(self, events: Iterable[Event]) -> None:
         """Go on by the events of one sequence."""
         by_partition: dict[int, list[datetime]] = {}
-        for event in sorted(events, key=lambda event: event.offset):
-            by_partition.setdefault(event.partition, []).append(event.time)
+        for (partition, _), of_record in groupby(
+            sorted(events, key=attrgetter("partition", "offset")), key=attrgetter("partition", "offset")
+        ):
+            by_partition.setdefault(partition, []).append(max(event.time for event in of_record))
         for partition, times in by_partition.items():
             if partition < OLD_TOPIC:
                 self._pass_times(partition, times)

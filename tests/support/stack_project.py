@@ -24,12 +24,16 @@ from batch_layer.plan import PlannedHour, plan
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute
 from hourline import load_project
+from hourline_core.model.scratch_columns import PLACE
 from hourline_core.runtime.topics import ensure_topic
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run
 from speed_layer.session import speed_session
 from tests.support import oracle
 from tests.support.oracle import FIRST_FILE, Event, Sent, SourceRule
+
+_OLDER = {"exploded": None, "empty": None}
+"""Columns that an older version did not write."""
 
 
 @dataclass
@@ -211,28 +215,41 @@ class StackProject:
             )
 
     def check_accounting(self, source: str) -> None:
-        """Every record was read once: as accepted (and archived), rejected (and kept) or tombstone, at the sequence
-        whose offsets hold it.
+        """Every record was read once, at the sequence whose offsets hold it; and every event of it, as accepted (and
+        archived) or rejected (and kept).
         """
-        sent = self.sent[source]
-        progress = self.table("progress", source)
+        sent, explode = self.sent[source], self.rules[source].explode
+        exploded = {
+            (record.partition, record.offset): [None] if record.body is None else explode(record.body)
+            for record in sent
+            if not record.tombstone
+        }
+        progress = [{**_OLDER, **row} for row in self.table("progress", source)]
         assert sorted(self.sequences(source)) == sorted((record.partition, record.offset) for record in sent)
         if all(row["position"] is None for row in progress):  # no reset: nothing was read twice
             assert sum(row["last"] - row["first"] + 1 for batch in progress for row in batch["offsets"]) == len(sent)
         assert sum(row["records"] for row in progress) == len(sent)
         assert all(
-            row["records"] == row["accepted"] + row["rejected"] + row["duplicates"] + row["tombstones"]
+            row["records"] + (row["exploded"] or 0)
+            == row["accepted"] + row["rejected"] + row["duplicates"] + row["tombstones"] + (row["empty"] or 0)
             for row in progress
         )
         assert sum(row["tombstones"] for row in progress) == sum(record.tombstone for record in sent)
-        duplicates = {(event.partition, event.offset) for event in self.events(source) if event.duplicate}
-        assert sum(row["accepted"] for row in progress) == sum(record.body is not None for record in sent) - len(
-            duplicates
-        )
+        assert sum(row["empty"] or 0 for row in progress) == sum(not events for events in exploded.values())
+        further = sum(max(0, len(events) - 1) for events in exploded.values())
+        assert sum(row["exploded"] or 0 for row in progress) == further
+        events = self.events(source)
+        duplicates = {(event.partition, event.offset, event.place) for event in events if event.duplicate}
+        assert sum(row["accepted"] for row in progress) == len(events) - len(duplicates)
         assert {self._address(row) for row in self.table("events", source) if row["duplicate"]} == duplicates
         for table, belongs in (("events", True), ("rejected", False)):
             kept = [self._address(row) for row in self.table(table, source)]
-            want = [(r.partition, r.offset) for r in sent if not r.tombstone and (r.body is not None) == belongs]
+            want = [
+                (*address, place)
+                for address, bodies in exploded.items()
+                for place, body in enumerate(bodies)
+                if (body is not None) == belongs
+            ]
             assert sorted(kept) == sorted(want), f"{table}: {len(kept)} kept, {len(want)} sent"
             topics = {row["topic_id"] for row in [*progress, *self.table(table, source)]} - self.files.keys()
             assert len(topics) <= 1
@@ -266,8 +283,8 @@ class StackProject:
         """All rows of one Delta table."""
         return list(DeltaTable(f"{self.project.tables}/{kind}/{name}").to_pyarrow_table().to_pylist())
 
-    def _address(self, row: Mapping[str, Any]) -> tuple[int, int]:
-        return self.files.get(row["topic_id"], row["partition"]), row["offset"]
+    def _address(self, row: Mapping[str, Any]) -> tuple[int, int, int]:
+        return self.files.get(row["topic_id"], row["partition"]), row["offset"], row.get(PLACE) or 0
 
     def _produce(
         self,

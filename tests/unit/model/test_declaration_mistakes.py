@@ -112,6 +112,20 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
             "latest: got 1960-01-01T00:00:00+00:00, allowed is a time after earliest, 1970-01-01T00:00:00+00:00",
         ),
         ("where: upper(a", f"where: got 'upper(a', {UNCLOSED}"),
+        (
+            "explode: split(a, ' ')",
+            "explode: got 'split(a, ' ')', allowed is one `name: expression`, such as `item: items`: "
+            "give its elements a name, as in `a_name: split(a, ' ')`",
+        ),
+        (
+            "explode: {x: a, y: b}",
+            "explode: got 2 names, allowed is one `name: expression`, such as `item: items`; "
+            "for two arrays, explode one, such as arrays_zip(a, b)",
+        ),
+        (
+            "explode: {A: b}",
+            "explode.A: got the name 'A', allowed is each name once (upper and lower case are the same): see fields.a",
+        ),
         ("derived: [a]", "derived: got a list, allowed is a mapping, `name: value`"),
         (
             "derived: {A: b}",

@@ -24,8 +24,10 @@ from hourline_core.model import (
     Settings,
     Source,
     declaration_hash,
+    from_stored,
     json_schema,
     load_project,
+    to_stored,
 )
 from hourline_core.model.environment import substitute
 from hourline_core.model.measure import KINDS
@@ -300,6 +302,50 @@ def test_the_hash_tells_what_changes_numbers() -> None:
         changed(metric={"measures": {"n": "count", "mean_delay": "mean(delay)"}}),
     ]
     assert len({known, *different}) == len(different) + 1
+
+
+def test_the_hash_tells_the_element_but_not_how_it_is_made() -> None:
+    """Archived events have their element, as they have their event time."""
+    fields = {"line": Field(type="string"), "seen": Field(type="timestamp")}
+    words = delays_metric(dimensions={"word": "word"}, measures={"n": "count"})
+    total = delays_metric(dimensions={}, measures={"n": "count"})
+
+    def known(metric: Metric, **changed: Any) -> str:
+        return declaration_hash(flights_source(fields=fields, **changed), metric)
+
+    assert known(total) == known(total, explode={"word": "split(line, ' ')"})
+    assert known(words, explode={"word": "split(line, ' ')"}) == known(words, explode={"word": "split(line, ',')"})
+    assert known(words, explode={"word": "split(line, ' ')"}) != known(words, explode={"part": "split(line, ' ')"})
+
+
+def test_what_is_stored_with_a_table_gives_back_the_same_declaration() -> None:
+    source = flights_source(explode={"item": "array(origin)"}, derived={"x": "item"})
+    metric = delays_metric(dimensions={"x": "x"})
+    now = flights_source(explode={"other": "array(delay)"})
+    stored_source, stored_metric = from_stored(to_stored(source, metric), now)
+    assert declaration_hash(stored_source, stored_metric) == declaration_hash(source, metric)
+    assert stored_source.event_fields == ("delay", "seen", "item")
+    older = json.loads(to_stored(flights_source(), metric))
+    del older["source"]["explode"]  # as Hourline 0.2 wrote it
+    assert from_stored(json.dumps(older), now)[0].explode == {}
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("items", {"other", "line"}),
+        ("split(lower(line), 'items')", {"items", "other"}),
+        ('split(`Line`, "other")', {"items", "other"}),
+        ("transform(items, i -> struct(i.other, line))", {"other"}),
+        ("items.line", {"other", "line"}),
+        ("sequence(1, 3)", {"items", "other", "line"}),
+        ("items (other)", {"items", "line"}),
+    ],
+)
+def test_the_fields_that_explode_reads_are_not_kept(expression: str, kept: set[str]) -> None:
+    fields = {"items": Field(type="array<string>"), "other": Field(type="int"), "line": Field(type="string")}
+    source = flights_source(fields=fields, explode={"element": expression}, event_time=EventTime(expression="element"))
+    assert set(source.event_fields) == {*kept, "element"}
 
 
 def test_the_schema_has_the_short_forms() -> None:

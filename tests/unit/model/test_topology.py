@@ -18,7 +18,7 @@ FILES = {
           amount is not null
           and amount < 1e6
         """,
-    "sources/visits.yaml": "topic: web\nfields: {at: timestamp}\nevent_time: at\n",
+    "sources/visits.yaml": "topic: web\nfields: {hits: array<timestamp>}\nexplode: {hit: hits}\nevent_time: hit\n",
     "metrics/turnover.yaml": 'source: orders\ndimensions: [big]\nwhere: "\\"a\\" <> \'#\'"\nmeasures: {orders: count, sum: sum(amount)}\n',
     "metrics/hits.yaml": "source: visits\nmeasures: {hits: count}\n",
 }
@@ -30,7 +30,7 @@ def test_the_text_lists_topics_sources_and_metrics_with_what_they_do(tmp_path: P
         "  source orders: event time at; id record.key; derives big; where amount is not null and amount < 1e6",
         "    metric turnover: where \"a\" <> '#'; by big; orders = count, sum = sum(amount)",
         "topic web",
-        "  source visits: event time at",
+        "  source visits: explodes hits into hit; event time hit",
         "    metric hits: hits = count",
     ]
 

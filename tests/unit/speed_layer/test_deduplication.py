@@ -7,55 +7,61 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourline_core.ledger.layout import TIMESTAMP
-from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, PARTITION
+from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, PARTITION, PLACE
 from speed_layer.deduplication import Deduplicator
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 
 
-SCHEMA = pa.schema({HOUR: TIMESTAMP, ID_HASH: pa.int64(), PARTITION: pa.int32(), OFFSET: pa.int64()})
+SCHEMA = pa.schema({HOUR: TIMESTAMP, ID_HASH: pa.int64(), PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32()})
+
+Seen = tuple[int, int | None, tuple[int, int, int]]
+"""An event's hour, id and address: partition, offset and place."""
 
 # An id's hash is that of (id, hour), so one hash belongs to one hour.
-events = st.tuples(st.integers(0, 5), st.none() | st.integers(0, 4), st.integers(0, 2))
+addresses = st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 2))
+events = st.tuples(st.integers(0, 2), st.none() | st.integers(0, 2), addresses)
 
 
-def table(batch: list[tuple[int, int | None, int]]) -> pa.Table:
+def table(batch: list[Seen]) -> pa.Table:
     rows = [
         {
             HOUR: BASE + timedelta(hours=hour),
             ID_HASH: None if identity is None else hour * 100 + identity,
             PARTITION: partition,
             OFFSET: offset,
+            PLACE: place,
         }
-        for offset, (hour, identity, partition) in enumerate(batch)
+        for hour, identity, (partition, offset, place) in batch
     ]
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-@given(st.lists(st.lists(events, max_size=12), max_size=6))
-def test_the_first_of_each_id_and_hour_counts_and_no_other(batches: list[list[tuple[int, int | None, int]]]) -> None:
+@given(st.lists(st.lists(events, max_size=12, unique_by=lambda event: event[2]), max_size=6))
+def test_the_first_of_each_id_and_hour_counts_and_no_other(batches: list[list[Seen]]) -> None:
     known = Deduplicator(timedelta(days=1))
     seen: set[tuple[int, int]] = set()
     for batch in batches:
         rows = table(batch)
-        expected = []
-        for place, (hour, identity, partition) in sorted(enumerate(batch), key=lambda item: (item[1][2], item[0])):
-            expected.append((place, identity is not None and (hour, identity) in seen))
+        expected = {}
+        for hour, identity, address in sorted(batch, key=lambda event: event[2]):
+            expected[address] = identity is not None and (hour, identity) in seen
             if identity is not None:
                 seen.add((hour, identity))
-            del partition
         got = known.duplicates(rows)
-        assert got.tolist() == [repeated for _, repeated in sorted(expected)]
+        assert got.tolist() == [expected[address] for _, _, address in batch]
         known.remember(rows.filter(pa.array(~got)), BASE + timedelta(hours=6))
 
 
 def test_an_hour_beyond_the_horizon_is_forgotten() -> None:
     known = Deduplicator(timedelta(hours=2))
-    known.remember(table([(0, 1, 0), (3, 1, 0)]), BASE + timedelta(hours=4))
-    assert known.duplicates(table([(0, 1, 0), (3, 1, 0)])).tolist() == [False, True]
+    rows = table([(0, 1, (0, 0, 0)), (3, 1, (0, 1, 0))])
+    known.remember(rows, BASE + timedelta(hours=4))
+    assert known.duplicates(rows).tolist() == [False, True]
 
 
 def test_events_without_an_id_are_never_duplicates() -> None:
     known = Deduplicator(timedelta(days=1))
-    known.remember(table([(0, None, 0)]), BASE)
-    assert known.duplicates(table([(0, None, 0), (0, None, 0)])).tolist() == [False, False]
+    rows = table([(0, None, (0, 0, 0)), (0, None, (0, 0, 1))])
+    known.remember(rows, BASE)
+    assert known.duplicates(rows).tolist() == [False, False]

@@ -1,0 +1,25 @@
+"""Makes several events of one record (flatMap): each element of an array is an event, with its place in the record."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline_core.model import Source
+from hourline_core.model.scratch_columns import PLACE, REASON, VALUE
+
+
+def explode(records: DataFrame, source: Source) -> DataFrame:
+    """One row for each element of the array that the source's ``explode`` gives, with PLACE and the element.
+
+    ``records`` are decoded, and have ``record``, VALUE, and REASON (why the record as a whole is rejected). No record
+    is dropped. One that is rejected, or has no value, stays one row with the place 0. One whose array is empty or null
+    stays one row with the place null. The fields that the expression names are left out.
+    """
+    ((name, expression),) = source.explode.items()
+    is_readable = F.col(VALUE).isNotNull() & F.col(REASON).isNull()
+    others = [
+        column
+        for column in records.columns
+        if column != PLACE and (column not in source.fields or column in source.event_fields)
+    ]
+    elements = F.posexplode_outer(F.when(is_readable, F.expr(expression))).alias(PLACE, name)
+    return records.select(*others, elements).withColumn(PLACE, F.when(is_readable, F.col(PLACE)).otherwise(0))

@@ -1,0 +1,137 @@
+"""Reading again after resets, by declarations that change, against a naive account of every record and event."""
+
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hourline_core.ledger.progress_rows import OffsetsRead, ProgressRow, RecordCounts
+from hourline_core.ledger.read_offsets import Reading, merge_ranges
+from hourline_core.model.scratch_columns import DUPLICATE, OFFSET, OUTCOME, PARTITION, PLACE
+from speed_layer.accounting import count_records
+from speed_layer.reprocessing import Reprocessing, drop_reprocessed
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LOG = 6
+STORED = pa.schema(
+    {"sequence": pa.int64(), "topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), PLACE: pa.int32()}
+)
+ROWS = pa.schema(
+    {PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32(), OUTCOME: pa.string(), DUPLICATE: pa.bool_()}
+)
+
+Outcomes = list[str]
+"""What a declaration makes of a record: the outcome of each event; or one outcome if it has none."""
+
+outcomes = st.one_of(
+    st.lists(st.sampled_from(["accepted", "rejected"]), min_size=1, max_size=3),
+    st.just(["empty"]),
+    st.just(["rejected"]),
+)
+declarations = st.lists(st.lists(outcomes, min_size=LOG, max_size=LOG), min_size=1, max_size=4)
+tombstones = st.sets(st.integers(0, LOG - 1), max_size=2)
+resets = st.lists(st.tuples(st.integers(0, LOG), st.integers(1, LOG)), min_size=3, max_size=3)
+"""After each, the next declaration reads from an offset on, some records at a time."""
+
+
+@dataclass
+class Account:
+    """What each record counts as, in plain Python."""
+
+    archived: dict[int, set[int]] = field(default_factory=dict)
+    rejected: dict[int, set[int]] = field(default_factory=dict)
+    without_event: dict[int, str] = field(default_factory=dict)
+
+    def read(self, offset: int, found: Outcomes) -> None:
+        """A record is read, for the first time or again."""
+        known = offset in self.archived or offset in self.rejected or offset in self.without_event
+        if found[0] in ("tombstone", "empty"):
+            if not known:
+                self.without_event[offset] = found[0]
+            return
+        archived, refused = self.archived.get(offset, set()), self.rejected.get(offset, set())
+        places = {place for place in range(len(found)) if not archived or place in refused}
+        if not places:
+            return
+        self.without_event.pop(offset, None)
+        self.rejected.pop(offset, None)
+        for place in places:
+            to = self.archived if found[place] == "accepted" else self.rejected
+            to.setdefault(offset, set()).add(place)
+
+    @property
+    def counts(self) -> RecordCounts:
+        """The sums over all of progress."""
+        records = self.archived.keys() | self.rejected.keys() | self.without_event.keys()
+        accepted, rejected = (sum(map(len, of.values())) for of in (self.archived, self.rejected))
+        kinds = Counter(self.without_event.values())
+        events = accepted + rejected + len(self.without_event)
+        return RecordCounts(
+            len(records), accepted, rejected, 0, kinds["tombstone"], events - len(records), kinds["empty"]
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(declarations, tombstones, resets)
+def test_a_record_counts_once_and_each_of_its_events_once(
+    declared: list[list[Outcomes]], no_value: set[int], positions: list[tuple[int, int]]
+) -> None:
+    truth, counts, sequence, read = Account(), RecordCounts(), 0, [(0, 0)]
+    with tempfile.TemporaryDirectory() as folder:
+        events, rejected = (_table(Path(folder) / name) for name in ("events", "rejected"))
+        for number, of_records in enumerate(declared):
+            start, size = positions[number - 1] if number else (0, LOG)
+            # What is beyond the end of what was read is new.
+            start, log = min(start, read[-1][1]), LOG - len(declared) + number + 1
+            again = Reprocessing(Reading({0: start}, {0: read}, {}), events, rejected, "t")
+            for first in range(start, log, size):
+                last, sequence = min(first + size, log), sequence + 1
+                found = {o: ["tombstone"] if o in no_value else of_records[o] for o in range(first, last)}
+                counts += _micro_batch(again, events, rejected, sequence, found)
+                for offset, of_record in found.items():
+                    truth.read(offset, of_record)
+                assert counts == truth.counts
+            read = merge_ranges([*read, (start, log)])
+            for table, expected in ((events, truth.archived), (rejected, truth.rejected)):
+                kept = table.to_pyarrow_table(columns=["offset", PLACE])
+                pairs = zip(*(column.to_pylist() for column in kept.columns), strict=True)
+                assert sorted(pairs) == sorted((offset, place) for offset, of in expected.items() for place in of)
+
+
+def _micro_batch(
+    again: Reprocessing, events: DeltaTable, rejected: DeltaTable, sequence: int, found: dict[int, Outcomes]
+) -> RecordCounts:
+    """What a micro-batch does with the tables, and the counts that it commits."""
+    rows = pa.Table.from_pylist(
+        [
+            {PARTITION: 0, OFFSET: offset, PLACE: place, OUTCOME: outcome, DUPLICATE: False}
+            for offset, of in found.items()
+            for place, outcome in enumerate(of)
+        ],
+        ROWS,
+    )
+    fresh = rows.filter(pc.invert(pa.array(again.mark_counted(rows))))
+    counts = count_records(fresh, again.counted_before(fresh))
+    for table, outcome in ((events, "accepted"), (rejected, "rejected")):
+        chosen = fresh.filter(pc.equal(fresh[OUTCOME], outcome)).select([PARTITION, OFFSET, PLACE])
+        stored = chosen.rename_columns(["partition", "offset", PLACE])
+        size = stored.num_rows
+        stored = stored.append_column("sequence", pa.array([sequence] * size, pa.int64()))
+        stored = stored.append_column("topic_id", pa.array(["t"] * size, pa.string()))
+        write_deltalake(table, stored.select(STORED.names), mode="append")
+        table.update_incremental()
+    read = (OffsetsRead(0, min(found), max(found)),)
+    drop_reprocessed(events, rejected, ProgressRow(sequence, "t", "t", read, counts, (), (), None, NOW, NOW))
+    again.release_passed(rows)
+    return counts
+
+
+def _table(path: Path) -> DeltaTable:
+    return DeltaTable.create(str(path), STORED)
