@@ -7,8 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from batch_layer.read import SourceEvents, keep_hours
+from batch_layer.plan import Job
+from batch_layer.read import SourceEvents, keep_counted, keep_hours
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.ledger.layout import Layout
+from hourline_core.model import Metric, Source
+from hourline_core.storage.opening import open_table
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,32 @@ class SourceTiles:
 
 
 def aggregate(events: SourceEvents) -> SourceTiles:
-    """Compute the tiles of each metric of the job over ``events``. Raises UnresolvedError."""
-    spark, job = events.job.spark(), events.job
+    """Compute the tiles of each metric of the job over ``events``. Without events there are none, and no Spark starts.
+    Raises UnresolvedError.
+    """
+    job, source = events.job, events.source
     metrics = []
-    for metric in job.metrics_of(events.source):
-        aggregation, hours = plan_aggregation(spark, events.source, metric), job.hours_of_metric(metric)
-        rows = compute_tiles(aggregation, events.counted, hours)
+    for metric in job.metrics_of(source):
+        hours = job.hours_of_metric(metric)
+        if events.archived is None:
+            aggregation = _read_aggregation(job, source, metric)
+            rows = aggregation.schema.empty_table()
+        else:
+            aggregation = plan_aggregation(job.spark(), source, metric)
+            rows = compute_tiles(aggregation, keep_counted(events.archived), hours)
         metrics.append(MetricTiles(aggregation, hours, events.cutoff, rows))
     return SourceTiles(events, metrics)
+
+
+def _read_aggregation(job: Job, source: Source, metric: Metric) -> AggregationPlan:
+    """The metric's aggregation with the columns of its provisional table, which Spark has resolved once, and without
+    the expressions of its states.
+    """
+    declared = next(tables for tables in job.snapshot.recomputed if tables.metric.name == metric.name)
+    layout = Layout.of(job.project)
+    table = open_table(layout.provisional(source, metric), layout.storage_options, declared.provisional)
+    schema = table.to_pyarrow_dataset().schema
+    return AggregationPlan(source, metric, {}, schema.remove(schema.get_field_index("sequence")))
 
 
 def compute_tiles(aggregation: AggregationPlan, events: DataFrame, hours: list[datetime]) -> pa.Table:

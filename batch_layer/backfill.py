@@ -86,8 +86,8 @@ class Backfill:
 def plan_backfill(
     project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock
 ) -> Backfill:
-    """Plan all hours of the range (of ``metrics``, or all) in which a source has events. An interrupted backfill of
-    the same range and metrics is resumed. Changes nothing. Raises TableError.
+    """Plan all hours of the range (of ``metrics``, or all) that a source has. An interrupted backfill of the same range
+    and metrics is resumed. Changes nothing. Raises TableError.
     """
     key = f"{hours} {sorted(metrics) if metrics else 'all'}"
     file = project.workspace / "backfills" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
@@ -126,18 +126,25 @@ def hours_per_job(project: Project) -> int:
 
 
 def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
-    """The estimated time to recompute ``wanted``, by the last publications. None if none of them was timed."""
+    """The estimated time to recompute ``wanted``, by the last publications. None if none of them was timed.
+
+    Hours without events need no Spark, and hardly any time.
+    """
     layout = Layout.of(project)
     if not exists(layout.coverage, layout.storage_options):
         return None
     commits = open_table(layout.coverage, layout.storage_options).history(_RECENT_PUBLICATIONS)
     timed = [
-        (float(one["hourline.events"]), float(one["hourline.seconds"])) for one in commits if "hourline.seconds" in one
+        (float(one["hourline.events"]), float(one["hourline.seconds"]))
+        for one in commits
+        if "hourline.seconds" in one and float(one["hourline.events"])
     ]
     if not timed:
         return None
     per_job, per_event = _fitted(timed)
-    jobs = -(-len({item.hour for item in wanted}) // hours_per_job(project))
+    hours, most = sorted({item.hour for item in wanted}), hours_per_job(project)
+    with_events = {item.hour for item in wanted if item.events}
+    jobs = sum(not with_events.isdisjoint(hours[first : first + most]) for first in range(0, len(hours), most))
     return timedelta(seconds=jobs * per_job + sum(item.events for item in wanted) * per_event)
 
 

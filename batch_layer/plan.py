@@ -7,7 +7,7 @@ failed.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,7 @@ class PlannedHour:
     reason: str
     """Why: never covered, revised, new metric, changed metric, blocked, or forced."""
     events: int
+    """The number of the source's events in the hour, which may be 0."""
     closed: bool
     version: int | None
     """The version of final that last published the hour; None if none has."""
@@ -66,8 +67,8 @@ def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall
 def plan_range(
     project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock
 ) -> list[PlannedHour]:
-    """All hours of the range in which a source has events, whether or not there is a reason to recompute them.
-    Raises TableError.
+    """All hours of the range that a source has, whether or not there is a reason to recompute them. Raises
+    TableError.
     """
     with open_database(project, clock) as (database, snapshot):
         return _plan(project, database, snapshot, metrics, hours)
@@ -100,6 +101,7 @@ class Job:
 
     project: Project
     hours: list[PlannedHour]
+    """With the numbers of events by the snapshot."""
     left_out: list[PlannedHour]
     """Hours that another process has published since they were planned."""
     database: duckdb.DuckDBPyConnection
@@ -113,6 +115,10 @@ class Job:
     def sources(self) -> list[Source]:
         """The sources of the hours, in order."""
         return [self.project.sources[name] for name in sorted({item.source for item in self.hours})]
+
+    def has_events(self, source: Source) -> bool:
+        """Whether ``source`` has an event in one of the hours, by the snapshot."""
+        return any(item.events for item in self.hours if item.source == source.name)
 
     def metrics_of(self, source: Source) -> list[Metric]:
         """The metrics of the hours over ``source``, in order."""
@@ -136,23 +142,27 @@ def open_job(
     """
     with open_database(project, clock) as (database, snapshot):
         install_sketch_functions(database)
-        left_out = _already_published(project, database, snapshot, planned) if planned else []
-        hours = [item for item in planned if item not in left_out]
+        current = _current(project, database, snapshot, planned)
+        pairs = [(item, current.get((item.metric, item.hour), item)) for item in planned]
+        left_out = [item for item, now in pairs if _is_done_since(item, now)]
+        # An event may have come since, so that Spark is needed after all.
+        hours = [replace(item, events=now.events) for item, now in pairs if not _is_done_since(item, now)]
         yield Job(project, hours, left_out, database, snapshot, clock, spark)
 
 
-def _already_published(
+def _current(
     project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, planned: list[PlannedHour]
-) -> list[PlannedHour]:
-    """The hours of ``planned`` that were published or blocked since they were planned, and that no late event has
-    revised again.
-    """
+) -> dict[tuple[str, datetime], PlannedHour]:
+    """By metric and hour, the hours around those of ``planned`` as the snapshot has them."""
+    if not planned:
+        return {}
     hours = HourRange.spanning([item.hour for item in planned])
-    current = {(item.metric, item.hour): item for item in _plan(project, database, snapshot, None, hours)}
-    pairs = [(item, current.get((item.metric, item.hour), item)) for item in planned]
-    return [
-        item for item, now in pairs if (now.version, now.staged) != (item.version, item.staged) and now.reason == FORCED
-    ]
+    return {(item.metric, item.hour): item for item in _plan(project, database, snapshot, None, hours)}
+
+
+def _is_done_since(planned: PlannedHour, now: PlannedHour) -> bool:
+    """Whether the hour was published or blocked since it was planned, and no late event has revised it again."""
+    return (now.version, now.staged) != (planned.version, planned.staged) and now.reason == FORCED
 
 
 def _plan(

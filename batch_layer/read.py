@@ -31,13 +31,8 @@ class SourceEvents:
     source: Source
     cutoff: int
     """The sequence up to which they are read."""
-    archived: DataFrame
-    """All of them. COUNTS says which of them count."""
-
-    @property
-    def counted(self) -> DataFrame:
-        """The events that count."""
-        return keep_counted(self.archived)
+    archived: DataFrame | None
+    """All of them. COUNTS says which of them count. None: by progress there are none, so Spark is not asked."""
 
 
 @contextmanager
@@ -47,6 +42,9 @@ def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
     Within the block they are persisted if more than one pass over them needs all columns.
     """
     cutoff = job.snapshot.progress[source.name].sequence
+    if not job.has_events(source):
+        yield SourceEvents(job, source, cutoff, None)
+        return
     archived = ArchivedEvents(job.spark(), job.project, source, job.hours_of_source(source), cutoff).mark_counted()
     if source.expectations or (source.id and len(job.metrics_of(source)) > _SORTED_AGAIN):
         archived = archived.persist()

@@ -90,7 +90,8 @@ def run_job(publication: Publication, job: Job) -> Recomputed:
 
     Raises as ``recompute`` does. Then nothing that readers see has changed.
     """
-    job.spark()  # The start of Spark is not part of the job's time.
+    if any(map(job.has_events, job.sources)):
+        job.spark()  # Its start is not part of the job's time.
     from batch_layer.audit.source_audit import audit
 
     began, audited = job.clock(), []

@@ -338,6 +338,24 @@ MUTANTS = [
         (('        if one.get("raised_exception"):', "        if False:"),),
         "tests/unit/batch_layer/test_expectations.py",
     ),
+    Mutant(
+        "an hour in which nothing came is an hour",
+        "hourline_core/sql/progress.py",
+        (("generate_series(hour, greatest(hour, last), {hour})", "generate_series(hour, hour, {hour})"),),
+        "tests/protocol/test_empty_hours.py",
+    ),
+    Mutant(
+        "a job counts the events of its hours anew",
+        "batch_layer/plan.py",
+        (("replace(item, events=now.events) for item, now", "item for item, now"),),
+        "tests/protocol/test_empty_hours.py",
+    ),
+    Mutant(
+        "the archive is looked at for hours without events",
+        "batch_layer/audit/facts.py",
+        (('{hour: {"archived": count} for hour, count in rows}', "{}"),),
+        "tests/protocol/test_empty_hours.py",
+    ),
 ]
 
 

@@ -23,7 +23,7 @@ from hourline_core.model import Metric, Source
 from hourline_core.model.hours import hour_text
 from hourline_core.model.scratch_columns import COUNTS, DUPLICATE, EVENT_TIME, HOUR
 from hourline_core.model.windows import HOURLY
-from hourline_core.sql.literals import identifier
+from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import values_sql
 
 
@@ -44,7 +44,7 @@ class EventFacts:
         rows = [
             {"hour": hour, **{column: row[f"{aggregation.metric.name}.{column}"] for column in added_up(aggregation)}}
             for hour, row in self.rows.items()
-            if row[f"of {aggregation.metric.name}"]
+            if self.count(hour, f"of {aggregation.metric.name}")
         ]
         return pa.Table.from_pylist(
             rows,
@@ -87,6 +87,18 @@ def event_facts(
         ]
     rows = events.groupBy(HOUR).agg(*aggregates).toArrow().to_pylist()
     return EventFacts({row[HOUR]: row for row in rows})
+
+
+def archived_facts(
+    connection: duckdb.DuckDBPyConnection, source: Source, hours: Sequence[datetime], cutoff: int
+) -> EventFacts:
+    """Only the numbers of archived events in ``hours``, up to the sequence ``cutoff``. Spark is not needed for them."""
+    chosen = ", ".join(map(literal, hours))
+    rows = connection.execute(
+        f"SELECT hour, count(*) FROM hourline.events_{source.name} WHERE hour IN ({chosen}) AND sequence <= {cutoff} "
+        "AND NOT duplicate GROUP BY hour"
+    ).fetchall()
+    return EventFacts({hour: {"archived": count} for hour, count in rows})
 
 
 def added_up(aggregation: AggregationPlan) -> list[str]:

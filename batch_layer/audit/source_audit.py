@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 
+import pandas as pd
 from great_expectations.core import ExpectationSuiteValidationResult
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.audit import facts
 from batch_layer.audit.built_in_expectations import Facts, metric_facts, row_checks, source_facts
 from batch_layer.audit.declared_expectations import Check, declared_checks
-from batch_layer.audit.facts import EventFacts, event_facts
+from batch_layer.audit.facts import EventFacts, archived_facts, event_facts
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import published_values
 from batch_layer.audit.validator import Validation, Validator, page
@@ -96,17 +98,36 @@ class _Audit:
 
     def _audit_events(self) -> EventFacts:
         """Count the events, and audit them."""
-        source, marked = self._source, self._events
+        source = self._source
+        events, expected = self._look_for_events() if self._events is None else self._count_events(self._events)
+        self._audited.events = sum(events.count(hour, "counted") for hour in events.rows)
+        view = f"hourline.source_hours_{source.name}"
+        in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
+        compared = _of_facts(self._validator, source_facts(source, events, in_progress, self._hours))
+        self._keep(None, [compared, *expected])
+        return events
+
+    def _look_for_events(self) -> tuple[EventFacts, list[Validation]]:
+        """Look in the archive for the events that progress says are not there, and audit the user's expectations on
+        none. Those on a column have nothing to evaluate.
+        """
+        source = self._source
+        events = archived_facts(self._connection, source, self._hours, self._staged.events.cutoff)
+        checks, hours = declared_checks(source.expectations), [hour_text(hour) for hour in self._hours]
+        columns = [*dict.fromkeys(["hour", "event_time", *source.fields, *source.derived])]
+        nothing = pd.DataFrame(columns=columns, dtype=object)
+        return events, [self._validator.results(nothing, checks, hours, ["hour"])] if checks else []
+
+    def _count_events(self, marked: DataFrame) -> tuple[EventFacts, list[Validation]]:
+        """Count the events, and audit the user's expectations on them."""
+        source = self._source
         checks = declared_checks(source.expectations, dict(marked.dtypes))
         address = (HOUR, TOPIC, PARTITION, OFFSET, *((PLACE,) if source.explode else ()))
         keys = {visible_name(column, source.field_names): column for column in address}
         hour = next(iter(keys))
         columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {hour})
         events = event_facts(marked, source, [metric.aggregation for metric in self._staged.metrics], columns)
-        self._audited.events = sum(events.count(hour, "counted") for hour in events.rows)
-        view = f"hourline.source_hours_{source.name}"
-        in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
-        validations = [_of_facts(self._validator, source_facts(source, events, in_progress, self._hours))]
+        validations = []
         if checks:
             texts = {key: F.col(column) for key, column in keys.items()}
             texts[hour] = F.date_format(HOUR, "yyyy-MM-dd'T'HH:mm'Z'")
@@ -119,8 +140,7 @@ class _Audit:
                 for hour in self._hours
             }
             validations.append(self._validator.events(counting, checks, known, list(keys)))
-        self._keep(None, validations)
-        return events
+        return events, validations
 
     def _audit_results(self, counted: Sequence[EventFacts], item: StagedMetric) -> None:
         """Audit the results of one metric against what was ``counted`` of the events."""

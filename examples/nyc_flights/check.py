@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import zip_longest
 
 from examples.nyc_flights.oracle import Cells
@@ -48,6 +49,17 @@ def compare_days(connection: Connection, query: str, truth: list[tuple[object, .
     pairs = list(zip_longest(rows, truth))
     differences = [f"{query}: Hourline says {ours}, the CSV says {theirs}" for ours, theirs in pairs if ours != theirs]
     return Comparison(Counter({"by day": sum(len(theirs or ours) - 1 for ours, theirs in pairs)}), differences)
+
+
+def compare_quiet_hours(connection: Connection, truth: list[datetime]) -> Comparison:
+    """Compare the hours without flights with the oracle's. Each is an hour like any other."""
+    rows = connection.sql("SELECT hour, state FROM hours WHERE kind = 'source' AND events = 0").fetchall()
+    found = dict(rows)
+    differences = [
+        f"{hour} is an hour without flights: Hourline says {hour in found}, the CSV says {hour in truth}"
+        for hour in sorted(found.keys() ^ set(truth))
+    ]
+    return Comparison(Counter(found.values()), differences)
 
 
 def equal(ours: object, theirs: object) -> bool:

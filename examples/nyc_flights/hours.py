@@ -17,6 +17,12 @@ class Answer:
     """Minutes. None if all flights were cancelled."""
 
 
+_QUERY = """
+    SELECT hour, h.state, coalesce(flights, 0), mean_delay FROM hours h LEFT JOIN traffic USING (hour)
+    WHERE kind = 'metric' AND name = 'traffic' ORDER BY hour"""
+"""A night without flights has hours, too. The metric has no rows for them."""
+
+
 class Hours:
     """The hours of the metric ``traffic``. ``refresh`` updates them."""
 
@@ -28,7 +34,7 @@ class Hours:
     def refresh(self) -> list[str]:
         """Query the hours again, and return a sentence for each change."""
         self.connection.refresh()
-        rows = self.connection.sql("SELECT hour, state, flights, mean_delay FROM traffic ORDER BY hour").fetchall()
+        rows = self.connection.sql(_QUERY).fetchall()
         before, self.now = self.now, {hour: Answer(*answer) for hour, *answer in rows}
         self.last_provisional |= {hour: answer for hour, answer in self.now.items() if answer.state == "provisional"}
         return _news(before, self.now)

@@ -4,7 +4,7 @@ The oracle shares no code with Hourline, or with the module that makes the event
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -74,6 +74,12 @@ class Oracle:
         for metric, (width, query) in _METRICS.items():
             answers[metric] = {row[:width]: row[width:] for row in self._database.execute(query).fetchall()}
         return answers
+
+    def quiet_hours(self) -> list[datetime]:
+        """The hours between the first and the last flight in which no flight is scheduled."""
+        busy = {hour for (hour,) in self._database.execute("SELECT DISTINCT hour_utc FROM flights").fetchall()}
+        between = range((max(busy) - min(busy)) // timedelta(hours=1))
+        return [hour for number in between if (hour := min(busy) + timedelta(hours=number)) not in busy]
 
     def by_day(self) -> list[tuple[object, ...]]:
         """Each day in New York, with the numbers of distinct aircraft and carriers over all flights."""

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from examples.nyc_flights.check import compare_days
+from examples.nyc_flights.check import compare_days, compare_quiet_hours
 from examples.nyc_flights.flights import hold_back, write_parts
 from examples.nyc_flights.oracle import Oracle
 from examples.nyc_flights.screen import picture, side_by_side
@@ -56,6 +56,7 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     stage.stream(held_back, 100000)
     stage.scheduled(rest, 15000)
     stage.check(oracle, rest)
+    stage.add_comparison(compare_quiet_hours(stage.hours.connection, oracle.quiet_hours()))
     stage.run("quality")
     screen.show(picture(stage.hours))
 

@@ -50,7 +50,7 @@ def backfill(
     if not include_open:
         _check_open(planned.wanted, dry_run)
     if not planned.wanted:
-        say("nothing to recompute: no source has events in that range")
+        say("nothing to recompute: no source has an hour in that range")
         write_results(results, declared, since or began, hours)
         return
     every, left = hours_of(planned.wanted), hours_of(planned.left)

@@ -8,7 +8,7 @@ import typer
 
 from hourline.cli.output import note, say
 from hourline.cli.progress import progress
-from hourline.cli.recompute_report import report_left_out, report_published, report_waiting
+from hourline.cli.recompute_report import report_left_out, report_published, report_waiting, start_in_words
 from hourline.exit_status import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def run_backfill(planned: "Backfill") -> "list[Recomputed]":
     done = every - hours_of(planned.left)
     if done != every:
         metrics = len({item.metric for item in planned.left})
-        note(f"recomputing {len(every - done):,} hours of {metrics} metrics; starting Spark")
+        note(f"recomputing {len(every - done):,} hours of {metrics} metrics{start_in_words(planned.left)}")
     try:
         with progress("backfill", "hours", len(every), len(done)) as move:
 

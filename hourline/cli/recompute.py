@@ -13,6 +13,7 @@ from hourline.cli.recompute_report import (
     report_left_out,
     report_published,
     report_waiting,
+    start_in_words,
     write_results,
 )
 from hourline_core.errors import UsageError
@@ -55,11 +56,11 @@ def recompute(
     done: list[Recomputed] = []
     if planned:
         count = f"{len({item.hour for item in planned})} hour(s) of {len({item.metric for item in planned})} metric(s)"
-        note(f"recomputing {count}; starting Spark")
+        note(f"recomputing {count}{start_in_words(planned)}")
         done = recompute_hours(
             declared, planned, on_waiting=report_waiting, on_left_out=report_left_out, on_published=report_published
         )
     else:
-        say("nothing to recompute" + ("" if hours is None else ": no source has events in that range"))
+        say("nothing to recompute" + ("" if hours is None else ": no source has an hour in that range"))
     write_results(results, declared, since or began, hours)
     exit_if_blocked(done)

@@ -21,6 +21,11 @@ _MOST_NAMES = 6
 """The maximum number of separate hours that are listed by name."""
 
 
+def start_in_words(planned: Iterable["PlannedHour"]) -> str:
+    """How the line about a recompute ends: Spark starts unless all hours are without events."""
+    return "; starting Spark" if any(item.events for item in planned) else ", without events"
+
+
 def report_waiting(process: int) -> None:
     """Print which process a recompute waits for."""
     note(f"waiting for process {process}, which recomputes hours of this project; Ctrl-C gives up")

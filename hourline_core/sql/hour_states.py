@@ -6,8 +6,8 @@
     missing      not known: it has events from before the metric was first computed, and no recompute has covered them
     blocked      the last recompute did not pass its audit: the earlier result is served, with all later events
 
-An hour has a row once its source has accepted an event in it. It is closed when the source's clock is ``grace``
-past its end.
+An hour has a row once its source has accepted an event in it, or its source's clock has passed it without any: see
+``source_hours_sql``. It is closed when the source's clock is ``grace`` past its end.
 """
 
 from hourline_core.ledger.metric_tables import MetricTables

@@ -4,7 +4,7 @@ All of it reads ``hourline.progress_<source>``, whose old rows are compacted. A 
 micro-batches since the row before it, and has the sums of their counts.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Source
@@ -14,23 +14,43 @@ from hourline_core.sql.literals import literal
 COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones", "exploded", "empty")
 """The columns with the counts of a micro-batch."""
 
+LONGEST_SILENCE = timedelta(days=31)
+"""The maximum time after an hour with events in which hours without events are listed. One record with a wrong year
+would otherwise make hundreds of thousands of them.
+"""
+
+_SILENT_HOURS = LONGEST_SILENCE // HOURLY.size
+
 
 def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
     """A query: hour, events, late (bigint), clock, closed of one source up to ``sequence``.
 
-    ``now`` (UTC) closes hours of a source that uses wall time.
+    It has each hour with events, and after it the hours without events that have ended by the source's clock. The
+    clock never goes back, so an hour that is listed once is listed for ever. ``now`` (UTC) closes hours of a source
+    that uses wall time.
     """
     clock = literal(now) if source.clock == "wall" else "max(clock) OVER ()"
     closes_after = f"INTERVAL '{int(HOURLY.complete_after(source.grace).total_seconds())} seconds'"
+    hour = f"INTERVAL '{int(HOURLY.size.total_seconds())} seconds'"
     return f"""
-        SELECT hour, sum(events)::BIGINT AS events, sum(late)::BIGINT AS late, any_value(clock) AS clock,
-               hour + {closes_after} <= any_value(clock) AS closed
-        FROM (
-            SELECT arrival.hour AS hour, arrival.events AS events, arrival.late AS late, clock
+        WITH arrivals AS (
+            SELECT arrival.hour AS hour, sum(arrival.events)::BIGINT AS events, sum(arrival.late)::BIGINT AS late,
+                   any_value(clock) AS clock
             FROM (SELECT hours, {clock} AS clock FROM {_finished(source, sequence)}),
                  UNNEST(hours) AS arrivals(arrival)
+            GROUP BY arrival.hour
+        ), stretches AS (
+            SELECT *, least(lead(hour) OVER (ORDER BY hour), hour + {hour} * {_SILENT_HOURS + 1},
+                            coalesce(clock, hour)) - {hour} AS last
+            FROM arrivals
+        ), listed AS (
+            SELECT unnest(generate_series(hour, greatest(hour, last), {hour})) AS hour, hour AS arrived, events, late,
+                   clock
+            FROM stretches
         )
-        GROUP BY hour"""
+        SELECT hour, if(hour = arrived, events, 0) AS events, if(hour = arrived, late, 0) AS late, clock,
+               hour + {closes_after} <= clock AS closed
+        FROM listed"""
 
 
 def late_sql(source: Source, sequence: int) -> str:

@@ -60,7 +60,7 @@ def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: M
     """The cell of ``hour`` (UTC) with these values of dimensions, as text; None is null.
 
     Raises UsageError when the metric or a dimension is not there, a value is not of its dimension's type, or the hour
-    has no events.
+    is none of its source.
     """
     if metric not in connection.project.metrics:
         raise UsageError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.metrics)}")
@@ -71,7 +71,7 @@ def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: M
     for name, text in dimensions.items():
         _check(connection, tables.metric, name, text, stored)
     hour = hour.astimezone(UTC)
-    _refuse_without_events(connection, tables, hour)
+    _refuse_unknown_hour(connection, tables, hour)
     return Cell(tables, hour, dict(dimensions), stored)
 
 
@@ -113,7 +113,7 @@ def _check(connection: Connection, metric: Metric, name: str, text: str | None, 
         raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
 
 
-def _refuse_without_events(connection: Connection, tables: MetricTables, hour: datetime) -> None:
+def _refuse_unknown_hour(connection: Connection, tables: MetricTables, hour: datetime) -> None:
     hours = f"hourline.source_hours_{tables.source.name}"
     moment = literal(hour)
     before, there, after = _one(
@@ -124,7 +124,7 @@ def _refuse_without_events(connection: Connection, tables: MetricTables, hour: d
     if there:
         return
     near = " and ".join(hour_text(one) for one in (before, after) if one)
-    nearest = f"; the nearest with events: {near}" if near else ", nor in any other hour yet"
+    nearest = f"; the nearest hours are {near}" if near else ", nor in any other hour yet"
     raise UsageError(f"source '{tables.source.name}' has accepted no event in {hour_text(hour)}{nearest}")
 
 

@@ -97,7 +97,10 @@ def check(connection: Connection) -> set[str]:
         assert dict(merged) == expected(metric, events), f"{metric}_states at {connection.token}"
     told = connection.sql("SELECT kind, name, hour, state, events FROM hours").fetchall()
     counts = {hour(number): count for number, count in Counter(events).items()}
-    assert {at: count for kind, _, at, _, count in told if kind == "source"} == counts
+    numbers = range(min(events), max(events) + 1) if events else range(0)
+    assert {at: count for kind, _, at, _, count in told if kind == "source"} == {
+        hour(number): counts.get(hour(number), 0) for number in numbers
+    }, "those without events, too"
     of_metrics = {(name, at): state for kind, name, at, state, _ in told if kind == "metric"}
     assert {key: state for key, state in of_metrics.items() if key[1] in states[key[0]]} == {
         (metric, at): state for metric, hours in states.items() for at, state in hours.items()

@@ -6,13 +6,14 @@ import configparser
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import hourline
 from hourline_core.runtime.airflow.api import AirflowApi
 from hourline_core.runtime.airflow.configuration import home
 from hourline_core.runtime.airflow.health import airflow_status
@@ -47,6 +49,21 @@ EXPECTATION = """
 expectations:
   - expect_column_values_to_be_in_set: {{column: depot, value_set: [{depots}]}}
 """
+
+DAILY = """
+from airflow.sdk import DAG, Asset, DayWindow, PartitionedAssetTimetable, RollupMapper, StartOfDayMapper, task
+
+asset = Asset(name="{project}.flow", uri="hourline://{project}/flow")
+day = RollupMapper(upstream_mapper=StartOfDayMapper(), window=DayWindow())
+with DAG("daily_invoices", schedule=PartitionedAssetTimetable(assets=asset, default_partition_mapper=day)):
+
+    @task
+    def write():
+        pass
+
+    write()
+"""
+"""The DAG of the guide that runs once for each day."""
 
 
 class Scheduled:
@@ -128,15 +145,34 @@ def scheduled(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     expect(tmp_path, "north, south, west")
     project = StackProject(tmp_path, kafka, project.rules)
     try:
-        yield Scheduled(project, start(project.project, AIRFLOW))
+        with with_another_dag(tmp_path / "checkout", DAILY.format(project=project.project.name), monkeypatch):
+            url = start(project.project, AIRFLOW)
+        yield Scheduled(project, url)
     finally:
         stop(project.project, AIRFLOW)
+
+
+@contextmanager
+def with_another_dag(checkout: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Within the block, processes start in a checkout whose DAG folder has one more file, ``text``."""
+    here = Path(hourline.__file__).parents[1]
+    checkout.mkdir()
+    for package in ("batch_layer", "hourline", "hourline_core", "serving_layer", "speed_layer"):
+        (checkout / package).symlink_to(here / package)
+    shutil.copytree(here / "dags", checkout / "dags")
+    (checkout / "dags" / "daily_invoices.py").write_text(text)
+    with monkeypatch.context() as context:
+        context.chdir(checkout)
+        context.setenv("PYTHONPATH", os.pathsep.join([str(checkout), os.environ.get("PYTHONPATH", "")]))
+        yield
 
 
 def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) -> None:
     stack, rand = scheduled.stack, scheduled.stack.random
     with SpeedProcess(stack) as speed:
         speed.wait_until_ready()
+        # A day that began with some events, and was silent up to the first of the hours below.
+        stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=-parcels.BEGIN.hour, hours=1))
         for hour in range(HOURS):
             events = parcels.scans(rand, 60, first_hour=hour, hours=1)
             if hour == BLOCKED:
@@ -166,6 +202,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             # Airflow tells of an hour when the task has ended that published it.
             wait_for(partial(is_told, scheduled, metric), f"the asset of {metric} does not tell of all hours")
             assert scheduled.told(metric) == {f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered()}
+        wait_for(partial(has_fired, scheduled), "the day's rollup has not fired")
         assert airflow_status(scheduled.project).healthy
         forgets_what_is_long_past(scheduled)
         with (stack.root / "metrics" / "flow.yaml").open("a") as file:
@@ -196,6 +233,12 @@ def is_covered(scheduled: Scheduled, hour: int) -> bool:
 
 def is_told(scheduled: Scheduled, metric: str) -> bool:
     return scheduled.told(metric) >= {f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered()}
+
+
+def has_fired(scheduled: Scheduled) -> bool:
+    """Whether Airflow has run the DAG of the day whose hours are all final, most of them without events."""
+    runs = scheduled.api.get("dags/daily_invoices/dagRuns", state="success")["dag_runs"]
+    return {run["partition_key"] for run in runs} == {f"{parcels.BEGIN:%Y-%m-%d}"}
 
 
 def kill(scheduled: Scheduled, task: dict[str, Any]) -> None:

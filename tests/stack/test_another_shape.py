@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import serving_layer
-from batch_layer.plan import plan
+from batch_layer.plan import PlannedHour, plan
 from serving_layer.reports.lineage import explain_number
 from tests.support import oracle
 from tests.support.oracle import Body, MetricRule, SourceRule
@@ -277,7 +277,7 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     closed = oracle.closed_hours(METERS, project.events("meters"))
     assert {item.hour for item in plan(project.project) if item.source == "meters"} == closed
 
-    done = project.recompute()
+    done = project.recompute(few_without_events(project))
     assert len(done) > 2, "several jobs, of three hours each"
     assert project.check() > 1000
 
@@ -285,7 +285,7 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     project.send("ticks", [tick(rand) for _ in range(100)])
     project.drain()
     assert project.check() > 1000
-    project.recompute()
+    project.recompute(few_without_events(project))
     assert project.check() > 1000
     with serving_layer.connect(project.project) as connection:
         explained = {
@@ -302,6 +302,14 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
         assert explanation.events and explanation.events.events == len(of_cell) > 0
     names = ("Hour", "event_time", "topic", "topic_id", "partition", "offset", "sequence", "duplicate")
     assert Counter(fields) == Counter(tuple(event.body[name] for name in names) for event in ticks)
+
+
+def few_without_events(project: StackProject) -> list[PlannedHour]:
+    """What is planned, with only a few of the hundreds of hours between spring and autumn in which nothing came."""
+    planned = plan(project.project)
+    silent = sorted({item.hour for item in planned if not item.events})
+    assert len(silent) > 700
+    return [item for item in planned if item.events or item.hour in silent[:4]]
 
 
 def reading(rand: random.Random, begin: str, minutes: int) -> Body:

@@ -78,7 +78,7 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: Stack
     assert "by the pace of the last recomputes" in said[-1]
     assert sorted(Path(finished_project.project.tables).rglob("*.json")) == tables_before
     assert not (finished_project.project.workspace / "backfills").exists()
-    assert "no source has events" in hourline(
+    assert "no source has an hour" in hourline(
         "backfill", "--from", "2020-01-01", "--to", "2020-01-02", folder=root, status=0
     )
 

@@ -64,6 +64,16 @@ def test_it_leaves_nothing_running(played: tuple[Path, str]) -> None:
     assert lease_holder(played[0], "speed") is None
 
 
+def test_the_hours_of_a_night_without_flights_are_final(played: tuple[Path, str]) -> None:
+    with connect(PROJECT, played[0]) as connection:
+        nights = connection.sql(
+            "SELECT hour(hour), state FROM hours WHERE kind = 'source' AND events = 0 ORDER BY hour"
+        ).fetchall()
+    # From midnight to five in New York.
+    assert {number for number, _ in nights} == set(range(5, 10))
+    assert [state for _, state in nights][:5] == ["final"] * 5
+
+
 def test_one_wrong_number_is_found_and_fails_it(played: tuple[Path, str], tmp_path: Path) -> None:
     workspace = played[0]
     tampered = tmp_path / "flights.csv"

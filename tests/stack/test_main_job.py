@@ -5,6 +5,9 @@ every moment.
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from deltalake import DeltaTable
 
 import serving_layer
 from batch_layer.plan import plan, plan_range
@@ -39,15 +42,16 @@ def test_every_answer_is_exact_at_five_moments(kafka: str, tmp_path: Path) -> No
     project.recompute(plan_range(project.project, HourRange(hour(3), hour(4)), ["fragile"]))
     assert project.check() > 1000
 
-    # Late events in covered hours, among them repetitions of what is covered; and new ones, which close two hours more.
+    # Late events in covered hours, among them repetitions of what is covered; and new ones, which close more hours,
+    # among them some without events.
     repeated = [record.body for record in project.sent["scans"][:40] if record.body]
     late = parcels.scans(project.random, 300, first_hour=1, hours=1)
-    project.send("scans", [*late, *repeated, *parcels.scans(project.random, 300, first_hour=5, hours=2)])
+    project.send("scans", [*late, *repeated, *parcels.scans(project.random, 300, first_hour=8, hours=2)])
     project.drain()
     assert project.check() > 1000
     assert wanted(project) == expected_plan(project)
     assert wanted(project)[hour(1), "flow"] == "revised"
-    assert wanted(project)[hour(4), "flow"] == "never covered"
+    assert {wanted(project)[hour(number), "flow"] for number in (4, 5, 6)} == {"never covered"}
 
     # Recomputed: of each id the first counts, whatever came late.
     project.recompute()
@@ -57,8 +61,16 @@ def test_every_answer_is_exact_at_five_moments(kafka: str, tmp_path: Path) -> No
     # Recomputed twice: nothing changes.
     before = exact_answers(project)
     for _ in range(2):
-        project.recompute(plan_range(project.project, HourRange(hour(0), hour(5))))
+        project.recompute(plan_range(project.project, HourRange(hour(0), hour(6))))
         assert exact_answers(project) == before
+    # Hours without events need no Spark, and their empty results have the columns that Spark has made.
+    columns = columns_of_final(project)
+    silent = plan_range(project.project, HourRange(hour(5), hour(7)))
+    with patch("batch_layer.recompute.spark_session", side_effect=AssertionError("Spark was started")):
+        (done,) = project.recompute(silent)
+    assert (len(done.published), done.blocked, done.events) == (4, [], 0)
+    assert columns_of_final(project) == columns
+    assert exact_answers(project) == before
     assert project.check() > 1000
     check_day_sums(project)
 
@@ -77,6 +89,14 @@ def expected_plan(project: StackProject) -> dict[tuple[datetime, str], str]:
         for hour, state in oracle.states(rule, metric, events, project.cutoffs).items()
         if hour in closed and state in reasons
     }
+
+
+def columns_of_final(project: StackProject) -> dict[str, list[tuple[str, str]]]:
+    """By table, the names and types of the columns."""
+    paths = sorted(Path(project.project.tables, "final").glob("*/*"))
+    tables = {path.parent.name: DeltaTable(path).to_pyarrow_table().schema for path in paths}
+    assert tables.keys() == set(METRICS)
+    return {metric: [(column.name, str(column.type)) for column in schema] for metric, schema in tables.items()}
 
 
 def exact_answers(project: StackProject) -> list[tuple[Any, ...]]:

@@ -5,6 +5,7 @@ sequence each record got, and up to which sequence each hour was recomputed.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -194,11 +195,38 @@ def answer(
     }
 
 
+def source_clock(events: list[Event]) -> datetime | None:
+    """The source's own clock after all of ``events``."""
+    clock = Clock()
+    for _, of_sequence in groupby(events, key=attrgetter("sequence")):
+        clock.pass_sequence(of_sequence)
+    return clock.time
+
+
+def source_hours(events: list[Event], wall: datetime | None = None) -> set[Hour]:
+    """The hours with events, and after each of them up to 31 days of hours without, as far as they end by the clock:
+    ``wall`` is the wall's, None: the source's own.
+    """
+    hours, now = {event.hour for event in events}, wall or source_clock(events)
+    for hour in sorted(hours):
+        for number in range(1, 31 * 24 + 1):
+            silent = hour + timedelta(hours=number)
+            if silent in hours or now is None or silent + timedelta(hours=1) > now:
+                break
+            hours.add(silent)
+    return hours
+
+
 def states(
-    rule: SourceRule, metric: str, events: list[Event], cutoffs: Mapping[tuple[str, Hour], int]
+    rule: SourceRule,
+    metric: str,
+    events: list[Event],
+    cutoffs: Mapping[tuple[str, Hour], int],
+    wall: datetime | None = None,
 ) -> dict[Hour, str]:
-    """The state of every hour in which the source has events."""
-    found = {event.hour: "final" if (metric, event.hour) in cutoffs else "provisional" for event in events}
+    """The state of every hour of the source; ``wall`` is as in ``source_hours``."""
+    hours = source_hours(events, wall)
+    found = {hour: "final" if (metric, hour) in cutoffs else "provisional" for hour in hours}
     for event in counted(rule, metric, events, cutoffs):
         if event.sequence > cutoffs.get((metric, event.hour), event.sequence):
             found[event.hour] = "revised"
@@ -216,7 +244,7 @@ def late_events(
     """By hour, the number of late events. Duplicates do not count. Those that are not ``live`` are history: they are not
     late.
     """
-    late = dict.fromkeys((event.hour for event in events if not event.duplicate), 0)
+    late: dict[Hour, int] = Counter()
     for event in came_late(rule, events):
         if not event.duplicate:
             late[event.hour] += live(event)
@@ -236,11 +264,10 @@ def came_late(rule: SourceRule, events: list[Event]) -> Iterator[Event]:
 
 def closed_hours(rule: SourceRule, events: list[Event], wall: datetime | None = None) -> set[Hour]:
     """The closed hours; ``wall`` is the wall's clock, None: the source's own."""
-    clock = Clock()
-    for _, of_sequence in groupby(events, key=attrgetter("sequence")):
-        clock.pass_sequence(of_sequence)
-    now = wall or clock.time
-    return {event.hour for event in events if now and event.hour + timedelta(hours=1) + rule.grace <= now}
+    now = wall or source_clock(events)
+    return {
+        hour for hour in source_hours(events, wall) if now is not None and hour + timedelta(hours=1) + rule.grace <= now
+    }
 
 
 def compare(found: list[dict[str, Any]], rule: MetricRule, expected: Mapping[Key, Mapping[str, Any]]) -> int:

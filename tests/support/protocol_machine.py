@@ -234,6 +234,17 @@ class Protocol(RuleBasedStateMachine):
                 assert got in [
                     {hour: by * count for hour, count in everything.items() if hour not in missing} for by in FACTORS
                 ]
+            self._check_hours(connection, everything)
+
+    def _check_hours(self, connection: serving_layer.Connection, everything: Counter[datetime]) -> None:
+        """The hours are all from the first one with events to the clock, which stands at the last one."""
+        listed = dict(connection.sql("SELECT hour, events FROM hours WHERE kind = 'source'").fetchall())
+        assert listed == {hour: everything[hour] for hour in HOURS if min(everything) <= hour <= max(everything)}
+        for tables in connection.snapshot.served:
+            covered = connection.snapshot.coverage.of(tables.metric.name, tables.declaration).cutoffs()
+            query = f"SELECT hour, state FROM hours WHERE name = '{tables.metric.name}' AND events = 0"
+            for hour, state in connection.sql(query).fetchall():
+                assert state in ("final" if hour in covered else "provisional", "blocked")
 
     def _states(self) -> set[tuple[str, str]]:
         with serving_layer.connect(self.project) as connection:
@@ -269,7 +280,7 @@ class Protocol(RuleBasedStateMachine):
                 counts=RecordCounts(records=len(batch), accepted=len(batch)),
                 hours=tuple(HourEvents(HOURS[hour], count, late=0) for hour, count in Counter(batch).items()),
                 metrics=self.source_tables.written_metrics(),
-                clock=HOURS[max(batch)],
+                clock=HOURS[max([*batch, *(hour for _, hour in self.finished)])],
                 started=BASE,
                 finished=BASE,
             )

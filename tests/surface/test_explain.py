@@ -225,8 +225,8 @@ def test_an_older_declaration_that_is_served_is_named(site: Visits) -> None:
         (["unseen", "2024-03-01T00"], "metric 'unseen' has no tables yet"),
         (["loads", "2024-03-01T00:30"], "is not on the hour (UTC)"),
         (
-            ["loads", "2024-03-01T02"],
-            "no event in 2024-03-01T02:00Z; the nearest with events: 2024-03-01T01:00Z and 2024-03-01T04:00Z",
+            ["loads", "2024-03-01T09"],
+            "no event in 2024-03-01T09:00Z; the nearest hours are 2024-03-01T04:00Z",
         ),
         (["loads", "2024-03-01T00", "pag=home"], "metric 'loads' has no dimension 'pag' — did you mean 'page'?"),
         (["loads", "2024-03-01T00", "=home"], "got '=home', allowed is DIMENSION=VALUE"),

@@ -20,7 +20,7 @@ export function drawHour(place, hour, { known, values, audits, late, causes }, l
   ];
   place.replaceChildren(
     el("div", { class: "title" }, el("h3", {}, `${longDay(hour)}, ${clockTime(hour)} to ${clockTime(addHours(hour, 1))} UTC`), el("button", { type: "button", class: "close", "aria-label": "Close this hour", onclick: close }, "×")),
-    ...(known.length ? facts : [nothing("No source has an event in this hour.")]),
+    ...(known.length ? facts : [nothing("No source has this hour.")]),
     rows.length ? table(["Metric", "State", "Values", "Audit"], rows, "Metrics of this hour") : "",
     told.length ? el("ul", { class: "plain note" }, told.map((line) => el("li", {}, line))) : "");
   place.hidden = false;

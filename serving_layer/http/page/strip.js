@@ -35,7 +35,7 @@ function grid(source, hours, range, open, chosen) {
 function cell(source, hour, hours, range, open, entry, chosen) {
   const key = hourKey(hour);
   const known = hour >= range.from && hour < range.to ? hours.get(key) : null;
-  if (!known) return el("td", { class: "none" }, el("i", { class: "cell none", title: hour < range.from || hour >= range.to ? null : `${clockTime(hour)}: no events` }));
+  if (!known) return el("td", { class: "none" }, el("i", { class: "cell none", title: hour < range.from || hour >= range.to ? null : `${clockTime(hour)}: no hour of this source` }));
   const state = known.state ?? "none";
   const label = `${dayAndHour(hour)}: ${state}, ${plural(known.events, "event")}${known.late ? `, ${known.late} late` : ""}`;
   const isOpen = open && hourKey(open) === key;

@@ -1,0 +1,119 @@
+"""Which hours a source has: those with events, and those without that its clock has passed. By a naive walk over the
+hours, whatever has arrived in whatever order.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts, to_arrow
+from hourline_core.model import EventTime, Field, Source
+from hourline_core.sql.database import connect
+from hourline_core.sql.progress import source_hours_sql
+
+HOUR = timedelta(hours=1)
+BASE = datetime(2024, 3, 1, tzinfo=UTC)
+SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
+WALL = SOURCE.model_copy(update={"clock": "wall"})
+
+NUMBERS = st.integers(0, 60) | st.sampled_from([743, 744, 745, 746, 1488, 1490, 400_000])
+"""Hours after BASE: near ones, around the longest silence, and of a wrong year."""
+BATCHES = st.lists(st.lists(NUMBERS, max_size=5), min_size=1, max_size=6)
+MINUTES = st.integers(0, 59)
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    with connect() as database:
+        database.execute("CREATE SCHEMA hourline")
+        yield database
+
+
+def rows(batches: list[list[int]], minute: int) -> pa.Table:
+    """Progress after micro-batches with events in these hours. Its clock stands at ``minute`` of the highest."""
+    finished: list[ProgressRow] = []
+    for sequence, batch in enumerate(batches, start=1):
+        so_far = [number for one in batches[:sequence] for number in one]
+        hours = tuple(HourEvents(BASE + number * HOUR, count, late=1) for number, count in Counter(batch).items())
+        clock = BASE + max(so_far) * HOUR + timedelta(minutes=minute) if so_far else None
+        finished.append(ProgressRow(sequence, "id", "clicks", (), RecordCounts(), hours, (), clock, BASE, BASE))
+    return to_arrow(finished)
+
+
+def found(
+    database: duckdb.DuckDBPyConnection,
+    progress: pa.Table,
+    sequence: int,
+    source: Source = SOURCE,
+    now: datetime = BASE,
+) -> dict[datetime, tuple[int, int, bool]]:
+    """By hour: events, late, closed."""
+    database.register("_progress", progress)
+    database.execute("CREATE OR REPLACE VIEW hourline.progress_clicks AS FROM _progress")
+    query = source_hours_sql(source, sequence, now)
+    listed = database.execute(f"SELECT hour, events, late, closed FROM ({query})").fetchall()
+    assert len({hour for hour, *_ in listed}) == len(listed), "an hour is listed twice"
+    return {hour: (events, late, closed) for hour, events, late, closed in listed}
+
+
+def naive(batches: list[list[int]], clock: datetime | None) -> dict[datetime, tuple[int, int, bool]]:
+    """Walk on from each hour with events, hour by hour."""
+    events = Counter(number for batch in batches for number in batch)
+    late = Counter(number for batch in batches for number in set(batch))
+    listed = set(events)
+    if clock is None:
+        return {}
+    for number in events:
+        silent = number + 1
+        while silent not in events and silent <= number + 31 * 24 and BASE + (silent + 1) * HOUR <= clock:
+            listed.add(silent)
+            silent += 1
+    return {
+        BASE + number * HOUR: (events[number], late[number], BASE + (number + 2) * HOUR <= clock) for number in listed
+    }
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(batches=BATCHES, minute=MINUTES)
+def test_the_hours_of_a_source_are_those_of_a_naive_walk(
+    database: duckdb.DuckDBPyConnection, batches: list[list[int]], minute: int
+) -> None:
+    highest = max((number for batch in batches for number in batch), default=None)
+    clock = None if highest is None else BASE + highest * HOUR + timedelta(minutes=minute)
+    assert found(database, rows(batches, minute), len(batches)) == naive(batches, clock)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(batches=BATCHES, behind=st.integers(-3, 100), minute=MINUTES)
+def test_by_wall_time_the_hours_go_on_up_to_now(
+    database: duckdb.DuckDBPyConnection, batches: list[list[int]], behind: int, minute: int
+) -> None:
+    highest = max((number for batch in batches for number in batch), default=0)
+    now = BASE + (highest + behind) * HOUR + timedelta(minutes=minute)
+    assert found(database, rows(batches, minute), len(batches), WALL, now) == naive(batches, now)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(batches=BATCHES, minute=MINUTES)
+def test_an_hour_that_is_listed_once_is_listed_for_ever(
+    database: duckdb.DuckDBPyConnection, batches: list[list[int]], minute: int
+) -> None:
+    progress = rows(batches, minute)
+    listed: set[datetime] = set()
+    for sequence in range(1, len(batches) + 1):
+        now = found(database, progress, sequence)
+        assert listed <= now.keys()
+        assert {hour for hour, (events, *_) in now.items() if events} <= now.keys()
+        listed = set(now)
+
+
+def test_one_record_with_a_wrong_year_makes_a_month_of_hours_and_no_more(database: duckdb.DuckDBPyConnection) -> None:
+    hours = found(database, rows([[0], [400_000]], minute=30), 2)
+    assert len(hours) == 2 + 31 * 24
+    assert max(hours) == BASE + 400_000 * HOUR
