@@ -182,8 +182,7 @@ def _plan(
         metric.name: declaration_hash(project.source_of(metric), metric) for metric in project.metrics.values()
     }
     expectations = {
-        m.name: expectations_hash(project.source_of(m).expectations, m.expectations, m.history)
-        for m in project.metrics.values()
+        metric.name: expectations_hash(project.source_of(metric), metric) for metric in project.metrics.values()
     }
     return [
         PlannedHour(

@@ -356,6 +356,12 @@ MUTANTS = [
         (('{hour: {"archived": count} for hour, count in rows}', "{}"),),
         "tests/protocol/test_empty_hours.py",
     ),
+    Mutant(
+        "the number of events in an hour without events is 0",
+        "batch_layer/audit/volume.py",
+        (("while events.get(hour - length * HOUR) == 0", "while events.get(hour - length * HOUR) is None"),),
+        "tests/unit/batch_layer/test_volume.py",
+    ),
 ]
 
 

@@ -4,6 +4,7 @@ source_audit.py           audits the staged hours of one source, and says which 
 declared_expectations.py  builds the expectations that users declare
 built_in_expectations.py  the expectations that follow from declarations and from history
 history_bounds.py         bounds of an hour's results, from the same hour of past days
+volume.py                 the expectations on how much comes in an hour
 facts.py                  counts of the events and of the tiles, one row per hour
 parameter_types.py        gives parameters the types of their columns
 expectation_mistakes.py   finds mistakes in declared expectations before anything is audited

@@ -108,7 +108,9 @@ def metric_facts(
                 columns[column] = [None if value is None else float(value) for value in column_values]
             # Null where nothing is known, and null is passed over.
             beyond = f"{name} beyond past days"
-            columns[beyond] = [_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)]
+            columns[beyond] = [
+                distance_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)
+            ]
             one = _none(beyond)
             checks.append(Check(one.type, one.parameters, metric.history.severity, "history", band))
     return Facts(pd.DataFrame(columns), checks)
@@ -148,7 +150,7 @@ def _none(column: str) -> Check:
     return Check("expect_column_values_to_be_between", {"column": column, "min_value": 0, "max_value": 0})
 
 
-def _beyond(value: float | None, lower: float | None, upper: float | None) -> float | None:
+def distance_beyond(value: float | None, lower: float | None, upper: float | None) -> float | None:
     """How far a value lies outside the bounds: negative below the lower one, zero within."""
     if value is None or lower is None or upper is None:
         return None

@@ -34,8 +34,8 @@ class EventFacts:
     rows: Mapping[datetime, Mapping[str, Any]]
 
     def count(self, hour: datetime, name: str) -> int:
-        """A count of ``hour``: ``archived``, ``counted``, ``strays``, ``known of …`` or ``of <metric>``. It is 0 if
-        the hour has no events.
+        """A count of ``hour``: ``archived``, ``duplicates``, ``counted``, ``strays``, ``known of …`` or
+        ``of <metric>``. It is 0 if the hour has no events.
         """
         return int(self.rows.get(hour, {}).get(name) or 0)
 
@@ -68,6 +68,7 @@ def event_facts(
     outside = f"{EVENT_TIME} < {HOUR} OR {EVENT_TIME} >= {HOUR} + INTERVAL {seconds} SECONDS"
     aggregates = [
         F.expr(f"count_if(NOT {DUPLICATE})").alias("archived"),
+        F.expr(f"count_if({DUPLICATE})").alias("duplicates"),
         F.expr(f"count_if({COUNTS})").alias("counted"),
         F.expr(f"count_if({outside} OR {EVENT_TIME} IS NULL)").alias("strays"),
         *(F.expr(f"count(`{name}`) FILTER (WHERE {COUNTS})").alias(f"known of {name}") for name in columns),

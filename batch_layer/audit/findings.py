@@ -70,9 +70,17 @@ def by_hour(
         if rows and sizes[hour] == 1:  # a fact: its values say more
             words = ", ".join(f"{name}: {_short(rows[0].get(name))}" for name in check.columns)
         if rows and observed is not None:
-            words = f"{observed:,.6g}, where past days say {lower:,.6g} to {upper:,.6g}"
+            words = f"{observed:,.6g}, where {_bounds_in_words(check, lower, upper)}"
         findings.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
     return findings
+
+
+def _bounds_in_words(check: Check, lower: float | None, upper: float | None) -> str:
+    if check.origin == "history":
+        return f"past days say {lower:,.6g} to {upper:,.6g}"
+    if lower is None or upper is None:
+        return f"at most {upper:,.6g} is declared" if lower is None else f"at least {lower:,.6g} is declared"
+    return f"{lower:,.6g} to {upper:,.6g} is declared"
 
 
 def of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:

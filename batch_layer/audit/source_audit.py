@@ -19,6 +19,7 @@ from batch_layer.audit.facts import EventFacts, archived_facts, event_facts
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import published_values
 from batch_layer.audit.validator import Validation, Validator, page
+from batch_layer.audit.volume import read_arrivals, volume_facts
 from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import expectations_hash
@@ -48,11 +49,7 @@ class AuditedSource:
         pass ("": the audit failed).
         """
         metric, source = aggregation.metric, aggregation.source
-        used = (
-            ""
-            if {None, metric.name} & self.broken
-            else expectations_hash(source.expectations, metric.expectations, metric.history)
-        )
+        used = "" if {None, metric.name} & self.broken else expectations_hash(source, metric)
         return {
             parse_hour(finding.hour): used
             for of in (None, metric.name)
@@ -101,10 +98,13 @@ class _Audit:
         source = self._source
         events, expected = self._look_for_events() if self._events is None else self._count_events(self._events)
         self._audited.events = sum(events.count(hour, "counted") for hour in events.rows)
-        view = f"hourline.source_hours_{source.name}"
-        in_progress = dict(self._connection.execute(f"SELECT hour, events FROM {view}").fetchall())
-        compared = _of_facts(self._validator, source_facts(source, events, in_progress, self._hours))
-        self._keep(None, [compared, *expected])
+        arrivals = read_arrivals(self._connection, source, self._staged.events.cutoff)
+        duplicates = {hour: events.count(hour, "duplicates") for hour in self._hours}
+        compared = (
+            source_facts(source, events, arrivals.events, self._hours),
+            volume_facts(source, arrivals, duplicates, self._hours),
+        )
+        self._keep(None, [*(_of_facts(self._validator, one) for one in compared), *expected])
         return events
 
     def _look_for_events(self) -> tuple[EventFacts, list[Validation]]:

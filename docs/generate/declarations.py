@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from docs.generate.markdown import code, heading, link, prose, table
 from docs.generate.markdown import page as whole_page
-from hourline_core.model import EventTime, Expectation, Field, History, Measure, Metric, Settings, Source
+from hourline_core.model import EventTime, Expectation, Field, History, Measure, Metric, Settings, Source, Volume
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
 from hourline_core.model.schedule import Cron
@@ -33,6 +33,7 @@ _TITLES: dict[type[Declaration], str] = {
     Measure: "Measures",
     Expectation: "Expectations",
     History: "History",
+    Volume: "Volume",
 }
 """The parts that describe the values of a key."""
 
@@ -61,6 +62,7 @@ def page() -> str:
         *_part(2, "Sources", Source),
         *_part(3, _TITLES[Field], Field),
         *_part(3, _TITLES[EventTime], EventTime),
+        *_part(3, _TITLES[Volume], Volume, prefix="volume."),
         *_part(2, "Metrics", Metric),
         *_part(3, _TITLES[Measure], Measure, head="part"),
         *_part(3, _TITLES[History], History),

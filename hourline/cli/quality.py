@@ -51,12 +51,13 @@ def quality(
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
     else:
-        _say(report)
+        say_quality(report)
     if report.blocked:
         raise typer.Exit(MISTAKE)
 
 
-def _say(report: "QualityReport") -> None:
+def say_quality(report: "QualityReport") -> None:
+    """Print a report as text."""
     if report.hours:
         say_table(["hour (UTC)", "metric", "outcome", "severity", "expectation", "of", "found"], list(_rows(report)))
         say("")

@@ -1,9 +1,9 @@
 """Declarations: the settings, sources and metrics of a project, as frozen pydantic models. Imports no engine."""
 
 from hourline_core.model.event_time import EventTime
-from hourline_core.model.expectation import Expectation, History, Severity, expectations_hash
+from hourline_core.model.expectation import Expectation, History, Severity
 from hourline_core.model.fields import Field
-from hourline_core.model.identity import DeclaredMetric, declaration_hash, derived_of
+from hourline_core.model.identity import DeclaredMetric, declaration_hash, derived_of, expectations_hash
 from hourline_core.model.loading import load_project, load_settings
 from hourline_core.model.measure import Measure, MeasureKind
 from hourline_core.model.metric import Metric
@@ -14,6 +14,7 @@ from hourline_core.model.serving import ServeSettings
 from hourline_core.model.settings import BatchSettings, KafkaSettings, Settings, SparkSettings, SpeedSettings
 from hourline_core.model.source import Source
 from hourline_core.model.stored import from_stored, to_stored
+from hourline_core.model.volume import Volume
 
 __all__ = [
     "AirflowSettings",
@@ -35,6 +36,7 @@ __all__ = [
     "Source",
     "SparkSettings",
     "SpeedSettings",
+    "Volume",
     "declaration_hash",
     "derived_of",
     "expectations_hash",

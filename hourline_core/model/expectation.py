@@ -3,8 +3,6 @@
 Names and parameters are those of Great Expectations.
 """
 
-import hashlib
-import json
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -93,9 +91,3 @@ HistoryForm = Annotated[
     History, BeforeValidator(History.from_short_form, json_schema_input_type=Literal["fail", "warn", "off"] | History)
 ]
 """A comparison with history in its long or short form."""
-
-
-def expectations_hash(of_events: list[Expectation], of_results: list[Expectation], history: History) -> str:
-    """12 hexadecimal digits. When they change, an hour that did not pass may pass now."""
-    content = [[one.model_dump() for one in of_events], [one.model_dump() for one in of_results], history.model_dump()]
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:12]

@@ -40,6 +40,17 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
+def expectations_hash(source: Source, metric: Metric) -> str:
+    """12 hexadecimal digits. When they change, an hour that did not pass its audit may pass now."""
+    content = [
+        [one.model_dump() for one in source.expectations],
+        [one.model_dump() for one in metric.expectations],
+        metric.history.model_dump(),
+        source.volume.model_dump(),
+    ]
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
 @dataclass(frozen=True)
 class DeclaredMetric:
     """One declaration of a metric, with its source. A changed metric has two until the newer one is promoted."""

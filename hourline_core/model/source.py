@@ -13,6 +13,7 @@ from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import FieldForm
 from hourline_core.model.names import FieldName, SourceName, refuse_same_names
 from hourline_core.model.times import Duration, Moment
+from hourline_core.model.volume import Volume
 
 
 def _topic(name: str) -> str:
@@ -82,6 +83,11 @@ class Source(Declaration):
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
     """Expectations that an hour's events must fulfil before any metric over them is published."""
+
+    volume: Volume = Volume()
+    """The expectations on how much comes in an hour. Bounds and shares are declared; past days and silence are compared
+    unless that is turned off.
+    """
 
     clock: Literal["event_time", "wall"] = "event_time"
     """The clock that closes hours. `event_time`: the least, over the partitions, of the highest accepted event time of

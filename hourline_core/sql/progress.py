@@ -77,6 +77,16 @@ def imported_sql(source: Source, sequence: int) -> str:
         WHERE sequence <= {sequence} AND starts_with(topic_id, {literal(FILE)})"""
 
 
+def rejected_sql(source: Source, sequence: int) -> str:
+    """A query: hour, rejected, records (bigint) of all micro-batches up to ``sequence`` that brought events of the
+    hour.
+    """
+    return f"""
+        SELECT arrival.hour AS hour, sum(rejected)::BIGINT AS rejected, sum(records)::BIGINT AS records
+        FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
+        WHERE sequence <= {sequence} GROUP BY arrival.hour"""
+
+
 def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
     """A query: hour, last of each hour with events below the sequence ``before``; ``last`` is the newest such
     sequence.

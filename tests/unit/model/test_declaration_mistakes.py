@@ -144,6 +144,13 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
         ("name: Flights", f"name: got the name 'Flights', {LOWER}"),
         ("id: ${ID}", "id: the environment has no variable ID: set it, or give a default, ${ID:default}"),
         ("id: ${1D}", "id: got '${1D}', allowed are ${NAME} and ${NAME:default}; write $${ for a plain ${"),
+        ("volume: {min: 5, max: 3}", "volume.min: got 5, allowed is a number up to max, 3"),
+        ("volume: {min: -1}", "volume.min: got '-1', allowed is a whole number from 0"),
+        ("volume: {late: 5}", "volume.late: got 5, allowed is a share from 0 to 1, such as 0.05"),
+        ("volume: {rejected: -0.1}", "volume.rejected: got -0.1, allowed is a share from 0 to 1, such as 0.05"),
+        ("volume: {duplicates: few}", "volume.duplicates: got 'few', allowed is a number"),
+        ("volume: {silence: on}", "volume.silence: got 'on', allowed are fail, warn, off"),
+        ("volume: {minimum: 5}", "volume.minimum: is not a known key — did you mean 'min'?"),
         ("topic: u", "topic: got the key a second time, allowed is once: see line 1"),
     ],
 )

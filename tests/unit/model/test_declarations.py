@@ -23,6 +23,7 @@ from hourline_core.model import (
     Project,
     Settings,
     Source,
+    Volume,
     declaration_hash,
     from_stored,
     json_schema,
@@ -278,6 +279,7 @@ def test_the_hash_tells_what_changes_numbers() -> None:
     fields = flights_source().fields
     same = [
         changed(source={"topic": "t2", "grace": timedelta(0), "clock": "wall", "ahead": timedelta(0), "partitions": 3}),
+        changed(source={"volume": Volume(min=100)}),
         changed(source={"fields": dict(reversed(fields.items()))}),
         changed(source={"fields": {**fields, "more": "string"}}),
         changed(source={"derived": {"unused": "delay"}}),
