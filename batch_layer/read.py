@@ -14,7 +14,17 @@ from hourline_core.compute.archive import from_archive
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import COUNTS, DUPLICATE, HOUR, IS_FIRST, OFFSET, PARTITION, PLACE, SEQUENCE
+from hourline_core.model.scratch_columns import (
+    COUNTS,
+    DUPLICATE,
+    HOUR,
+    IS_FIRST,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    SEQUENCE,
+    TOPIC_ID,
+)
 from hourline_core.storage.opening import open_table
 
 _SORTED_AGAIN = 2
@@ -96,7 +106,7 @@ class ArchivedEvents:
 
     def _numbered(self) -> DataFrame:
         identity = F.expr(self._source.id or "null")
-        arrivals = Window.partitionBy(HOUR, identity).orderBy(SEQUENCE, PARTITION, OFFSET, PLACE)
+        arrivals = Window.partitionBy(HOUR, identity).orderBy(SEQUENCE, TOPIC_ID, PARTITION, OFFSET, PLACE)
         return self._events.withColumn(IS_FIRST, (F.row_number().over(arrivals) == 1) | identity.isNull())
 
 

@@ -113,7 +113,7 @@ class History:
         metrics = {aggregation.metric.name: aggregation.metric for aggregation in TILINGS}
         self.project = Project(folder, Settings(), {"sales": SOURCE}, metrics)
         fields = pa.schema({"shop": pa.string(), "amount": pa.int32(), "customer": pa.int64()})
-        self.source_tables = open_source_tables(Layout.of(self.project), SOURCE, fields, TILINGS, "topic-id")
+        self.source_tables = open_source_tables(Layout.of(self.project), SOURCE, fields, TILINGS)
         self.sequence = self.source_tables.first_sequence
         self.truth: Tiles = {}
         self._open_hours: set[int] = set()

@@ -44,7 +44,7 @@ from hourline_core.model import Project
 from hourline_core.model.scratch_columns import OUTCOME
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.topics import ensure_topic
-from speed_layer.kafka_stream import read_topic
+from speed_layer.kafka_stream import read_topics
 from speed_layer.maintenance import MICRO_BATCHES
 from speed_layer.run import run as run_speed
 from speed_layer.session import speed_session
@@ -148,7 +148,7 @@ def drained_bare(spark: SparkSession, project: Project, bootstrap: str, checkpoi
         validated.unpersist()
         ends.append(time.perf_counter())
 
-    stream = read_topic(spark, source, bootstrap, {}, {0: 0}, project.settings.speed.max_records_per_batch)
+    stream = read_topics(spark, source, bootstrap, {}, {TOPIC: {0: 0}}, project.settings.speed.max_records_per_batch)
     writer = validate(stream, source, event_time_type(spark, source)).writeStream.foreachBatch(micro_batch)
     writer.option("checkpointLocation", checkpoint.as_uri()).trigger(availableNow=True).start().awaitTermination()
     assert accepted == RECORDS, f"the bare query has accepted {accepted} records of its first micro-batch"

@@ -4,29 +4,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hourline_core.ledger.progress_rows import RecordCounts
-from hourline_core.model.scratch_columns import DUPLICATE, OFFSET, OUTCOME, PARTITION, PLACE
+from hourline_core.model.scratch_columns import DUPLICATE, NOT_TAKEN_OUTCOMES
+from speed_layer.record_rows import number_of_records, outcomes_of
 from speed_layer.reprocessing import CountedBefore
 
 
-def number_of_records(rows: pa.Table) -> int:
-    """The number of records of ``rows`` (PARTITION, OFFSET, PLACE), each of which is an event, or a record without."""
-    exploded = pc.any(pc.greater(rows[PLACE], 0)).as_py()
-    return len(rows.group_by([PARTITION, OFFSET]).aggregate([]) if exploded else rows)
-
-
-def count_records(fresh: pa.Table, known: CountedBefore) -> RecordCounts:
+def count_records(fresh: pa.Table, known: CountedBefore, has_branch: bool) -> RecordCounts:
     """The counts of ``fresh`` (the rows of a micro-batch that did not count before, with OUTCOME and DUPLICATE).
-    ``known`` is what their records count as already, which is taken back.
+
+    ``known`` is what their records count as already, which is taken back. Those that are in no table were not taken if
+    the source has a branch, else they were empty.
     """
-    outcomes = {entry["values"]: entry["counts"] for entry in pc.value_counts(fresh[OUTCOME]).to_pylist()}
-    duplicates = pc.sum(fresh[DUPLICATE]).as_py() or 0
+    outcomes, duplicates = outcomes_of(fresh), pc.sum(fresh[DUPLICATE]).as_py() or 0
     records = number_of_records(fresh) - known.records
+    not_taken = sum(outcomes.get(name, 0) for name in NOT_TAKEN_OUTCOMES)
     return RecordCounts(
         records=records,
         accepted=outcomes.get("accepted", 0) - duplicates,
         rejected=outcomes.get("rejected", 0) - known.rejected,
         duplicates=duplicates,
         tombstones=outcomes.get("tombstone", 0),
-        exploded=fresh.num_rows - known.rejected - known.empty - records,
-        empty=outcomes.get("empty", 0) - known.empty,
+        not_taken=not_taken - (known.in_no_table if has_branch else 0),
+        taken_by_none=outcomes.get("taken_by_none", 0),
+        exploded=fresh.num_rows - known.rejected - known.in_no_table - records,
+        empty=outcomes.get("empty", 0) - (0 if has_branch else known.in_no_table),
     )

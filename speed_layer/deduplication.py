@@ -24,7 +24,7 @@ from hourline_core.compute.archive import from_archive
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, OUTCOME, PARTITION, PLACE
+from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage.file_ranges import files_with
 
 Hashes = npt.NDArray[np.int64]
@@ -40,18 +40,20 @@ class Deduplicator:
         self._by_hour: dict[int, Hashes] = {}
 
     def duplicates(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Return by row whether the id of ``rows`` (HOUR, ID_HASH, PARTITION, OFFSET, PLACE) was seen before, in these
-        rows or earlier.
+        """Return by row whether the id of ``rows`` (HOUR, ID_HASH, TOPIC_ID, PARTITION, OFFSET, PLACE) was seen before,
+        in these rows or earlier.
 
-        If several of these rows share an id, the first by partition, offset and place is no duplicate, as in a
-        recompute. A row without an ID_HASH is never one.
+        If several of these rows share an id, the first by topic id, partition, offset and place is no duplicate, as in
+        a recompute. A row without an ID_HASH is never one.
         """
         duplicate = np.zeros(rows.num_rows, dtype=np.bool_)
         identified = np.flatnonzero(pc.is_valid(rows[ID_HASH]).to_numpy())
         if not len(identified):
             return duplicate
-        hashes, hours, *address = _columns(rows.take(identified), ID_HASH, HOUR, PARTITION, OFFSET, PLACE)
-        order = np.lexsort((*reversed(address), hashes))
+        chosen = rows.take(identified)
+        hashes, hours, *address = _columns(chosen, ID_HASH, HOUR, PARTITION, OFFSET, PLACE)
+        topics = pc.rank(chosen[TOPIC_ID], tiebreaker="dense").to_numpy()
+        order = np.lexsort((*reversed(address), topics, hashes))
         again = np.concatenate(([False], hashes[order][1:] == hashes[order][:-1]))
         repeated = np.zeros(len(identified), dtype=np.bool_)
         repeated[order] = again

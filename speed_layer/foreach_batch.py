@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 
 from hourline_core.model import Project
 from speed_layer.maintenance import maintain_after
-from speed_layer.micro_batch import Finished, MicroBatch, Origin
+from speed_layer.micro_batch import Finished, MicroBatch
+from speed_layer.origin import Origin
 from speed_layer.silence import Silence
 
 

@@ -26,6 +26,7 @@ from hourline_core.ledger.layout import TIMESTAMP, Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
+from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -41,8 +42,9 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.storage.opening import exists, open_table
 from speed_layer.deduplication import with_id_hash
 from speed_layer.maintenance import maintain_after
-from speed_layer.micro_batch import Finished, Origin
+from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
+from speed_layer.origin import Origin
 
 _ROWS_LOOKED_AT = 1000
 
@@ -53,14 +55,15 @@ class HistoryFile:
 
     file: DataFile
     rows: Rows
-    origin: Origin
+    topic_id: str
+    """The id of its content, as ``FILE`` says."""
     imported: int
     """The number of its rows, from the first on, that were imported before."""
 
     @property
     def name(self) -> str:
         """Its name, without its folder."""
-        return self.origin.topic
+        return self.file.member or self.file.path.name
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class Imported:
     accepted: int = 0
     rejected: int = 0
     duplicates: int = 0
+    not_taken: int = 0
 
     def plus(self, finished: Finished) -> "Imported":
         """The sum of this and a further micro-batch."""
@@ -81,6 +85,7 @@ class Imported:
             accepted=self.accepted + finished.accepted,
             rejected=self.rejected + finished.rejected,
             duplicates=self.duplicates + finished.duplicates,
+            not_taken=self.not_taken + finished.not_taken,
         )
 
 
@@ -100,8 +105,8 @@ def find_history(
         _refuse_foreign(file, rows, source)
         with file.open() as stream:
             content = hashlib.file_digest(stream, "sha256").hexdigest()[:32]  # type: ignore[arg-type] # whatever can be read
-        origin = Origin(f"{FILE}{content}", file.member or file.path.name, history=True)
-        by_topic_id.setdefault(origin.topic_id, HistoryFile(file, rows, origin, _imported(project, source, origin)))
+        topic_id = f"{FILE}{content}"
+        by_topic_id.setdefault(topic_id, HistoryFile(file, rows, topic_id, _imported(project, source, topic_id)))
     return list(by_topic_id.values())
 
 
@@ -126,14 +131,17 @@ def import_files(
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     done = [Imported(file) for file in files]
     try:
-        batch = open_micro_batch(spark, project, source, files[0].origin.topic_id, clock)
+        batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], clock)
+        branches = branches_of(project.sources.values(), source, reads_alone=True)
+        time_type = event_time_type(spark, source)
         chunks = _chunks(files, project.settings.speed.max_records_per_batch)
         for number, (index, first, payloads) in enumerate(chunks):
             if stopped():
                 break
-            origin = files[index].origin
-            records = _records(spark, source, origin, first, payloads, clock())
-            finished = batch.process(records, origin, batch.source_tables.first_sequence + number)
+            origin = Origin({files[index].name: files[index].topic_id}, history=True)
+            records = _records(spark, files[index].name, first, payloads, clock())
+            validated = with_id_hash(validate(records, source, time_type, branches), source)
+            finished = batch.process(validated, origin, batch.source_tables.first_sequence + number)
             assert finished, "a chunk has rows"
             on_finished(finished)
             done[index] = done[index].plus(finished)
@@ -149,7 +157,7 @@ def touched_hours(project: Project, source: Source, files: list[HistoryFile]) ->
     """The hours that the rows of ``files`` lie in, whenever they were imported."""
     layout = Layout.of(project)
     progress = Progress(open_table(layout.progress(source), layout.storage_options))
-    return progress.hours_of([file.origin.topic_id for file in files])
+    return progress.hours_of([file.topic_id for file in files])
 
 
 def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
@@ -174,12 +182,12 @@ def _is_object(payload: bytes) -> bool:
         return False
 
 
-def _imported(project: Project, source: Source, origin: Origin) -> int:
+def _imported(project: Project, source: Source, topic_id: str) -> int:
     layout = Layout.of(project)
     if not exists(layout.progress(source), layout.storage_options):
         return 0
     progress = Progress(open_table(layout.progress(source), layout.storage_options))
-    return progress.reading(origin.topic_id).next_offsets.get(0, 0)
+    return progress.reading(topic_id).next_offsets.get(0, 0)
 
 
 def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, list[bytes]]]:
@@ -192,10 +200,8 @@ def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, lis
             first += len(chunk)
 
 
-def _records(
-    spark: SparkSession, source: Source, origin: Origin, first: int, payloads: list[bytes], arrived: datetime
-) -> DataFrame:
-    """Rows of a file, from number ``first`` on, as validated records with their id hashes."""
+def _records(spark: SparkSession, name: str, first: int, payloads: list[bytes], arrived: datetime) -> DataFrame:
+    """Rows of the file ``name``, from number ``first`` on, as records."""
     size = len(payloads)
     records = pa.table(
         {
@@ -204,11 +210,10 @@ def _records(
             HEADERS: pa.nulls(size, pa.map_(pa.string(), pa.binary())),
             RECORD_TIMESTAMP: pa.nulls(size, TIMESTAMP),
             RECORD_TIMESTAMP_TYPE: pa.nulls(size, pa.string()),
-            TOPIC: pa.array([origin.topic] * size, pa.string()),
+            TOPIC: pa.array([name] * size, pa.string()),
             PARTITION: pa.array([0] * size, pa.int32()),
             OFFSET: pa.array(range(first, first + size), pa.int64()),
             ARRIVED: pa.array([arrived] * size, TIMESTAMP),
         }
     )
-    validated = validate(spark.createDataFrame(records), source, event_time_type(spark, source))
-    return with_id_hash(validated, source)
+    return spark.createDataFrame(records)

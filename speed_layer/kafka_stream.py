@@ -1,6 +1,7 @@
-"""Reads a source's Kafka topic as a Spark stream, from the offsets where the last finished micro-batch ended."""
+"""Reads a source's Kafka topics as one Spark stream, from the offsets where the last finished micro-batch ended."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +20,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
 )
+from hourline_core.model.topics import TopicPattern, names_of
 
 # librdkafka's names of PEM files, and the Java client's names for their content.
 _PEM_FILES = {
@@ -28,10 +30,17 @@ _PEM_FILES = {
 }
 
 
-def read_topic(
-    spark: SparkSession, source: Source, bootstrap: str, options: dict[str, str], start: dict[int, int], most: int
+def read_topics(
+    spark: SparkSession,
+    source: Source,
+    bootstrap: str,
+    options: dict[str, str],
+    start: dict[str, dict[int, int]],
+    most: int,
 ) -> DataFrame:
-    """The committed records of ``source``'s topic from the offsets ``start`` on, at most ``most`` in a micro-batch.
+    """The committed records of ``source``'s topics from the offsets ``start`` on (by topic and partition), at most
+    ``most`` in a micro-batch. A topic that appears later and matches the source's pattern is read from its beginning,
+    and so is a new partition: for each micro-batch, Spark asks Kafka anew what there is.
 
     Columns: KEY, VALUE, HEADERS, RECORD_TIMESTAMP, RECORD_TIMESTAMP_TYPE, TOPIC, PARTITION, OFFSET, and ARRIVED, the
     time at which Spark planned the micro-batch (UTC).
@@ -39,11 +48,8 @@ def read_topic(
     reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", source.topic)
-        .option(
-            "startingOffsets",
-            json.dumps({source.topic: {str(partition): offset for partition, offset in start.items()}}),
-        )
+        .option(*_subscription(source))
+        .option("startingOffsets", json.dumps(start))
         .option("maxOffsetsPerTrigger", most)
         .option("failOnDataLoss", "true")
         .option("includeHeaders", "true")
@@ -68,8 +74,28 @@ def read_topic(
     return records.withColumn(ARRIVED, F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])
 
 
-def starting_offsets(source: Source, available: dict[int, tuple[int, int]], read: dict[int, int]) -> dict[int, int]:
-    """Return the offset to begin at in each partition: after what was read, else at the earliest.
+def _subscription(source: Source) -> tuple[str, str]:
+    """Spark's option for the topics."""
+    if isinstance(source.topic, TopicPattern):
+        return "subscribePattern", source.topic.pattern
+    return "subscribe", ",".join(names_of(source.topic))
+
+
+def write_starting_offsets(checkpoint: Path, start: Mapping[str, Mapping[int, int]]) -> None:
+    """Write where a new stream begins into its checkpoint, as Spark itself does with its first micro-batch.
+
+    A topic that appears meanwhile then begins at its earliest offset. With the option alone, Spark wants an offset of
+    every topic that it finds, and fails.
+    """
+    file = checkpoint / "sources" / "0" / "0"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\0v1\n" + json.dumps(start).encode())
+
+
+def starting_offsets(
+    source: Source, topic: str, available: dict[int, tuple[int, int]], read: dict[int, int]
+) -> dict[int, int]:
+    """Return the offset to begin at in each partition of a topic: after what was read, else at the earliest.
 
     ``available`` gives each partition's earliest and latest offset. Raises BrokerError when Kafka no longer holds the
     next records, or holds fewer than were read: to go on would lose records silently.
@@ -78,13 +104,13 @@ def starting_offsets(source: Source, available: dict[int, tuple[int, int]], read
         earliest, latest = available.get(partition, (0, 0))
         if offset < earliest:
             raise BrokerError(
-                f"topic '{source.topic}' partition {partition}: offsets {offset} to {earliest - 1} were deleted by "
+                f"topic '{topic}' partition {partition}: offsets {offset} to {earliest - 1} were deleted by "
                 "Kafka's retention before they were read; restore them, or go on without them: "
                 f"`hourline reset {source.name} --to earliest`"
             )
         if offset > latest:
             raise BrokerError(
-                f"topic '{source.topic}' partition {partition}: read up to offset {offset - 1}, "
+                f"topic '{topic}' partition {partition}: read up to offset {offset - 1}, "
                 f"but Kafka's last one is {latest - 1}; is this another Kafka than before, or has it lost data?"
             )
     return {partition: read.get(partition, earliest) for partition, (earliest, _) in available.items()}

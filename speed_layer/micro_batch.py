@@ -1,10 +1,9 @@
 """One micro-batch: archive, aggregate, and finish by committing progress."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -13,42 +12,43 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.compute.aggregation import AggregationPlan, apply_where, with_derived
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
 from hourline_core.ledger.layout import REJECTED_SCHEMA
-from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow
-from hourline_core.ledger.source_clock import Micros, SourceClock
+from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
+from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     DUPLICATE,
-    EVENT_TIME,
     HOUR,
+    NOT_TAKEN_OUTCOMES,
     OFFSET,
     OUTCOME,
     PARTITION,
     PLACE,
+    TOPIC,
     TOPIC_ID,
 )
 from hourline_core.model.windows import HOURLY
-from speed_layer.accounting import count_records, number_of_records
+from speed_layer.accounting import count_records
 from speed_layer.deduplication import Deduplicator
+from speed_layer.origin import Origin
+from speed_layer.record_rows import (
+    accepted_of,
+    by_topic,
+    event_times_in_order,
+    number_of_records,
+    of_partition,
+    outcomes_of,
+    partitions_of,
+    with_topic_ids,
+)
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
 from speed_layer.source_tables import SourceTables
 
-_ADDRESS = [PARTITION, OFFSET, PLACE]
+_ADDRESS = [TOPIC, PARTITION, OFFSET, PLACE]
+"""The columns that tell the events of a micro-batch apart. In it, each topic has one id."""
 
 _FEW_RECORDS = 20_000
 """Up to this number of records, one task is faster than several, whose sums would have to be exchanged."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a source's records come from."""
-
-    topic_id: str
-    """Kafka's id of the topic, or the id of an imported file. It never changes."""
-    topic: str
-    """The name of the topic or file."""
-    history: bool = False
-    """Whether the records are imported history, of which no event is late."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Finished:
     accepted: int
     rejected: int
     duplicates: int
+    not_taken: int
+    """The number of records that the source's branch does not take."""
     late: int
     already_counted: int
     """The number of events, and of records without one, that were read before."""
@@ -88,9 +90,10 @@ class MicroBatch:
         started = self._clock()
         validated = validated.persist()
         try:
-            rows = validated.toArrow()  # also fills the cache that the metrics read
+            rows = with_topic_ids(validated.toArrow(), origin.topic_ids)  # also fills the cache that the metrics read
             if rows.num_rows == 0:
                 return None  # nothing but transaction markers
+            self._reprocessing.meet(pc.unique(rows[TOPIC_ID]).to_pylist())
             again = pa.array(self._reprocessing.mark_counted(rows))
             fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
             left_out = pa.concat_tables(
@@ -108,7 +111,7 @@ class MicroBatch:
                     for aggregation in self.source_tables.aggregations
                     if fresh.num_rows
                 ]
-                archive = pool.submit(self._archive, fresh, origin, sequence)
+                archive = pool.submit(self._archive, fresh, sequence)
                 _raise_first([archive, *tiles])
         finally:
             validated.unpersist()
@@ -129,10 +132,9 @@ class MicroBatch:
                 sequence,
             )
 
-    def _archive(self, rows: pa.Table, origin: Origin, sequence: int) -> None:
-        identified = rows.append_column(TOPIC_ID, pa.array([origin.topic_id] * rows.num_rows, pa.string()))
-        accepted = identified.filter(pc.equal(rows[OUTCOME], "accepted"))
-        rejected = identified.filter(pc.equal(rows[OUTCOME], "rejected"))
+    def _archive(self, rows: pa.Table, sequence: int) -> None:
+        accepted = rows.filter(pc.equal(rows[OUTCOME], "accepted"))
+        rejected = rows.filter(pc.equal(rows[OUTCOME], "rejected"))
         for chosen, table, schema in (
             (events_to_archive(accepted, self.source), self.source_tables.events, self.source_tables.events_schema),
             (rejected_to_archive(rejected), self.source_tables.rejected, REJECTED_SCHEMA),
@@ -144,59 +146,77 @@ class MicroBatch:
         """Commit progress, which makes the micro-batch count. ``rows`` are all that it has read, ``fresh`` those that
         did not count before.
         """
-        accepted = fresh.filter(pc.and_(pc.equal(fresh[OUTCOME], "accepted"), pc.invert(fresh[DUPLICATE])))
-        known = self._reprocessing.counted_before(fresh)
-        counts = count_records(fresh, known)
+        accepted = accepted_of(fresh)
         arrived = pc.max(rows[ARRIVED]).as_py()
         before = self.source_tables.clock.time if self.source.clock == "event_time" else arrived
-        hours = self._hours(accepted, None if origin.history else before)
         self.source_tables.clock = clock = self._advance_clock(rows, fresh, origin, arrived)
-        offsets = rows.group_by(PARTITION).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
         finished = self._clock()
-        row = ProgressRow(
+        shared = ProgressRow(
             sequence,
-            origin.topic_id,
-            origin.topic,
-            offsets=tuple(
-                OffsetsRead(read[PARTITION], read[f"{OFFSET}_min"], read[f"{OFFSET}_max"]) for read in offsets
-            ),
-            counts=counts,
-            hours=hours,
+            topic_id=None,
+            topic=None,
+            offsets=(),
+            counts=RecordCounts(),
+            hours=(),
             metrics=self.source_tables.written_metrics(),
             clock=clock.time,
             started=started,
             finished=finished,
             partitions=clock.partitions,
         )
-        self.source_tables.finish(row)
-        if known.rejected:
-            drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
+        of_topics = [
+            self._of_topic(shared, of_topic, fresh_of_topic, None if origin.history else before)
+            for of_topic, fresh_of_topic in by_topic(rows, fresh)
+        ]
+        self.source_tables.finish(*of_topics)
+        if self._reprocessing.counted_before(fresh).rejected:
+            for row in of_topics:
+                drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
         self._reprocessing.release_passed(rows)
         self._deduplicator.remember(accepted, clock.time)
+        outcomes = outcomes_of(fresh)
         return Finished(
             source=self.source.name,
             sequence=sequence,
             records=number_of_records(rows),
-            accepted=counts.accepted,
-            rejected=counts.rejected + known.rejected,
-            duplicates=counts.duplicates,
-            late=sum(hour.late for hour in hours),
+            accepted=accepted.num_rows,
+            rejected=outcomes.get("rejected", 0),
+            duplicates=pc.sum(fresh[DUPLICATE]).as_py() or 0,
+            not_taken=sum(outcomes.get(name, 0) for name in NOT_TAKEN_OUTCOMES),
+            late=sum(hour.late for row in of_topics for hour in row.hours),
             already_counted=rows.num_rows - fresh.num_rows,
             seconds=(finished - started).total_seconds(),
         )
 
     def _advance_clock(self, rows: pa.Table, fresh: pa.Table, origin: Origin, arrived: datetime) -> SourceClock:
         """The source's clock after ``rows``, of which ``fresh`` did not count before. A duplicate moves it, too: it
-        shows how far its partition is.
+        shows how far its partition is. A record that another branch takes shows nothing.
         """
         clock, events = self.source_tables.clock, fresh.filter(pc.equal(fresh[OUTCOME], "accepted"))
         if origin.history:
             return clock.after_import(event_times_in_order(events), arrived)
+        taken = rows.filter(pc.invert(pc.is_in(rows[OUTCOME], pa.array(NOT_TAKEN_OUTCOMES))))
         read = {
-            (origin.topic_id, number): event_times_in_order(events.filter(pc.equal(events[PARTITION], number)))
-            for number in pc.unique(rows[PARTITION]).to_pylist()
+            (topic_id, number): event_times_in_order(of_partition(events, topic_id, number))
+            for topic_id, number in partitions_of(taken)
         }
         return clock.after_records(read, arrived, skew=self.source.skew, idle=self.source.idle)
+
+    def _of_topic(
+        self, shared: ProgressRow, rows: pa.Table, fresh: pa.Table, clock_before: datetime | None
+    ) -> ProgressRow:
+        """The row of progress of one topic. ``shared`` has what is equal in all rows of the micro-batch."""
+        offsets = rows.group_by(PARTITION).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
+        return replace(
+            shared,
+            topic_id=rows[TOPIC_ID][0].as_py(),
+            topic=rows[TOPIC][0].as_py(),
+            offsets=tuple(
+                OffsetsRead(read[PARTITION], read[f"{OFFSET}_min"], read[f"{OFFSET}_max"]) for read in offsets
+            ),
+            counts=count_records(fresh, self._reprocessing.counted_before(fresh), self.source.branch is not None),
+            hours=self._hours(accepted_of(fresh), clock_before),
+        )
 
     def _hours(self, accepted: pa.Table, clock: datetime | None) -> tuple[HourEvents, ...]:
         """The accepted events per hour, and how many of them came after their hour had closed by ``clock``, the
@@ -210,22 +230,8 @@ class MicroBatch:
         )
 
 
-def event_times_in_order(events: pa.Table) -> Micros:
-    """The highest event time of each record of one partition's ``events`` (OFFSET, EVENT_TIME) by offset, in
-    microseconds since 1970. So no record confirms its own time, however many events it has.
-    """
-    offsets = events[OFFSET].to_numpy()
-    times: Micros = events[EVENT_TIME].cast(pa.int64()).to_numpy()
-    if bool((offsets[1:] > offsets[:-1]).all()):
-        return times
-    order = np.lexsort((times, offsets))
-    is_last = np.append(offsets[order][1:] != offsets[order][:-1], True)
-    highest: Micros = times[order][is_last]
-    return highest
-
-
 def _without(events: DataFrame, left_out: pa.Table) -> DataFrame:
-    """The events without those of ``left_out`` (PARTITION, OFFSET, PLACE)."""
+    """The events without those of ``left_out`` (TOPIC, PARTITION, OFFSET, PLACE)."""
     if left_out.num_rows == 0:
         return events
     return events.join(F.broadcast(events.sparkSession.createDataFrame(left_out)), _ADDRESS, "left_anti")

@@ -1,5 +1,7 @@
 """Prepares a source for its micro-batches: plans its metrics, opens its tables, and loads its recent ids."""
 
+from collections.abc import Collection
+
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -19,10 +21,10 @@ def open_micro_batch(
     spark: SparkSession,
     project: Project,
     source: Source,
-    topic_id: str,
+    topic_ids: Collection[str],
     clock: Clock,
 ) -> MicroBatch:
-    """Open or create the tables of ``source`` for its micro-batches, which go on where ``topic_id`` was read up to.
+    """Open or create the tables of ``source`` for its micro-batches, which go on where ``topic_ids`` were read up to.
 
     A writer that had the tables before is fenced out, and what it left unfinished is deleted. Raises TableError,
     ConflictError. The caller holds the lease "speed".
@@ -30,7 +32,7 @@ def open_micro_batch(
     aggregations = _aggregations(spark, project, source)
     fields = empty_events(spark, source).select(*source.event_fields).withColumnsRenamed(stored_names(source))
     fields_schema = make_nullable(to_arrow_schema(fields.schema, timezone="UTC"))
-    source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, topic_id)
+    source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations)
     deduplicator = Deduplicator(source.id_horizon)
     if source.id and source_tables.clock.time:
         archived = archived_id_hashes(
@@ -41,7 +43,7 @@ def open_micro_batch(
             source_tables.clock.time - source.id_horizon,
         )
         deduplicator.remember(archived, source_tables.clock.time)
-    reprocessing = Reprocessing(source_tables.reading, source_tables.events, source_tables.rejected, topic_id)
+    reprocessing = Reprocessing(source_tables.progress, source_tables.events, source_tables.rejected, topic_ids)
     return MicroBatch(source_tables, deduplicator, reprocessing, clock)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow.parquet import filters_to_expression
 
-from hourline_core.errors import BrokerError, UsageError
+from hourline_core.errors import BrokerError, UsageError, did_you_mean
 from hourline_core.ledger.coverage import Coverage, condition_on
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
@@ -29,16 +29,20 @@ from hourline_core.ledger.progress_rows import Position, ProgressRow
 from hourline_core.ledger.read_offsets import Reading, offsets_in, without
 from hourline_core.ledger.unpublished import drop_unpublished
 from hourline_core.model import Metric, Project, Source, declaration_hash
-from hourline_core.runtime.topics import offsets_at, topic_id_of, topic_offsets
+from hourline_core.model.topics import topic_text
+from hourline_core.runtime.topics import find_topics, offsets_at, topic_id_of, topic_offsets
 from hourline_core.storage import commits
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
 from speed_layer.source_tables import clear_unfinished
 
-Target = Literal["earliest", "latest"] | datetime | Mapping[int, int]
-"""Where to go on: at an end of the topic, at its first record of a time (aware; Kafka's record timestamp), or at
-offsets by partition.
+Target = Literal["earliest", "latest"] | datetime | Mapping[tuple[str | None, int], int]
+"""Where to go on: at an end of the topics, at their first record of a time (aware; Kafka's record timestamp), or at
+offsets by topic and partition. The topic may be None if there is only one.
 """
+
+Available = Mapping[str, Mapping[int, tuple[int, int]]]
+"""By topic and partition, the earliest offset and the end of the committed records."""
 
 Touched = tuple[str, str]
 """What a reset changes, in words."""
@@ -48,6 +52,7 @@ Touched = tuple[str, str]
 class Move:
     """The new position of one partition, and what it means."""
 
+    topic: str
     partition: int
     before: int
     offset: int
@@ -63,25 +68,34 @@ class SourceReset:
     """A reset of ``source`` to ``target``: planned at construction, done by ``apply``. The caller holds the lease
     "speed".
 
-    Raises BrokerError, TableError, and UsageError when nothing was read yet, or the target is not in the topic.
+    Raises BrokerError, TableError, and UsageError when nothing was read yet, or the target is not in the topics.
     """
 
     def __init__(self, project: Project, source: Source, bootstrap: str, target: Target) -> None:
         self._tables = _Tables(project, source)
         options = project.settings.kafka.options
-        self._topic_id = topic_id_of(bootstrap, source.topic, options)
-        available = topic_offsets(bootstrap, source.topic, options)
-        reading = self._tables.progress.reading(self._topic_id)
-        _refuse_lost_data(source, available, reading)
+        topics = find_topics(bootstrap, source, options)
+        if not topics:
+            raise UsageError(
+                f"Kafka has no topic that matches {topic_text(source.topic)}, so there is nothing to reset"
+            )
+        self._topic_ids = {topic: topic_id_of(bootstrap, topic, options) for topic in topics}
+        available = {topic: topic_offsets(bootstrap, topic, options) for topic in topics}
+        readings = self._tables.progress.readings(self._topic_ids.values())
+        for topic, of in self._topic_ids.items():
+            _refuse_lost_data(topic, available[topic], readings[of])
         if isinstance(target, datetime):
-            target = offsets_at(bootstrap, source.topic, target, options)
+            at = {topic: offsets_at(bootstrap, topic, target, options) for topic in topics}
+            target = {(topic, partition): offset for topic in topics for partition, offset in at[topic].items()}
+        chosen = _chosen(available, target)
         self.moves = [
-            _move(partition, ends, _chosen(source, available, target).get(partition), reading)
-            for partition, ends in available.items()
+            _move(topic, partition, ends, chosen.get((topic, partition)), readings[self._topic_ids[topic]])
+            for topic in topics
+            for partition, ends in available[topic].items()
         ]
         self._checkpoints = project.workspace / "checkpoints"
         self.touched = [
-            (f"progress/{source.name}", "one more row"),
+            (f"progress/{source.name}", f"{len(topics):,} more rows" if len(topics) > 1 else "one more row"),
             *self._tables.unfinished(),
             *self._reprocessed(),
             *_leftover(self._checkpoints),
@@ -92,16 +106,25 @@ class SourceReset:
         process writes to the tables.
         """
         sequence = self._tables.clear()
-        position = tuple(Position(move.partition, move.unread, move.offset) for move in self.moves)
-        topic, last = (self._topic_id, self._tables.source.topic), self._tables.progress.last_row()
-        row = ProgressRow.of_source_reset(last, sequence, topic, position, moment)
-        self._tables.progress.reset(row, self._tables.versions(), of_metric=False)
+        last = self._tables.progress.last_row()
+        rows = [
+            ProgressRow.of_source_reset(last, sequence, (topic_id, topic), self._position(topic), moment)
+            for topic, topic_id in self._topic_ids.items()
+        ]
+        self._tables.progress.reset(rows, self._tables.versions(), of_metric=False)
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         return sequence
 
+    def _position(self, topic: str) -> tuple[Position, ...]:
+        return tuple(Position(move.partition, move.unread, move.offset) for move in self.moves if move.topic == topic)
+
     def _reprocessed(self) -> list[Touched]:
         ahead = [
-            [("topic_id", "=", self._topic_id), ("partition", "=", move.partition), ("offset", ">=", move.offset)]
+            [
+                ("topic_id", "=", self._topic_ids[move.topic]),
+                ("partition", "=", move.partition),
+                ("offset", ">=", move.offset),
+            ]
             for move in self.moves
         ]
         rows = _count(self._tables.rejected, ahead)
@@ -160,7 +183,7 @@ class MetricReset:
         last = self._tables.progress.last_row()
         assert last is not None  # as when it was planned
         row = ProgressRow.of_metric_reset(last, sequence, self._metric.name, moment)
-        self._tables.progress.reset(row, self._tables.versions(), of_metric=True)
+        self._tables.progress.reset([row], self._tables.versions(), of_metric=True)
         for table in self._provisional.values():
             commits.delete(table, None, {"reset": sequence})
         if self._coverage:
@@ -218,40 +241,49 @@ class _Tables:
         return [self.events, self.rejected, *self.provisional.values()]
 
 
-def _chosen(source: Source, available: Mapping[int, tuple[int, int]], target: Target) -> dict[int, int]:
-    """Return by partition the offset of the target. Raises UsageError when the topic does not hold it."""
-    if target == "earliest":
-        return {partition: earliest for partition, (earliest, _) in available.items()}
-    if target == "latest":
-        return {partition: latest for partition, (_, latest) in available.items()}
+def _chosen(available: Available, target: Target) -> dict[tuple[str, int], int]:
+    """Return by topic and partition the offset of the target. Raises UsageError when the topics do not hold it."""
+    if isinstance(target, str):
+        end = ("earliest", "latest").index(target)
+        return {(topic, of): ends[end] for topic, partitions in available.items() for of, ends in partitions.items()}
     assert isinstance(target, Mapping)
-    for partition, offset in target.items():
-        if partition not in available:
-            there = ", ".join(map(str, available))
-            raise UsageError(f"topic '{source.topic}' has no partition {partition} (there is: {there})")
-        earliest, latest = available[partition]
+    chosen = {}
+    for (named, partition), offset in target.items():
+        topic = named if named is not None else next(iter(available))
+        if named is None and len(available) > 1:
+            raise UsageError(
+                f"got --to {partition}={offset}, allowed is the topic with it, such as {topic}:{partition}={offset}, "
+                f"for a source that reads {', '.join(available)}"
+            )
+        if topic not in available:
+            raise UsageError(f"the source reads no topic '{topic}'{did_you_mean(topic, available)}")
+        if partition not in available[topic]:
+            there = ", ".join(map(str, available[topic]))
+            raise UsageError(f"topic '{topic}' has no partition {partition} (there is: {there})")
+        earliest, latest = available[topic][partition]
         if not earliest <= offset <= latest:
             raise UsageError(
-                f"topic '{source.topic}' partition {partition}: got offset {offset}, allowed are {earliest} to {latest}"
+                f"topic '{topic}' partition {partition}: got offset {offset}, allowed are {earliest} to {latest}"
             )
-    return dict(target)
+        chosen[topic, partition] = offset
+    return chosen
 
 
-def _move(partition: int, available: tuple[int, int], chosen: int | None, reading: Reading) -> Move:
+def _move(topic: str, partition: int, available: tuple[int, int], chosen: int | None, reading: Reading) -> Move:
     earliest, latest = available
     before = reading.next_offsets.get(partition, earliest)
     offset = before if chosen is None else chosen
     read = reading.read.get(partition, [])
     unread = reading.end(partition) or earliest
     again = offsets_in([(offset, latest)]) - offsets_in(without([(offset, latest)], read)) if offset < latest else 0
-    return Move(partition, before, offset, unread, again, max(0, offset - unread))
+    return Move(topic, partition, before, offset, unread, again, max(0, offset - unread))
 
 
-def _refuse_lost_data(source: Source, available: Mapping[int, tuple[int, int]], reading: Reading) -> None:
+def _refuse_lost_data(topic: str, available: Mapping[int, tuple[int, int]], reading: Reading) -> None:
     for partition, (_, latest) in available.items():
         if (reading.end(partition) or 0) > latest:
             raise BrokerError(
-                f"topic '{source.topic}' partition {partition}: read up to offset "
+                f"topic '{topic}' partition {partition}: read up to offset "
                 f"{(reading.end(partition) or 0) - 1}, but Kafka's last one is {latest - 1}; it has lost data, and new "
                 "records there could not be told from those that are archived: read from a topic made anew"
             )

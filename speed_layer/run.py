@@ -5,9 +5,10 @@ drained.
 import json
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,14 +20,17 @@ from hourline_core.compute.aggregation import event_time_type, explain
 from hourline_core.compute.validation import validate
 from hourline_core.errors import BrokerError, HourlineError, SparkError
 from hourline_core.model import Project, Source
+from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.runtime.topics import ensure_topic, topic_offsets
+from hourline_core.model.topics import TopicPattern
+from hourline_core.runtime.topics import ensure_topics, find_topics, topic_id_of, topic_offsets
 from speed_layer.deduplication import with_id_hash
 from speed_layer.foreach_batch import ForeachBatch
-from speed_layer.kafka_stream import read_topic, starting_offsets
-from speed_layer.micro_batch import Finished, Origin
+from speed_layer.kafka_stream import read_topics, starting_offsets, write_starting_offsets
+from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
-from speed_layer.silence import Silence
+from speed_layer.origin import Origin, TopicIds
+from speed_layer.silence import Offsets, Silence
 
 # Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
 # Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
@@ -95,16 +99,23 @@ def _start(
     on_finished: Callable[[Finished], None],
 ) -> _Stream:
     options = dict(project.settings.kafka.options)
-    origin = Origin(ensure_topic(bootstrap, source.topic, source.partitions, options), source.topic)
-    batch = open_micro_batch(spark, project, source, origin.topic_id, clock)
-    start = starting_offsets(
-        source, topic_offsets(bootstrap, source.topic, options), batch.source_tables.reading.next_offsets
-    )
+    topic_ids = ensure_topics(bootstrap, source, options)
+    batch = open_micro_batch(spark, project, source, topic_ids.values(), clock)
+    batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
+    readings = batch.source_tables.progress.readings(topic_ids.values())
+    start = {
+        topic: starting_offsets(source, topic, topic_offsets(bootstrap, topic, options), readings[of].next_offsets)
+        for topic, of in topic_ids.items()
+    }
     settings = project.settings.speed
-    stream = read_topic(spark, source, bootstrap, options, start, settings.max_records_per_batch)
+    stream = read_topics(spark, source, bootstrap, options, start, settings.max_records_per_batch)
     # Validated in the stream and not in each micro-batch, so that Spark resolves the expressions once.
-    validated = with_id_hash(validate(stream, source, event_time_type(spark, source)), source)
-    foreach_batch = ForeachBatch(project, batch, origin, on_finished)
+    branches = branches_of(project.sources.values(), source)
+    validated = with_id_hash(validate(stream, source, event_time_type(spark, source), branches), source)
+    known_ids = TopicIds(topic_ids, partial(topic_id_of, bootstrap, client_options=options))
+    foreach_batch = ForeachBatch(project, batch, Origin(known_ids), on_finished)
+    if isinstance(source.topic, TopicPattern):
+        write_starting_offsets(checkpoints / source.name, start)
     writer = (
         validated.writeStream.queryName(source.name)
         .foreachBatch(foreach_batch)
@@ -116,19 +127,26 @@ def _start(
         trigger = f"{settings.trigger.total_seconds()} seconds"
         query = writer.trigger(processingTime=trigger).options(**_UNREAD_CHECKPOINT).start()
 
-    def ends() -> dict[int, int]:
-        offsets = topic_offsets(bootstrap, source.topic, options, _SECONDS_FOR_OFFSETS)
-        return {partition: end for partition, (_, end) in offsets.items()}
+    def ends() -> Offsets:
+        found: dict[tuple[str, int], int] = {}
+        for topic in find_topics(bootstrap, source, options, _SECONDS_FOR_OFFSETS):
+            offsets = topic_offsets(bootstrap, topic, options, _SECONDS_FOR_OFFSETS)
+            found |= {(known_ids[topic], partition): end for partition, (_, end) in offsets.items()}
+        return found
 
-    silence = Silence(batch.source_tables, origin.topic_id, ends, lambda: _read_up_to(query, source.topic), clock)
+    silence = Silence(batch.source_tables, ends, lambda: _read_up_to(query, known_ids), clock)
     return _Stream(foreach_batch, query, silence)
 
 
-def _read_up_to(query: StreamingQuery, topic: str) -> dict[int, int]:
-    """How far Spark has read the topic, by partition. Empty before its first micro-batch."""
+def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:
+    """How far Spark has read the topics. Empty before its first micro-batch."""
     progress = query.lastProgress
     read = json.loads(progress.sources[0].endOffset or "null") if progress else None
-    return {int(partition): offset for partition, offset in (read or {}).get(topic, {}).items()}
+    return {
+        (topic_ids[topic], int(partition)): offset
+        for topic, partitions in (read or {}).items()
+        for partition, offset in partitions.items()
+    }
 
 
 def _wait(streams: list[_Stream], stop: threading.Event, kafka_alive: Callable[[], bool], drain: bool) -> None:

@@ -12,6 +12,7 @@ from hourline_core.compute.check import refuse_unresolved
 from hourline_core.compute.validation import validate
 from hourline_core.errors import HourlineError, SparkError
 from hourline_core.model import Project, Source
+from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -78,8 +79,9 @@ def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock
         f"{KEY} binary, {VALUE} binary, {TOPIC} string, {PARTITION} int, {OFFSET} bigint, {ARRIVED} timestamp, "
         f"{HEADERS} map<string, binary>, {RECORD_TIMESTAMP} timestamp, {RECORD_TIMESTAMP_TYPE} string"
     )
-    record = spark.createDataFrame([(None, bytearray(), source.topic, 0, 0, clock(), None, None, None)], columns)
-    validated = with_id_hash(validate(record, source, event_time_type(spark, source)), source).persist()
+    record = spark.createDataFrame([(None, bytearray(), "", 0, 0, clock(), None, None, None)], columns)
+    branches = branches_of(project.sources.values(), source)
+    validated = with_id_hash(validate(record, source, event_time_type(spark, source), branches), source).persist()
     validated.toArrow()
     events = apply_where(with_derived(validated.where(F.col(OUTCOME) == "accepted"), source), source)
     for metric in project.metrics_of(source.name):

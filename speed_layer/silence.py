@@ -14,15 +14,15 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.windows import HOURLY
 from speed_layer.source_tables import SourceTables
 
-Offsets = Mapping[int, int]
-"""By partition, one past the last offset."""
+Offsets = Mapping[tuple[str, int], int]
+"""By topic id and partition, one past the last offset."""
 
 _ASKED_AGAIN = timedelta(seconds=15)
 """The minimum time between two requests to Kafka."""
 
 
 class Silence:
-    """Watches one source, whose tables are ``source_tables`` and whose topic is ``topic_id``.
+    """Watches one source, whose tables are ``source_tables``.
 
     ``ends`` asks Kafka for the ends of the committed records, and raises BrokerError. ``read`` says how far Spark has
     read. ``clock`` is the wall's (UTC).
@@ -31,13 +31,11 @@ class Silence:
     def __init__(
         self,
         source_tables: SourceTables,
-        topic_id: str,
         ends: Callable[[], Offsets],
         read: Callable[[], Offsets],
         clock: Clock,
     ) -> None:
         self._source_tables = source_tables
-        self._topic_id = topic_id
         self._ends = ends
         self._read = read
         self._clock = clock
@@ -81,5 +79,8 @@ class Silence:
             ends = self._ends()
         except BrokerError:
             return False
-        finished, read = self._source_tables.progress.reading(self._topic_id).next_offsets, self._read()
-        return all(end <= max(finished.get(partition, 0), read.get(partition, 0)) for partition, end in ends.items())
+        readings, read = self._source_tables.progress.readings({topic_id for topic_id, _ in ends}), self._read()
+        return all(
+            end <= max(readings[topic_id].next_offsets.get(partition, 0), read.get((topic_id, partition), 0))
+            for (topic_id, partition), end in ends.items()
+        )

@@ -18,7 +18,6 @@ from hourline_core.ledger.layout import DECLARATION, EVENT_SCHEMA, REJECTED_SCHE
 from hourline_core.ledger.open_progress import refuse_without_progress
 from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, WrittenMetric
-from hourline_core.ledger.read_offsets import Reading
 from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Source, to_stored
 from hourline_core.storage import commits
@@ -45,9 +44,7 @@ class SourceTables:
     first_sequence: int
     """The sequence of the next micro-batch, above any ever written."""
     clock: SourceClock
-    """The source's clock, and those of the partitions of ``topic_id``."""
-    reading: Reading
-    """How far ``topic_id`` was read, and where to go on."""
+    """The source's clock, and those of its partitions."""
     complete_from: dict[str, int]
     """By aggregation, the sequence from which on its provisional rows are complete."""
 
@@ -75,9 +72,11 @@ class SourceTables:
         self.aggregations.remove(older)
         del self.provisional[older.name]
 
-    def finish(self, row: ProgressRow) -> None:
-        """Commit progress, which finishes the micro-batch and records the versions of its tables."""
-        self.progress.finish(row, versions_of([self.events, self.rejected, *self.provisional.values()]))
+    def finish(self, *rows: ProgressRow) -> None:
+        """Commit progress (a row for each topic), which finishes the micro-batch and records the versions of its
+        tables.
+        """
+        self.progress.finish(rows, versions_of([self.events, self.rejected, *self.provisional.values()]))
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another
@@ -90,7 +89,7 @@ class SourceTables:
 
 
 def open_source_tables(
-    layout: Layout, source: Source, fields: pa.Schema, aggregations: list[AggregationPlan], topic_id: str
+    layout: Layout, source: Source, fields: pa.Schema, aggregations: list[AggregationPlan]
 ) -> SourceTables:
     """Open or create the tables of ``source``, fence out the writer that had them before, and delete what an unfinished
     micro-batch left.
@@ -158,8 +157,7 @@ def open_source_tables(
         events_schema,
         schemas,
         first,
-        last.source_clock.of_topics([topic_id]) if last else SourceClock(),
-        progress.reading(topic_id),
+        last.source_clock if last else SourceClock(),
         complete_from,
     )
 
@@ -181,6 +179,6 @@ def clear_unfinished(
         if sequence > finished:
             commits.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})
         commits.fence(table)
-    if last := progress.last_row():
-        drop_reprocessed(events, rejected, last)
+    for row in progress.last_rows():
+        drop_reprocessed(events, rejected, row)
     return max(finished, *(sequence for _, sequence in written)) + 1

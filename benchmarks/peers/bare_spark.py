@@ -17,8 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline import load_project
 from hourline_core.model.scratch_columns import VALUE
+from hourline_core.model.topics import names_of
 from hourline_core.runtime.topics import topic_offsets
-from speed_layer.kafka_stream import read_topic, starting_offsets
+from speed_layer.kafka_stream import read_topics, starting_offsets
 from speed_layer.session import speed_session
 
 FIELDS = "shop string, at bigint, amount double, quantity int"
@@ -28,7 +29,8 @@ def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
     project = load_project(folder)
     (source,) = project.sources.values()
     most = project.settings.speed.max_records_per_batch
-    offsets = topic_offsets(bootstrap, source.topic, {})
+    (topic,) = names_of(source.topic)
+    offsets = topic_offsets(bootstrap, topic, {})
     left = sum(end - first for first, end in offsets.values())
     found: list[pa.Table] = []
 
@@ -46,8 +48,8 @@ def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
         print(f"{read:,} records")  # noqa: T201
 
     with tempfile.TemporaryDirectory() as checkpoint, speed_session(project) as spark:
-        start = starting_offsets(source, offsets, {})
-        records = read_topic(spark, source, bootstrap, {}, start, most)
+        start = {topic: starting_offsets(source, topic, offsets, {})}
+        records = read_topics(spark, source, bootstrap, {}, start, most)
         events = records.select(F.from_json(F.col(VALUE).cast("string"), FIELDS).alias("event")).select("event.*")
         writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
         writer.trigger(availableNow=True).start().awaitTermination()

@@ -12,6 +12,7 @@ from hourline_core.model import EventTime, Expectation, Field, History, Measure,
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
 from hourline_core.model.schedule import Cron
+from hourline_core.model.topics import TopicPattern
 
 _INTRODUCTION = """
 A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
@@ -30,6 +31,7 @@ _VALUES = """
 _TITLES: dict[type[Declaration], str] = {
     Field: "Fields",
     EventTime: "Event time",
+    TopicPattern: "Topic pattern",
     Measure: "Measures",
     Expectation: "Expectations",
     History: "History",
@@ -62,6 +64,7 @@ def page() -> str:
         *_part(2, "Sources", Source),
         *_part(3, _TITLES[Field], Field),
         *_part(3, _TITLES[EventTime], EventTime),
+        *_part(3, _TITLES[TopicPattern], TopicPattern),
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),
         *_part(2, "Metrics", Metric),
         *_part(3, _TITLES[Measure], Measure, head="part"),

@@ -51,8 +51,8 @@ _TABLES: Mapping[str, tuple[str, Columns]] = {
     ),
     "rejected/SOURCE": ("Every record that did not pass validation, with its bytes and the reason.", REJECTED_COLUMNS),
     "progress/SOURCE": (
-        "One row per finished micro-batch, import or reset. Its commit finishes the micro-batch. Maintenance compacts "
-        "old rows into sums.",
+        "One row per topic of each finished micro-batch, import or reset. The rows of a micro-batch share `sequence`, "
+        "`metrics`, `clock` and the times. Their commit finishes it. Maintenance compacts old rows into sums.",
         PROGRESS_COLUMNS,
     ),
     "coverage": (

@@ -74,6 +74,7 @@ def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -
     for one in imported:
         before = f" ({one.file.imported:,} were imported before)" if one.file.imported else ""
         counts = f"{one.accepted:,} accepted, {one.rejected:,} rejected, {one.duplicates:,} duplicates"
+        counts += f", {one.not_taken:,} not taken by the source's branch" if one.not_taken else ""
         say(f"imported {one.rows:,} rows of {one.file.name}: {counts}{before}")
     if done < total:
         note(f"interrupted: {total - done:,} rows are left; the same command goes on there")

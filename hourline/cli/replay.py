@@ -8,11 +8,18 @@ import typer
 from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note
 from hourline.exit_status import INTERRUPTED
+from hourline_core.errors import UsageError
+from hourline_core.model import Source
+from hourline_core.model.topics import matches, names_of, topic_text
 
 
 def replay(
     file: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet, also gzipped or zipped.")],
     source: Annotated[str, typer.Option("--source", "-s", help="The source to whose topic the events are sent.")],
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", "-t", help="The topic, if the source reads several.", show_default="its only one"),
+    ] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     order_by: Annotated[
@@ -44,7 +51,8 @@ def replay(
 ) -> None:
     """Send the events of a file to the topic of a source, each exactly once, and wait until Kafka has stored them."""
     declared = load(project, workspace)
-    topic = declared.sources[require_known("source", source, list(declared.sources))]
+    reader = declared.sources[require_known("source", source, list(declared.sources))]
+    chosen = _topic(reader, topic)
     from hourline.replay.replay_file import replay_file
     from hourline_core.runtime.kafka import kafka_of
     from hourline_core.runtime.lease import lease_holder
@@ -52,11 +60,12 @@ def replay(
 
     options = declared.settings.kafka.options
     with kafka_of(declared) as kafka:
-        ensure_topic(kafka.address, topic.topic, topic.partitions, options)
+        if chosen in names_of(reader.topic):  # Hourline creates no topic of a pattern.
+            ensure_topic(kafka.address, chosen, reader.partitions, options)
         delivered = replay_file(
             file,
             bootstrap=kafka.address,
-            topic=topic.topic,
+            topic=chosen,
             client_options=options,
             format=format,
             order_by=order_by,
@@ -71,3 +80,13 @@ def replay(
         note("nothing reads them yet; `hourline up` does")
     if delivered.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _topic(source: Source, topic: str | None) -> str:
+    """The topic to send to. Raises UsageError."""
+    if topic is None and len(names := names_of(source.topic)) == 1:
+        return names[0]
+    if topic is None or not matches(source.topic, topic):
+        got = "no --topic" if topic is None else f"--topic {topic}"
+        raise UsageError(f"got {got}, allowed are the topics of source '{source.name}': {topic_text(source.topic)}")
+    return topic

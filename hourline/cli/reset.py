@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hourline_core.model import Project
     from speed_layer.reset import MetricReset, SourceReset, Target
 
-_OFFSETS = re.compile(r"\d+=\d+(,\d+=\d+)*", re.ASCII)
+_OFFSET = re.compile(r"(?:(?P<topic>[A-Za-z0-9._-]+):)?(?P<partition>\d+)=(?P<offset>\d+)", re.ASCII)
 
 
 def reset(
@@ -32,7 +32,7 @@ def reset(
         str | None,
         typer.Option(
             help="The position in a source's topic: earliest, latest, a time such as 2026-01-31T00:00:00Z, "
-            "or offsets such as 0=120,1=88.",
+            "or offsets such as 0=120,1=88; clicks_eu:0=120 where the source reads several topics.",
             show_default="earliest",
         ),
     ] = None,
@@ -71,7 +71,11 @@ def _plan_source(project: "Project", name: str, target: "Target", held: ExitStac
     kafka = held.enter_context(kafka_of(project))
     planned = SourceReset(project, project.sources[name], kafka.address, target)
     columns = ["partition", "from", "to", "read again", "skipped"]
-    say_table(columns, [(m.partition, m.before, m.offset, m.again, m.skipped) for m in planned.moves], right=columns)
+    say_table(
+        ["topic", *columns],
+        [(m.topic, m.partition, m.before, m.offset, m.again, m.skipped) for m in planned.moves],
+        right=columns,
+    )
     if skipped := sum(move.skipped for move in planned.moves):
         note(f"{skipped:,} offset(s) are skipped: what they hold is in no answer until a reset goes back")
     say("")
@@ -105,11 +109,9 @@ def _target(text: str) -> "Target":
     match text:
         case "earliest" | "latest":
             return text
-    if _OFFSETS.fullmatch(text):
-        offsets = {
-            int(partition): int(offset) for partition, _, offset in (pair.partition("=") for pair in text.split(","))
-        }
-        if len(offsets) <= text.count(","):
+    if all(pairs := [_OFFSET.fullmatch(pair) for pair in text.split(",")]):
+        offsets = {(pair["topic"], int(pair["partition"])): int(pair["offset"]) for pair in pairs if pair}
+        if len(offsets) < len(pairs):
             raise UsageError(f"got --to {text}, allowed is each partition once")
         return offsets
     try:

@@ -103,6 +103,7 @@ def _report_finished(done: "Finished") -> None:
         (done.already_counted, "read before"),
         (done.rejected, "rejected"),
         (done.duplicates, "duplicate"),
+        (done.not_taken, "not taken"),
         (done.late, "late"),
     )
     parts = [f"{done.records:,} records", *(f"{count:,} {what}" for count, what in counts if count)]

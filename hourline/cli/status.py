@@ -8,6 +8,8 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
+from hourline_core.model.branches import branches_of
+from hourline_core.model.topics import topic_text
 
 if TYPE_CHECKING:
     from serving_layer.reports.status import SourceStatus
@@ -38,47 +40,25 @@ def status(
             else f"until the {item.missing:,} hour(s) it lacks have closed and are recomputed"
         )
         say(f"metric '{item.metric}' has changed; it answers by its older declaration {waits}")
-    explodes = any(source.explode for source in declared.sources.values())
+    counts = ["sequence", "accepted", "rejected", "duplicates", "tombstones"]
+    counts += ["not_taken"] if any(s.not_taken for s in report.sources) else []
+    counts += ["exploded", "empty"] if any(source.explode for source in declared.sources.values()) else []
+    counts += ["late", "skipped", "lag"]
     say_table(
-        [
-            "source",
-            "sequence",
-            "accepted",
-            "rejected",
-            "duplicates",
-            "tombstones",
-            *(["exploded", "empty"] if explodes else []),
-            "late",
-            "skipped",
-            "lag",
-            "clock (UTC)",
-        ],
-        [
-            (
-                s.source,
-                s.sequence,
-                s.accepted,
-                s.rejected,
-                s.duplicates,
-                s.tombstones,
-                *([s.exploded, s.empty] if explodes else []),
-                s.late,
-                s.skipped,
-                s.lag,
-                s.clock,
-            )
-            for s in report.sources
-        ],
-        right=[
-            *("sequence", "accepted", "rejected", "duplicates", "tombstones", "exploded", "empty"),
-            *("late", "skipped", "lag"),
-        ],
+        ["source", *(name.replace("_", " ") for name in counts), "clock (UTC)"],
+        [(s.source, *(getattr(s, name) for name in counts), s.clock) for s in report.sources],
+        right=[name.replace("_", " ") for name in counts],
     )
+    for s in report.sources:
+        branches = branches_of(declared.sources.values(), declared.sources[s.source])
+        if s.taken_by_none and branches and branches.counts_untaken:
+            topics = topic_text(branches.source.topic)
+            say(f"no branch takes {s.taken_by_none:,} record(s) of {topics}; see `hourline graph`")
     for reason in dict.fromkeys(s.lag_unknown for s in report.sources if s.lag_unknown):
         note(f"the lag is not known: {reason}")
     for source in report.sources:
-        if quiet := [known.partition for known in source.partitions if known.idle]:
-            say(f"idle partitions of {source.source}, which do not hold its clock: {', '.join(map(str, quiet))}")
+        if quiet := [f"{known.topic}[{known.partition}]" for known in source.partitions if known.idle]:
+            say(f"idle partitions of {source.source}, which do not hold its clock: {', '.join(quiet)}")
     if partitions:
         _say_partitions(report.sources)
     elif report.hours:
@@ -95,10 +75,11 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
     say("")
     numbers = ["partition", "offset", "lag", "skew", "records/s", "held back"]
     say_table(
-        ["source", *numbers[:3], "clock (UTC)", *numbers[3:], "clock is held"],
+        ["source", "topic", *numbers[:3], "clock (UTC)", *numbers[3:], "clock is held"],
         [
             (
                 source.source,
+                known.topic,
                 known.partition,
                 known.offset,
                 known.lag,
@@ -118,6 +99,6 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
             if known.ahead:
                 moments = ", ".join(f"{moment:%Y-%m-%d %H:%M}" for moment in known.ahead)
                 say(
-                    f"{source.source}, partition {known.partition}: {moments} UTC would move the clock by more than an "
-                    "hour, and wait for further records to confirm it"
+                    f"{source.source}, {known.topic}[{known.partition}]: {moments} UTC would move the clock by more "
+                    "than an hour, and wait for further records to confirm it"
                 )

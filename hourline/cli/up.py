@@ -4,6 +4,7 @@ from pathlib import Path
 
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
+from hourline_core.model.topics import topic_text
 
 
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
@@ -14,5 +15,5 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     if (kafka := address_of(declared, SPEED)) is None:
         note(f"{declared.name}: starting Kafka and Spark")
         kafka = start(declared, SPEED)
-    topics = ", ".join(source.topic for source in declared.sources.values())
+    topics = ", ".join(topic_text(source.topic) for source in declared.sources.values())
     say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops both")

@@ -200,14 +200,14 @@ def types_of(events: DataFrame, expressions: Mapping[Path, str]) -> dict[Path, s
     return {path: column.dataType.simpleString() for path, column in zip(expressions, schema, strict=True)}
 
 
-def check_condition(events: DataFrame, condition: str) -> None:
-    """Raise UnresolvedError unless ``condition`` is a boolean over ``events``."""
-    _refuse_no_condition(condition, type_of(events, condition, ("where",)))
+def check_condition(events: DataFrame, condition: str, path: Path = ("where",)) -> None:
+    """Raise UnresolvedError with ``path`` unless ``condition`` is a boolean over ``events``."""
+    _refuse_no_condition(condition, type_of(events, condition, path), path)
 
 
-def _refuse_no_condition(condition: str, spark_type: str) -> None:
+def _refuse_no_condition(condition: str, spark_type: str, path: Path = ("where",)) -> None:
     if spark_type != "boolean":
-        raise UnresolvedError(("where",), f"'{condition}' is of type {spark_type}; a condition is boolean")
+        raise UnresolvedError(path, f"'{condition}' is of type {spark_type}; a condition is boolean")
 
 
 def make_nullable(schema: pa.Schema) -> pa.Schema:

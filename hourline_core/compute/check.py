@@ -17,9 +17,11 @@ from hourline_core.compute.aggregation import (
     type_of,
     with_derived,
 )
+from hourline_core.compute.record import with_record
 from hourline_core.errors import DeclarationError, did_you_mean
 from hourline_core.model import Metric, Project, Source
-from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.model.branches import OTHERWISE
+from hourline_core.model.scratch_columns import RECORD, SCRATCH_PREFIX
 
 # A recompute would get other values than the micro-batch did.
 _NOT_REPEATABLE = re.compile(
@@ -90,6 +92,9 @@ def _check_source(spark: SparkSession, source: Source, place: _Place) -> None:
     with place.noting():
         _refuse_unrepeatable(("event_time",), source.event_time.expression)
         event_time_type(spark, source)
+    if source.branch and source.branch != OTHERWISE:
+        with place.noting():
+            _check_branch(spark, source, source.branch)
     with place.noting():
         for name, text in source.derived.items():
             _refuse_unrepeatable(("derived", name), text)
@@ -102,6 +107,20 @@ def _check_source(spark: SparkSession, source: Source, place: _Place) -> None:
             with place.noting():
                 _refuse_unrepeatable(("where",), source.where)
                 check_condition(events, source.where)
+
+
+def _check_branch(spark: SparkSession, source: Source, condition: str) -> None:
+    """Raise UnresolvedError unless all sources of the topic get the same from the condition of a branch."""
+    _refuse_unrepeatable(("branch",), condition)
+    if re.search(r"\brecord\s*\.\s*`?arrived\b", condition, re.IGNORECASE):
+        raise UnresolvedError(
+            ("branch",),
+            "'record.arrived' differs between the sources of a topic, so that none or several might take a record; use "
+            "record.timestamp",
+        )
+    check_condition(
+        with_record(empty_events(spark, source), source).select(RECORD, *source.fields), condition, ("branch",)
+    )
 
 
 def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _Place) -> None:

@@ -4,18 +4,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.model import Source
-from hourline_core.model.scratch_columns import PLACE, REASON, VALUE
+from hourline_core.model.scratch_columns import NOT_TAKEN, PLACE, REASON, VALUE
 
 
 def explode(records: DataFrame, source: Source) -> DataFrame:
     """One row for each element of the array that the source's ``explode`` gives, with PLACE and the element.
 
     ``records`` are decoded, and have ``record``, VALUE, and REASON (why the record as a whole is rejected). No record
-    is dropped. One that is rejected, or has no value, stays one row with the place 0. One whose array is empty or null
-    stays one row with the place null. The fields that the expression names are left out.
+    is dropped. One that is rejected, not taken, or has no value, stays one row with the place 0. One whose array is
+    empty or null stays one row with the place null. The fields that the expression names are left out.
     """
     ((name, expression),) = source.explode.items()
-    is_readable = F.col(VALUE).isNotNull() & F.col(REASON).isNull()
+    is_readable = F.col(NOT_TAKEN).isNull() & F.col(VALUE).isNotNull() & F.col(REASON).isNull()
     others = [
         column
         for column in records.columns

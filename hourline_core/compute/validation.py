@@ -10,17 +10,20 @@ is the same for all records of the micro-batch, so no clock is read here.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.compute.branch import with_branch
 from hourline_core.compute.explode import explode
 from hourline_core.compute.record import undecodable_key, with_record
 from hourline_core.compute.windows import assign_pane
 from hourline_core.formats.format import format_of
 from hourline_core.model import EventTime, Source
+from hourline_core.model.branches import Branches
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     EVENT_TIME,
     HEADERS,
     HOUR,
     KEY,
+    NOT_TAKEN,
     OFFSET,
     OUTCOME,
     PARTITION,
@@ -30,6 +33,7 @@ from hourline_core.model.scratch_columns import (
     RECORD_TIMESTAMP_TYPE,
     TOPIC,
     UNDECODED,
+    UNREADABLE,
     VALUE,
 )
 from hourline_core.model.windows import HOURLY
@@ -38,14 +42,16 @@ ISO_WITH_OFFSET = r"^\d{4,6}-\d{1,2}-\d{1,2}[T ]\d{1,2}:\d{2}:\d{2}(\.\d{1,9})?\
 ISO_LOCAL = r"^\d{4,6}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?$"
 
 
-def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFrame:
-    """Validate the Kafka records of ``read_topic`` (KEY, VALUE, HEADERS, TOPIC, PARTITION, OFFSET, ARRIVED, …).
+def validate(records: DataFrame, source: Source, event_time_type: str, branches: Branches | None = None) -> DataFrame:
+    """Validate the Kafka records of ``read_topics`` (KEY, VALUE, HEADERS, TOPIC, PARTITION, OFFSET, ARRIVED, …).
 
     Returns one row for each event, and for each record without one: their columns, PLACE and OUTCOME. Rejected events
     have REASON, and VALUE of their record. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of an event. All
-    else is null. ``event_time_type`` is the Spark type of the event time's expression.
+    else is null. ``event_time_type`` is the Spark type of the event time's expression. ``branches`` say which records
+    the source takes; None: all.
     """
-    decoded = with_record(format_of(source).decode(records.withColumn(PLACE, F.lit(0))), source)
+    taken = with_branch(records.withColumn(PLACE, F.lit(0)), branches)
+    decoded = with_record(format_of(source).decode(taken), source)
     checks = _checks_of_record(source)
     if source.explode:
         decoded = with_record(explode(decoded.withColumn(REASON, F.coalesce(*checks)), source), source)
@@ -54,11 +60,13 @@ def validate(records: DataFrame, source: Source, event_time_type: str) -> DataFr
     timed = decoded.withColumn(EVENT_TIME, _event_time(source.event_time, event_time_type))
     # Null if the event is accepted, or there is none.
     reason = F.when(
-        F.col(VALUE).isNotNull() & F.col(PLACE).isNotNull(), F.coalesce(*checks, *_checks_of_event_time(source))
+        F.col(NOT_TAKEN).isNull() & F.col(VALUE).isNotNull() & F.col(PLACE).isNotNull(),
+        F.coalesce(*checks, *_checks_of_event_time(source)),
     )
     validated = timed.withColumn(REASON, reason).withColumn(
         OUTCOME,
-        F.when(F.col(VALUE).isNull(), "tombstone")
+        F.when(F.col(NOT_TAKEN).isNotNull(), F.col(NOT_TAKEN))
+        .when(F.col(VALUE).isNull(), "tombstone")
         .when(F.col(PLACE).isNull(), "empty")
         .when(F.col(REASON).isNull(), "accepted")
         .otherwise("rejected"),
@@ -112,6 +120,7 @@ def _event_time(time: EventTime, spark_type: str) -> Column:
 def _checks_of_record(source: Source) -> list[Column]:
     """Why a record as a whole is rejected, in words. The first that is not null counts."""
     checks = [F.when(F.length(F.col(VALUE)) == 0, "empty value"), F.col(UNDECODED), undecodable_key(source)]
+    checks.append(F.col(UNREADABLE))
     for name, field in source.fields.items():
         if field.required:
             checks.append(F.when(F.col(name).isNull(), f"required field '{name}' is missing or null"))

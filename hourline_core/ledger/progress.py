@@ -1,10 +1,13 @@
 """Progress: what the micro-batches of one source have read, counted and written. Its commit finishes a micro-batch.
 
+A micro-batch has one row for each topic of which it has read records. They share their sequence, and what is not about
+one topic: metrics, clock and times.
+
 Only this file, progress_rows.py and read_offsets.py know its columns; the SQL over it is in ``hourline_core.sql``.
 Progress gets a row a second, so it is filtered as Arrow, and only the requested rows become Python objects.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -36,7 +39,7 @@ class Progress:
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
-        self._last: tuple[int, ProgressRow | None] | None = None
+        self._last: tuple[int, list[ProgressRow]] | None = None
 
     @property
     def sequence(self) -> int:
@@ -54,26 +57,30 @@ class Progress:
         """The sequence up to which its rows are compacted."""
         return self.table.transaction_version(_COMPACTED) or 0
 
-    def last_row(self) -> ProgressRow | None:
-        """The row of the last finished sequence, read once for each version. None: there is none."""
+    def last_rows(self) -> list[ProgressRow]:
+        """The rows of the last finished sequence, read once for each version. Empty: there is none."""
         version = self.table.version()
         if self._last is None or self._last[0] != version:
-            self._last = (version, self.row(self.sequence) if self.sequence else None)
+            self._last = (version, self.rows_of(self.sequence) if self.sequence else [])
         return self._last[1]
 
-    def row(self, sequence: int) -> ProgressRow | None:
-        """The row of a finished sequence. None: there is none, or it was compacted into a later one."""
-        return next(iter(from_arrow(_in_order(rows_of(self.table, "sequence", sequence)))), None)
+    def last_row(self) -> ProgressRow | None:
+        """One of ``last_rows``, for what they share. None: there is none."""
+        return next(iter(self.last_rows()), None)
+
+    def rows_of(self, sequence: int) -> list[ProgressRow]:
+        """The rows of a finished sequence. Empty: there is none, or it was compacted into a later one."""
+        return from_arrow(_in_order(rows_of(self.table, "sequence", sequence)))
 
     def rows(self, after: int, up_to: int) -> list[ProgressRow]:
-        """The rows of sequences above ``after``, up to ``up_to``, in order."""
+        """The rows of sequences above ``after``, up to ``up_to``, in order, those of a sequence by topic id."""
         within = [("sequence", ">", after), ("sequence", "<=", up_to)]
         return from_arrow(_in_order(self.table.to_pyarrow_table(filters=within)))
 
     def sequences_finished(self, before: datetime, after: int) -> list[int]:
         """The sequences above ``after`` whose micro-batches finished before a moment (UTC), in order."""
         old = [("sequence", ">", after), ("finished", "<", before)]
-        return sorted(self.table.to_pyarrow_table(columns=["sequence"], filters=old)["sequence"].to_pylist())
+        return sorted(pc.unique(self.table.to_pyarrow_table(columns=["sequence"], filters=old)["sequence"]).to_pylist())
 
     def sequence_at(self, moment: datetime) -> int | None:
         """The last sequence that had finished at ``moment`` (UTC). None: none had."""
@@ -83,9 +90,14 @@ class Progress:
 
     def reading(self, topic_id: str) -> Reading:
         """How far a topic was read. A topic that was deleted and created again has another id, and begins anew."""
-        columns = ["sequence", "topic_id", "offsets", "position"]
-        own = [("topic_id", "=", topic_id)]
-        return reading_of(self.table.to_pyarrow_table(columns=columns, filters=own), topic_id)
+        return self.readings([topic_id])[topic_id]
+
+    def readings(self, topic_ids: Collection[str]) -> dict[str, Reading]:
+        """How far topics were read, by their ids."""
+        if not topic_ids:
+            return {}
+        rows = self.table.to_pyarrow_table(columns=["sequence", "topic_id", "offsets", "position"])
+        return {topic_id: reading_of(rows, topic_id) for topic_id in topic_ids}
 
     def hours_of(self, topic_ids: Collection[str]) -> set[datetime]:
         """The hours (UTC) of the accepted events of some topics or files."""
@@ -93,17 +105,17 @@ class Progress:
         hours = rows.filter(pc.is_in(rows["topic_id"], pa.array(list(topic_ids), pa.string())))["hours"]
         return set(pc.unique(pc.struct_field(pc.list_flatten(hours), "hour")).to_pylist())
 
-    def finish(self, row: ProgressRow, written: Mapping[str, int]) -> None:
-        """Commit the row of a micro-batch, which finishes it. ``written`` are the versions of its tables. Raises
+    def finish(self, rows: Sequence[ProgressRow], written: Mapping[str, int]) -> None:
+        """Commit the rows of a micro-batch, which finishes it. ``written`` are the versions of its tables. Raises
         ConflictError when another process has written to progress.
         """
-        metadata = {"sequence": row.sequence}
-        commits.append(self.table, to_arrow([row]), metadata, [SPEED_WRITER], row.sequence, written)
+        sequence = rows[0].sequence
+        commits.append(self.table, to_arrow(rows), {"sequence": sequence}, [SPEED_WRITER], sequence, written)
 
-    def reset(self, row: ProgressRow, written: Mapping[str, int], of_metric: bool) -> None:
-        """Commit the row of a reset, of the source or of a metric. Otherwise like ``finish``."""
-        writers = [SPEED_WRITER, _METRIC_RESET] if of_metric else [SPEED_WRITER]
-        commits.append(self.table, to_arrow([row]), {"reset": row.sequence}, writers, row.sequence, written)
+    def reset(self, rows: Sequence[ProgressRow], written: Mapping[str, int], of_metric: bool) -> None:
+        """Commit the rows of a reset, of the source or of a metric. Otherwise like ``finish``."""
+        writers, sequence = [SPEED_WRITER, _METRIC_RESET] if of_metric else [SPEED_WRITER], rows[0].sequence
+        commits.append(self.table, to_arrow(rows), {"reset": sequence}, writers, sequence, written)
 
     def compact(self, after: int, up_to: int, rows: Iterable[ProgressRow]) -> None:
         """Replace the rows above ``after``, up to ``up_to``, by ``rows``. Raises ConflictError as ``finish`` does."""
@@ -121,4 +133,4 @@ class Progress:
 def _in_order(rows: pa.Table) -> pa.Table:
     """The rows with PROGRESS_SCHEMA, in order. A table that an older version of Hourline made has fewer columns."""
     whole = pa.concat_tables([PROGRESS_SCHEMA.empty_table(), rows], promote_options="default")
-    return whole.select(PROGRESS_SCHEMA.names).sort_by("sequence")
+    return whole.select(PROGRESS_SCHEMA.names).sort_by([("sequence", "ascending"), ("topic_id", "ascending")])

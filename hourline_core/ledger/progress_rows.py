@@ -1,6 +1,6 @@
 """A row of progress as a type, and as an Arrow row.
 
-There is one for each finished micro-batch of a source, and one for each reset.
+There is one for each topic of each finished micro-batch of a source, and of each reset.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,13 +29,23 @@ PROGRESS_COLUMNS: Columns = {
     ),
     "records": Column(
         pa.int64(),
-        "The number of records: records + exploded = accepted + rejected + duplicates + tombstones + empty. A record "
-        "that is read again after a reset is not counted again.",
+        "The number of records: records + exploded = accepted + rejected + duplicates + tombstones + empty + "
+        "not_taken. A record that is read again after a reset is not counted again.",
     ),
     "accepted": Column(pa.int64(), "The number of accepted events."),
     "rejected": Column(pa.int64(), "The number of rejected events."),
     "duplicates": Column(pa.int64(), "The number of duplicates."),
     "tombstones": Column(pa.int64(), "The number of records without a value."),
+    "not_taken": Column(
+        pa.int64(),
+        "The number of records that the source's branch does not take. They are not archived. Null is 0: an older "
+        "version of Hourline wrote the row.",
+    ),
+    "taken_by_none": Column(
+        pa.int64(),
+        "The number of records that no branch of the topic took when they were read first. Without a branch "
+        "`otherwise`, the first source by name counts them. Null is 0.",
+    ),
     "exploded": Column(
         pa.int64(),
         "The number of events beyond the first one of each record, if the source declares `explode`; else 0. Null is "
@@ -123,7 +133,7 @@ class WrittenMetric:
 
 @dataclass(frozen=True)
 class RecordCounts:
-    """Accounting: records + exploded = accepted + rejected + duplicates + tombstones + empty.
+    """Accounting: records + exploded = accepted + rejected + duplicates + tombstones + empty + not_taken.
 
     A record that is read again after a reset is not counted again. What it counted as before is taken back, so a number
     may be negative.
@@ -134,6 +144,8 @@ class RecordCounts:
     rejected: int = 0
     duplicates: int = 0
     tombstones: int = 0
+    not_taken: int = 0
+    taken_by_none: int = 0
     exploded: int = 0
     empty: int = 0
 
@@ -146,7 +158,7 @@ _COUNTS = tuple(vars(RecordCounts()))
 
 @dataclass(frozen=True)
 class ProgressRow:
-    """What one finished micro-batch did, or one reset. Times are in UTC."""
+    """What one finished micro-batch did with one topic, or one reset. Times are in UTC."""
 
     sequence: int
     topic_id: str | None
@@ -211,7 +223,9 @@ class ProgressRow:
         )
 
     def followed_by(self, later: "ProgressRow") -> "ProgressRow":
-        """One row for two successive ones, with the later one's sequence. Neither is a reset, or has late events."""
+        """One row for two successive ones of a topic, with the later one's sequence. Neither is a reset, or has late
+        events.
+        """
         events: dict[datetime, int] = {}
         read: dict[int, OffsetsRead] = {}
         for row in (self, later):

@@ -143,8 +143,8 @@ def _written(progress: Progress, source: str, sequence: int) -> tuple[WrittenMet
     """The metrics that the micro-batch wrote."""
     if sequence == 0:
         return ()
-    if row := progress.row(sequence):
-        return row.metrics
+    if rows := progress.rows_of(sequence):
+        return rows[0].metrics
     if sequence < progress.sequence:
         raise UsageError(
             f"what had been read of source '{source}' at sequence {sequence} is no longer kept by itself, or never was"

@@ -40,8 +40,16 @@ EVENT_TIME = "_hourline_event_time"
 """timestamp (UTC): when the event happened; null if the record was not accepted."""
 HOUR = "_hourline_hour"
 """timestamp (UTC): the start of the hour of the event time; null if the record was not accepted."""
+NOT_TAKEN = "_hourline_not_taken"
+"""string: null if the source's branch takes the record, else one of NOT_TAKEN_OUTCOMES."""
+UNREADABLE = "_hourline_unreadable"
+"""string: why the conditions of the branches could not be evaluated; null if they could."""
+NOT_TAKEN_OUTCOMES = ("not_taken", "taken_by_none")
+"""Not taken by the source's branch; and taken by no branch of the topic, either."""
 OUTCOME = "_hourline_outcome"
-"""string: accepted, rejected, tombstone (a record without a value) or empty (a record without an event)."""
+"""string: accepted, rejected, tombstone (a record without a value), empty (a record without an event), or one of
+NOT_TAKEN_OUTCOMES.
+"""
 REASON = "_hourline_reason"
 """string: why a record was rejected; null if it was not."""
 ID_HASH = "_hourline_id_hash"

@@ -1,10 +1,10 @@
-"""A source: a Kafka topic of typed events, with an event time and, optionally, a unique id."""
+"""A source: typed events of one or more Kafka topics, with an event time and, optionally, a unique id."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.event_time import EventTimeForm
@@ -13,16 +13,8 @@ from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import FieldForm
 from hourline_core.model.names import FieldName, SourceName, refuse_same_names
 from hourline_core.model.times import Duration, Moment
+from hourline_core.model.topics import TopicForm
 from hourline_core.model.volume import Volume
-
-
-def _topic(name: str) -> str:
-    allowed = name not in (".", "..") and 0 < len(name) <= 249
-    if not allowed or not all(
-        character.isascii() and (character.isalnum() or character in "._-") for character in name
-    ):
-        raise refuse(f"got {describe(name)}, allowed are up to 249 letters, digits, '.', '_' and '-'")
-    return name
 
 
 def _explode(value: Any) -> Any:
@@ -40,8 +32,16 @@ class Source(Declaration):
     name: SourceName
     """The source's name. If left out, the name of the file without its ending."""
 
-    topic: Annotated[str, AfterValidator(_topic)]
-    """The Kafka topic of the events. Hourline creates it if it is missing."""
+    topic: TopicForm
+    """The Kafka topic of the events; or several, as a list; or `{pattern: …}`, all topics whose whole names a regular
+    expression matches, also later ones. Hourline creates a named topic if it is missing.
+    """
+
+    branch: Expression | None = None
+    """The condition, over the declared fields and `record`, under which the source takes a record; or `otherwise`: all
+    that no other source of the topic takes. It decides before the archive. Each of several sources of a topic needs
+    one.
+    """
 
     format: Literal["json"] = "json"
     """The format of a record's value: one JSON object."""
@@ -117,7 +117,7 @@ class Source(Declaration):
     """The exclusive upper bound of event times. A record with this event time or a later one is rejected."""
 
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1
-    """The number of partitions of the topic, if Hourline creates it."""
+    """The number of partitions of each topic that Hourline creates."""
 
     @property
     def field_names(self) -> frozenset[str]:

@@ -4,18 +4,26 @@ The name is that of Kafka Streams, whose ``Topology.describe()`` prints the same
 """
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project
 from hourline_core.model.source import Source
+from hourline_core.model.topics import topic_labels
 
 
 def topology_text(project: Project) -> str:
-    """The topics, each with its sources, and each source with its metrics, as an indented list."""
-    lines = []
+    """The topics, each with its sources, and each source with its metrics, as an indented list. The steps and metrics
+    of a source that reads several topics are listed with the first of them.
+    """
+    lines, listed = [], set()
     for topic, sources in _sources_by_topic(project).items():
         lines.append(f"topic {topic}")
         for source in sources:
+            if source.name in listed:
+                lines.append(f"  source {source.name}: as above")
+                continue
+            listed.add(source.name)
             lines.append(f"  source {source.name}{_joined(_steps_of(source))}")
             lines += [
                 f"    metric {metric.name}{_joined(_steps_of_metric(metric))}"
@@ -26,28 +34,36 @@ def topology_text(project: Project) -> str:
 
 def topology_mermaid(project: Project) -> str:
     """The same as a Mermaid flowchart, for a page that renders it. See https://mermaid.js.org/syntax/flowchart.html."""
-    lines = ["flowchart LR"]
+    lines, drawn = ["flowchart LR"], set()
     for number, (topic, sources) in enumerate(_sources_by_topic(project).items()):
-        lines.append(f'    topic{number}[("{topic}")]')
+        lines.append(f'    topic{number}[("{topic.translate(_ESCAPED)}")]')
         for source in sources:
-            lines.append(f'    source_{source.name}["{_label(source.name, _steps_of(source))}"]')
+            if source.name not in drawn:
+                drawn.add(source.name)
+                lines += _drawn(source, project.metrics_of(source.name))
             lines.append(f"    topic{number} --> source_{source.name}")
-            for metric in project.metrics_of(source.name):
-                lines.append(f'    metric_{metric.name}(["{_label(metric.name, _steps_of_metric(metric))}"])')
-                lines.append(f"    source_{source.name} --> metric_{metric.name}")
     return "\n".join(lines)
+
+
+def _drawn(source: Source, metrics: list[Metric]) -> Iterator[str]:
+    """The node of the source, and those of its metrics."""
+    yield f'    source_{source.name}["{_label(source.name, _steps_of(source))}"]'
+    for metric in metrics:
+        yield f'    metric_{metric.name}(["{_label(metric.name, _steps_of_metric(metric))}"])'
+        yield f"    source_{source.name} --> metric_{metric.name}"
 
 
 def _sources_by_topic(project: Project) -> dict[str, list[Source]]:
     """The sources by topic; topics and sources are sorted by name."""
-    topics: dict[str, list[Source]] = {}
-    for source in sorted(project.sources.values(), key=lambda source: (source.topic, source.name)):
-        topics.setdefault(source.topic, []).append(source)
-    return topics
+    by_name = sorted(project.sources.values(), key=attrgetter("name"))
+    topics = sorted({label for source in by_name for label in topic_labels(source.topic)})
+    return {topic: [source for source in by_name if topic in topic_labels(source.topic)] for topic in topics}
 
 
 def _steps_of(source: Source) -> Iterator[str]:
     """What the source does with a record, in order."""
+    if source.branch:
+        yield f"branch {source.branch}"
     for name, expression in source.explode.items():
         yield f"explodes {expression} into {name}"
     yield f"event time {source.event_time.expression}"

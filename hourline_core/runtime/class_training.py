@@ -32,9 +32,10 @@ from hourline_core.runtime.topics import ensure_topic
 
 RECORDS = 100
 _ENDED_WITHIN_SECONDS = 120
+TOPIC = "training"
 SOURCE = Source(
     name="training",
-    topic="training",
+    topic=TOPIC,
     fields={"a": Field(type="int")},
     event_time=EventTime(expression="a", encoding="epoch_seconds"),
 )
@@ -127,10 +128,10 @@ def _partial_archive(which: JarSet) -> Path:
 
 def send(bootstrap: str) -> None:
     """Fill the topic."""
-    ensure_topic(bootstrap, SOURCE.topic, 1, {})
+    ensure_topic(bootstrap, TOPIC, 1, {})
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
-        producer.produce(SOURCE.topic, f'{{"a": {number}, "b": "text"}}'.encode())
+        producer.produce(TOPIC, f'{{"a": {number}, "b": "text"}}'.encode())
     if producer.flush(30):
         raise BrokerError("Kafka did not take the records")
 
@@ -147,7 +148,7 @@ def compute(spark: SparkSession, bootstrap: str, folder: Path) -> None:
         ).toArrow()
         records.unpersist()
 
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": SOURCE.topic, "startingOffsets": "earliest"}
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest"}
     body = F.from_json(F.col("value").cast("string"), "a bigint, b string, _corrupt string")
     records = (
         spark.readStream.format("kafka").options(**options).load().select("partition", "offset", body.alias("body"))

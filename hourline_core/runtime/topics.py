@@ -14,6 +14,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # it exports t
 )
 
 from hourline_core.errors import BrokerError
+from hourline_core.model import Source
+from hourline_core.model.topics import matches, names_of
 from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, admin
 
 _T = TypeVar("_T")
@@ -41,6 +43,31 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Ma
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
         return _id(_retry(lambda: _describe(client, topic)))
+
+
+def ensure_topics(bootstrap: str, source: Source, client_options: Mapping[str, str]) -> dict[str, str]:
+    """The ids of the source's topics by name. Those that it names are created if they are missing. Raises
+    BrokerError.
+    """
+    if names := names_of(source.topic):
+        return {name: ensure_topic(bootstrap, name, source.partitions, client_options) for name in names}
+    return {
+        name: topic_id_of(bootstrap, name, client_options) for name in find_topics(bootstrap, source, client_options)
+    }
+
+
+def find_topics(
+    bootstrap: str, source: Source, client_options: Mapping[str, str], seconds: float = TIMEOUT_SECONDS
+) -> list[str]:
+    """The names of the source's topics: those that it names, or those that its pattern matches now. Raises
+    BrokerError.
+    """
+    if names := names_of(source.topic):
+        return list(names)
+    with admin(bootstrap, client_options, "list its topics", seconds) as client:
+        matching = [name for name in client.list_topics(timeout=seconds).topics if matches(source.topic, name)]
+        # Spark leaves out Kafka's own topics, such as __consumer_offsets.
+        return sorted(name for name in matching if not _describe(client, name, seconds).is_internal)
 
 
 def topic_offsets(

@@ -1,7 +1,8 @@
 """Progress as DuckDB SQL. No other SQL names its columns.
 
-All of it reads ``hourline.progress_<source>``, whose old rows are compacted. A compacted row stands for the
-micro-batches since the row before it, and has the sums of their counts.
+All of it reads ``hourline.progress_<source>``, in which a micro-batch has a row for each topic that it has read. Old
+rows are compacted. A compacted row stands for the micro-batches since the sequence before it, and has the sums of their
+counts.
 """
 
 from datetime import datetime, timedelta
@@ -11,7 +12,17 @@ from hourline_core.model import Source
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import literal
 
-COUNTS = ("records", "accepted", "rejected", "duplicates", "tombstones", "exploded", "empty")
+COUNTS = (
+    "records",
+    "accepted",
+    "rejected",
+    "duplicates",
+    "tombstones",
+    "not_taken",
+    "taken_by_none",
+    "exploded",
+    "empty",
+)
 """The columns with the counts of a micro-batch."""
 
 LONGEST_SILENCE = timedelta(days=31)
@@ -59,17 +70,18 @@ def late_sql(source: Source, sequence: int) -> str:
 
     ``arrived`` is when the micro-batch began, ``clock`` was the source's clock then (UTC).
     """
-    clock = "started" if source.clock == "wall" else "lag(clock IGNORE NULLS) OVER (ORDER BY sequence)"
+    before = "last_value(clock IGNORE NULLS) OVER (ORDER BY sequence RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    clock = "started" if source.clock == "wall" else before
     return f"""
-        SELECT arrival.hour AS hour, sequence, arrival.late AS events, started AS arrived, clock
+        SELECT arrival.hour AS hour, sequence, sum(arrival.late)::BIGINT AS events, started AS arrived, clock
         FROM (SELECT sequence, hours, started, {clock} AS clock FROM {_finished(source, sequence)}),
              UNNEST(hours) AS arrivals(arrival)
-        WHERE arrival.late > 0"""
+        WHERE arrival.late > 0 GROUP BY ALL"""
 
 
 def imported_sql(source: Source, sequence: int) -> str:
     """A query: hour, sequence, events (without duplicates) of each micro-batch up to ``sequence`` that imported rows of
-    a file.
+    a file; of each file.
     """
     return f"""
         SELECT arrival.hour AS hour, sequence, arrival.events AS events
@@ -114,9 +126,11 @@ def counts_sql(source: Source, sequence: int) -> str:
 
 
 def read_offsets_sql(source: Source, sequence: int) -> str:
-    """A query: sequence, topic_id, offsets, position of what was read from Kafka, not from files; by sequence."""
+    """A query: sequence, topic_id, topic, offsets, position of what was read from Kafka, not from files; by
+    sequence.
+    """
     return (
-        f"SELECT sequence, topic_id, offsets, position FROM {_finished(source, sequence)} "
+        f"SELECT sequence, topic_id, topic, offsets, position FROM {_finished(source, sequence)} "
         f"AND NOT starts_with(topic_id, {literal(FILE)}) ORDER BY sequence"
     )
 
@@ -144,7 +158,7 @@ def started_sql(source: Source) -> str:
     """A query: until, started, for ASOF JOIN. The row of a sequence is the first one whose ``until`` is not below
     it.
     """
-    return f"SELECT sequence AS until, started FROM {_progress(source)}"
+    return f"SELECT DISTINCT sequence AS until, started FROM {_progress(source)}"
 
 
 def clocks_sql(source: Source, sequence: int) -> str:

@@ -89,7 +89,7 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         f"{identifier(visible_name(column, declared))} AS {column}"
         for column in (SEQUENCE, TOPIC_ID, TOPIC, PARTITION, OFFSET, DUPLICATE, HOUR)
     )
-    order = f"{SEQUENCE}, {PARTITION}, {OFFSET}, coalesce({PLACE}, 0)"
+    order = f"{SEQUENCE}, {TOPIC_ID}, {PARTITION}, {OFFSET}, coalesce({PLACE}, 0)"
     arrivals = f"PARTITION BY {identifier(identity)} ORDER BY {order}" if identity else ""
     repeated = (
         f"NOT {DUPLICATE} AND {identifier(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1"

@@ -21,8 +21,8 @@ class Unknown:
     """One sentence."""
 
 
-TopicOffsets = Mapping[int, tuple[int, int]]
-"""By partition, the earliest offset and the end of the committed records."""
+TopicOffsets = Mapping[str, Mapping[int, tuple[int, int]]]
+"""By topic and partition, the earliest offset and the end of the committed records."""
 
 Offsets = Mapping[str, TopicOffsets | Unknown]
 """By source."""
@@ -67,11 +67,13 @@ class KafkaOffsets:
     def _of(self, source: Source) -> TopicOffsets | Unknown:
         try:
             from hourline_core.runtime.kafka import reachable_kafka
-            from hourline_core.runtime.topics import topic_offsets
+            from hourline_core.runtime.topics import find_topics, topic_offsets
         except ImportError:  # The serving side alone has no Kafka client.
             return Unknown("no Kafka client is installed; the extra `engine` brings one")
         try:
             options = self._project.settings.kafka.options
-            return topic_offsets(reachable_kafka(self._project), source.topic, options, self.seconds)
+            kafka = reachable_kafka(self._project)
+            topics = find_topics(kafka, source, options, self.seconds)
+            return {topic: topic_offsets(kafka, topic, options, self.seconds) for topic in topics}
         except BrokerError as error:
             return Unknown(str(error))

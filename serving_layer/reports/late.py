@@ -108,7 +108,7 @@ def list_late_events(connection: Connection, hour: datetime) -> list[dict[str, A
     """
     rows = connection.sql(
         'SELECT source, event_time, late_seconds, arrived, sequence, topic, partition, "offset" FROM late_events '
-        f'WHERE hour = {literal(hour)} ORDER BY source, sequence, partition, "offset"'
+        f'WHERE hour = {literal(hour)} ORDER BY source, sequence, topic, partition, "offset"'
     )
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
 

@@ -1,6 +1,7 @@
 """What `hourline status --partitions` shows: how far each partition has come, and which one holds its source."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,8 +18,10 @@ RATE_OVER = timedelta(minutes=10)
 
 
 class PartitionStatus(Described):
-    """The progress of one partition of a source's topic. Times are in UTC."""
+    """The progress of one partition of a source's topics. Times are in UTC."""
 
+    topic: str
+    """The name of the topic."""
     partition: int
     """The number of the partition."""
     offset: int | None
@@ -43,38 +46,54 @@ class PartitionStatus(Described):
     """The event times too far ahead that wait for further records to confirm them."""
 
 
+@dataclass(frozen=True)
+class TopicReading:
+    """How far the topic that has a name now has been read."""
+
+    topic_id: str
+    reading: Reading
+
+
 def report_partitions(
-    connection: Connection, source: Source, topic_id: str | None, reading: Reading, offsets: TopicOffsets
+    connection: Connection, source: Source, readings: Mapping[str, TopicReading], offsets: TopicOffsets
 ) -> list[PartitionStatus]:
-    """The partitions of the topic ``topic_id``, of which ``reading`` says how far it was read, and ``offsets`` where
-    Kafka begins and ends.
+    """The partitions of the source's topics. ``readings`` say by topic how far it was read, and ``offsets`` where Kafka
+    begins and ends.
     """
     sequence, now = connection.snapshot.progress[source.name].sequence, connection.taken
     rows = connection.sql(partition_clocks_sql(source, sequence)).to_arrow_table().to_pylist()
+    names = {of.topic_id: topic for topic, of in readings.items()}
     clocks = {
-        row["partition"]: PartitionClock(**{**row, "ahead": tuple(row["ahead"])})
+        (names[row["topic_id"]], row["partition"]): PartitionClock(**{**row, "ahead": tuple(row["ahead"])})
         for row in rows
-        if row["topic_id"] == topic_id
+        if row["topic_id"] in names
     }
     recent = connection.sql(read_rates_sql(source, sequence, now - RATE_OVER)).to_arrow_table().to_pylist()
-    rates = {row["partition"]: _rate(row, now) for row in recent if row["topic_id"] == topic_id}
+    rates = {(names[row["topic_id"]], row["partition"]): _rate(row, now) for row in recent if row["topic_id"] in names}
+    following = {
+        (topic, partition): offset
+        for topic, of in readings.items()
+        for partition, offset in of.reading.next_offsets.items()
+    }
+    ends = {(topic, partition): both for topic, of in offsets.items() for partition, both in of.items()}
     live = [known.clock for known in clocks.values() if known.clock and not known.is_idle(now, source.idle)]
     highest = max((known.clock for known in clocks.values() if known.clock), default=None)
     partitions = []
-    for number in sorted({*clocks, *reading.next_offsets, *offsets}):
-        known, following = clocks.get(number), reading.next_offsets.get(number)
+    for address in sorted({*clocks, *following, *ends}):
+        known = clocks.get(address)
         clock = known.clock if known else None
         idle = known is not None and known.is_idle(now, source.idle)
-        earliest, end = offsets.get(number, (0, None))
+        earliest, end = ends.get(address, (0, None))
         partitions.append(
             PartitionStatus(
-                partition=number,
-                offset=following,
-                lag=None if end is None else max(0, end - max(following or 0, earliest)),
+                topic=address[0],
+                partition=address[1],
+                offset=following.get(address),
+                lag=None if end is None else max(0, end - max(following.get(address, 0), earliest)),
                 clock=clock,
                 skew=(highest - clock).total_seconds() if highest and clock else None,
                 arrived=known.arrived if known else None,
-                rate=rates.get(number, 0.0),
+                rate=rates.get(address, 0.0),
                 idle=idle,
                 holds_clock=not idle and clock is not None and clock == min(live),
                 held_back=known.held_back if known else 0,

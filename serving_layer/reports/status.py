@@ -1,11 +1,13 @@
 """What `hourline status` shows: how far each source has come, and the state of its last hours."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.ledger.read_offsets import Reading, offsets_in, reading_of
+from hourline_core.ledger.read_offsets import offsets_in, reading_of
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model import Project, Source, declaration_hash
+from hourline_core.model.topics import matches
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.sql.coverage import of_declaration
 from hourline_core.sql.literals import literal
@@ -13,7 +15,7 @@ from hourline_core.sql.progress import counts_sql, read_offsets_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, TopicOffsets, Unknown
-from serving_layer.reports.partitions import PartitionStatus, report_partitions
+from serving_layer.reports.partitions import PartitionStatus, TopicReading, report_partitions
 
 
 class SourceStatus(Described):
@@ -24,7 +26,9 @@ class SourceStatus(Described):
     sequence: int
     """The sequence of its last finished micro-batch."""
     records: int
-    """The number of records read: records + exploded = accepted + rejected + duplicates + tombstones + empty."""
+    """The number of records read: records + exploded = accepted + rejected + duplicates + tombstones + empty +
+    not_taken.
+    """
     accepted: int
     """The number of accepted events."""
     rejected: int
@@ -33,6 +37,12 @@ class SourceStatus(Described):
     """The number of duplicates that the speed layer has recognised."""
     tombstones: int
     """The number of records without a value."""
+    not_taken: int
+    """The number of records that the source's branch does not take."""
+    taken_by_none: int
+    """The number of records that no branch of the topic took when they were read first. The first source by name counts
+    them.
+    """
     exploded: int
     """The number of events beyond the first one of each record. 0 unless the source declares `explode`."""
     empty: int
@@ -182,29 +192,37 @@ def find_change(connection: Connection, served: MetricTables) -> ChangingMetric 
 def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unknown) -> SourceStatus:
     sequence = connection.snapshot.progress[source.name].sequence
     (counts,) = connection.sql(counts_sql(source, sequence)).to_arrow_table().to_pylist()
-    reading, topic_id = _read(connection, source, sequence)
+    readings = _readings(connection, source, sequence)
     known_offsets = {} if isinstance(offsets, Unknown) else offsets
     return SourceStatus(
         source=source.name,
         sequence=sequence,
-        skipped=sum(offsets_in(ranges) for ranges in reading.skipped.values()),
-        lag=None if isinstance(offsets, Unknown) else _lag(reading, offsets),
+        skipped=sum(offsets_in(ranges) for of in readings.values() for ranges in of.reading.skipped.values()),
+        lag=None if isinstance(offsets, Unknown) else _lag(readings, offsets),
         lag_unknown=offsets.reason if isinstance(offsets, Unknown) else None,
-        partitions=report_partitions(connection, source, topic_id, reading, known_offsets),
+        partitions=report_partitions(connection, source, readings, known_offsets),
         **counts,
     )
 
 
-def _read(connection: Connection, source: Source, sequence: int) -> tuple[Reading, str | None]:
-    """How far the topic that was read last has been read, and its id. Imported files do not matter."""
+def _readings(connection: Connection, source: Source, sequence: int) -> dict[str, TopicReading]:
+    """By its name, how far each topic of the source has been read; of several with one name, the one that was read
+    last. Imported files, and topics that the source does not read any more, do not matter.
+    """
     rows = connection.sql(read_offsets_sql(source, sequence)).to_arrow_table()
-    topic_id = rows["topic_id"][-1].as_py() if rows.num_rows else None
-    return reading_of(rows, topic_id), topic_id
+    last = rows.group_by("topic", use_threads=False).aggregate([("topic_id", "last")])
+    by_name = dict(zip(last["topic"].to_pylist(), last["topic_id_last"].to_pylist(), strict=True))
+    return {
+        topic: TopicReading(topic_id, reading_of(rows, topic_id))
+        for topic, topic_id in by_name.items()
+        if topic and matches(source.topic, topic)
+    }
 
 
-def _lag(reading: Reading, offsets: TopicOffsets) -> int:
+def _lag(readings: Mapping[str, TopicReading], offsets: TopicOffsets) -> int:
     """The lag. Kafka was asked before the tables were read, so they may be further."""
     return sum(
-        max(0, end - max(reading.next_offsets.get(partition, 0), earliest))
-        for partition, (earliest, end) in offsets.items()
+        max(0, end - max(readings[topic].reading.next_offsets.get(partition, 0) if topic in readings else 0, earliest))
+        for topic, partitions in offsets.items()
+        for partition, (earliest, end) in partitions.items()
     )

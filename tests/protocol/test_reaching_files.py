@@ -82,9 +82,7 @@ def days(first: int, end: int) -> list[datetime]:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """All days but the last are final."""
     project = Project(tmp_path_factory.mktemp("sales"), Settings(), {"sales": SOURCE}, {"turnover": METRIC})
-    source_tables = open_source_tables(
-        Layout.of(project), SOURCE, pa.schema({"shop": pa.string()}), [TILING], "topic-id"
-    )
+    source_tables = open_source_tables(Layout.of(project), SOURCE, pa.schema({"shop": pa.string()}), [TILING])
     hours = days(0, DAYS)
     source_tables.append(
         source_tables.provisional[TILING.name], source_tables.provisional_schemas[TILING.name], tiles(hours), 1

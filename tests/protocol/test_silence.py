@@ -1,6 +1,5 @@
 """Silence moves the clock of a source by a commit to progress, and only while Kafka has nothing unread."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 import serving_layer
 from hourline_core.errors import BrokerError, ConflictError
 from hourline_core.ledger.source_clock import PartitionClock, SourceClock
-from speed_layer.silence import Silence
+from speed_layer.silence import Offsets, Silence
 from tests.support.visits import Visit, Visits, hour
 
 IDLE = timedelta(minutes=30)
@@ -23,8 +22,8 @@ class Watched:
         self.visits = Visits(folder)
         self.visits.source = self.visits.source.model_copy(update={"idle": IDLE})
         self.now = ARRIVED
-        self.ends: Mapping[int, int] | BrokerError = {0: 1}
-        self.read: dict[int, int] = {}
+        self.ends: Offsets | BrokerError = {("topic-id", 0): 1}
+        self.read: Offsets = {}
         self.asked = 0
         self.start()
         self.visits.micro_batch(Visit(0, "home", 5))
@@ -33,11 +32,9 @@ class Watched:
 
     def start(self) -> None:
         self.visits.start()
-        self.silence = Silence(
-            self.visits.source_tables, "topic-id", self.ask, lambda: self.read, clock=lambda: self.now
-        )
+        self.silence = Silence(self.visits.source_tables, self.ask, lambda: self.read, clock=lambda: self.now)
 
-    def ask(self) -> Mapping[int, int]:
+    def ask(self) -> Offsets:
         self.asked += 1
         if isinstance(self.ends, BrokerError):
             raise self.ends
@@ -77,16 +74,16 @@ def test_silence_closes_the_last_hour(watched: Watched) -> None:
 
 
 def test_unread_records_are_no_silence(watched: Watched) -> None:
-    watched.ends = {0: 2, 1: 0}
+    watched.ends = {("topic-id", 0): 2, ("topic-id", 1): 0}
     assert not watched.pass_time(hours=5)
-    watched.read = {0: 2}  # the marker of a transaction, which Spark has passed
+    watched.read = {("topic-id", 0): 2}  # the marker of a transaction, which Spark has passed
     assert watched.pass_time(minutes=1)
 
 
 def test_a_kafka_that_does_not_answer_is_no_silence(watched: Watched) -> None:
     watched.ends = BrokerError("away")
     assert not watched.pass_time(hours=5)
-    watched.ends = {0: 1}
+    watched.ends = {("topic-id", 0): 1}
     assert not watched.pass_time(seconds=14), "it is not asked at every look"
     assert watched.asked == 1
     assert watched.pass_time(seconds=1)

@@ -22,7 +22,7 @@ METRIC = Metric(name="totals", source="clicks", dimensions={}, measures={"n": Me
 
 def start(folder: Path) -> SourceTables:
     aggregation = AggregationPlan(SOURCE, METRIC, {"n": "count(*)"}, pa.schema({"hour": TIMESTAMP, "n": pa.int64()}))
-    return open_source_tables(Layout(str(folder)), SOURCE, pa.schema({"n": pa.int64()}), [aggregation], "topic-id")
+    return open_source_tables(Layout(str(folder)), SOURCE, pa.schema({"n": pa.int64()}), [aggregation])
 
 
 def writes(source_tables: SourceTables) -> Iterator[tuple[DeltaTable, pa.Schema]]:

@@ -104,7 +104,7 @@ def test_a_reset_taken_back_before_anything_was_read_loses_nothing(kafka: str, t
 
     # Read again in one partition alone.
     partition = min(mended)[0]
-    last = reset(project, {partition: 0})
+    last = reset(project, {(None, partition): 0})
     accept(project, {address: body for address, body in mended.items() if address[0] == partition}, after=last)
     project.drain()
     assert project.check() > 500
@@ -127,8 +127,9 @@ def test_what_a_reset_skips_is_on_record_until_it_is_read(kafka: str, tmp_path: 
     assert project.check() > 500
     assert status(project).skipped == 62
 
-    first = {
-        partition: min(record.offset for record in skipped if record.partition == partition) for partition in range(3)
+    first: dict[tuple[str | None, int], int] = {
+        (None, partition): min(record.offset for record in skipped if record.partition == partition)
+        for partition in range(3)
     }
     reset(project, first)
     assert status(project).lag == 112
@@ -230,8 +231,8 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ({0: 10**9}, "partition 0: got offset 1000000000, allowed are 0 to "),
-        ({7: 0}, "has no partition 7 (there is: 0, 1, 2)"),
+        ({(None, 0): 10**9}, "partition 0: got offset 1000000000, allowed are 0 to "),
+        ({(None, 7): 0}, "has no partition 7 (there is: 0, 1, 2)"),
     ],
 )
 def test_an_offset_that_kafka_does_not_hold_is_refused(

@@ -66,9 +66,9 @@ class BareTables:
         are declared since.
         """
         fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, pa.string())})
-        self.source_tables = open_source_tables(self.layout, SOURCE, fields, TILINGS, "topic-id")
+        self.source_tables = open_source_tables(self.layout, SOURCE, fields, TILINGS)
         self.sequence = self.source_tables.first_sequence
-        self.offset = self.source_tables.reading.next_offsets.get(0, 0)
+        self.offset = self.source_tables.progress.reading("topic-id").next_offsets.get(0, 0)
 
     def micro_batch(self, size: int) -> None:
         """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is

@@ -94,8 +94,8 @@ class Clock:
     """The clock of a source whose records lie in the past: the least, over the partitions, of the highest time of each.
 
     A time more than an hour ahead waits. It counts once four such have come, not all equal, and no event up to an hour
-    ahead in between. Of a record, only its highest time counts. Files, and a topic of an older version, count while
-    no partition has an event.
+    ahead in between. Of a record, only its highest time counts. Files, and a topic of an older version, count while no
+    partition has an event.
     """
 
     def __init__(self) -> None:

@@ -95,9 +95,9 @@ class Protocol(RuleBasedStateMachine):
         for declared in self.project.metrics.values():
             aggregations += [aggregation(item) for item in older if item.name == declared.name]
             aggregations.append(aggregation(declared))
-        self.source_tables = open_source_tables(self.layout, SOURCE, FIELDS, aggregations, "topic-id")
+        self.source_tables = open_source_tables(self.layout, SOURCE, FIELDS, aggregations)
         self.sequence = self.source_tables.first_sequence
-        assert self.source_tables.reading.next_offsets.get(0, 0) == self.offset
+        assert self.source_tables.progress.reading("topic-id").next_offsets.get(0, 0) == self.offset
 
     @rule()
     def new_metric(self) -> None:

@@ -26,7 +26,8 @@ from batch_layer.recompute import recompute
 from hourline import load_project
 from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import PLACE
-from hourline_core.runtime.topics import ensure_topic
+from hourline_core.model.topics import names_of
+from hourline_core.runtime.topics import ensure_topics, topic_id_of
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run
 from speed_layer.session import speed_session
@@ -51,6 +52,12 @@ class StackProject:
     """The metrics and hours whose last recompute did not pass its audit: their cutoffs stay what they were."""
     mended: dict[tuple[int, int], int] = field(default_factory=dict)
     """By partition and offset, the sequence after which a record is accepted that was rejected before."""
+    topics: dict[str, list[str]] = field(default_factory=dict)
+    """By source, the names of its topics."""
+    merged: dict[str, str] = field(default_factory=dict)
+    """By name, the ids of the topics of sources that read several. A partition of one has a number of its own, below
+    zero; these numbers are in the order of the ids.
+    """
     files: dict[str, int] = field(default_factory=dict)
     """By topic id, the imported files, each with the number of a partition that stands for it; no topic has that many.
     """
@@ -60,12 +67,20 @@ class StackProject:
         self.producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5, "log_level": 0})
         self.random = random.Random(self.project.name)  # noqa: S311 (the same numbers each time)
         for source in self.project.sources.values():
-            ensure_topic(self.kafka, source.topic, source.partitions, {})
-            self.sent[source.name] = []
+            self.sent[source.name], self.topics[source.name] = [], []
+            for topic in ensure_topics(self.kafka, source, {}):
+                self.add_topic(source.name, topic)
+
+    def add_topic(self, source: str, topic: str) -> None:
+        """Send to this topic, too. It exists."""
+        self.topics[source].append(topic)
+        if names_of(self.project.sources[source].topic) != (topic,):
+            self.merged[topic] = topic_id_of(self.kafka, topic, {})
 
     def copy(self, folder: Path) -> "StackProject":
         """The same project in another folder, tables and all; it reads the same topics."""
         copied = StackProject(Path(shutil.copytree(self.root, folder / "copy")), self.kafka, self.rules)
+        copied.topics, copied.merged = dict(self.topics), dict(self.merged)
         copied.sent = {source: list(records) for source, records in self.sent.items()}
         copied.cutoffs = dict(self.cutoffs)
         copied.blocked = set(self.blocked)
@@ -74,7 +89,9 @@ class StackProject:
         return copied
 
     def send(self, source: str, bodies: Iterable[dict[str, Any]], partition: int | None = None) -> None:
-        """Send events that must be accepted, each to a random partition or to ``partition``."""
+        """Send events that must be accepted, each to a random partition, or to ``partition``, of a random topic of the
+        source.
+        """
         for body in bodies:
             self._produce(source, json.dumps(body, ensure_ascii=False).encode(), body, partition=partition)
         self.flush()
@@ -236,7 +253,12 @@ class StackProject:
         assert sum(row["records"] for row in progress) == len(sent)
         assert all(
             row["records"] + (row["exploded"] or 0)
-            == row["accepted"] + row["rejected"] + row["duplicates"] + row["tombstones"] + (row["empty"] or 0)
+            == row["accepted"]
+            + row["rejected"]
+            + row["duplicates"]
+            + row["tombstones"]
+            + (row["empty"] or 0)
+            + (row["not_taken"] or 0)
             for row in progress
         )
         assert sum(row["tombstones"] for row in progress) == sum(record.tombstone for record in sent)
@@ -257,7 +279,7 @@ class StackProject:
             ]
             assert sorted(kept) == sorted(want), f"{table}: {len(kept)} kept, {len(want)} sent"
             topics = {row["topic_id"] for row in [*progress, *self.table(table, source)]} - self.files.keys()
-            assert len(topics) <= 1
+            assert len(topics) <= len(self.topics[source])
 
     def events(self, source: str) -> list[Event]:
         """The accepted events of what was read, as the oracle sees them."""
@@ -275,7 +297,7 @@ class StackProject:
         found: dict[tuple[int, int], int] = {}
         for row in sorted(self.table("progress", source), key=lambda row: row["sequence"]):
             for read in row["offsets"]:
-                partition = self.files.get(row["topic_id"], read["partition"])
+                partition = self._number(row["topic_id"], read["partition"])
                 for address in ((partition, offset) for offset in range(read["first"], read["last"] + 1)):
                     if address not in found or found[address] <= self.mended.get(address, -1) < row["sequence"]:
                         found[address] = row["sequence"]
@@ -289,7 +311,13 @@ class StackProject:
         return list(DeltaTable(f"{self.project.tables}/{kind}/{name}").to_pyarrow_table().to_pylist())
 
     def _address(self, row: Mapping[str, Any]) -> tuple[int, int, int]:
-        return self.files.get(row["topic_id"], row["partition"]), row["offset"], row.get(PLACE) or 0
+        return self._number(row["topic_id"], row["partition"]), row["offset"], row.get(PLACE) or 0
+
+    def _number(self, topic_id: str, partition: int) -> int:
+        """The number that stands for the partition."""
+        if topic_id in self.merged.values():
+            return int.from_bytes(topic_id.encode()) * 1000 + partition - 2**200
+        return self.files.get(topic_id, partition)
 
     def _produce(
         self,
@@ -305,15 +333,17 @@ class StackProject:
             assert landed is not None
             assert offset is not None
             if body and record:
-                body["record"] |= {"partition": landed, "offset": offset}
-            self.sent[source].append(Sent(landed, offset, body, value is None))
+                body["record"] |= {"topic": topic, "partition": landed, "offset": offset}
+            number = self._number(self.merged.get(topic, ""), landed)
+            self.sent[source].append(Sent(number, offset, body, value is None))
 
-        declared = self.project.sources[source]
+        topics, partitions = self.topics[source], self.project.sources[source].partitions
+        topic = self.random.choice(topics) if len(topics) > 1 else topics[0]
         parts = {name: record[name] for name in ("key", "headers", "timestamp") if name in record} if record else {}
         self.producer.produce(
-            declared.topic,
+            topic,
             value,
-            partition=self.random.randrange(declared.partitions) if partition is None else partition,
+            partition=self.random.randrange(partitions) if partition is None else partition,
             on_delivery=delivered,
             **parts,
         )

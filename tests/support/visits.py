@@ -137,7 +137,7 @@ class Visits:
     def start(self, *, knows_metric: bool = True) -> None:
         """As a start of the speed layer does; a metric that it does not know is declared later."""
         self.source_tables = open_source_tables(
-            self.layout, self.source, FIELDS, [self.aggregation] if knows_metric else [], "topic-id"
+            self.layout, self.source, FIELDS, [self.aggregation] if knows_metric else []
         )
         self.sequence = self.source_tables.first_sequence
 

@@ -76,6 +76,6 @@ def test_reads_are_answered_while_a_status_waits_for_kafka(tables: BareTables, m
         waiting.wait()
         assert client.get("/api/v1/metrics/totals").status_code == 200
         assert not status.done()
-        answer.set_result({name: {0: (0, 5)} for name in tables.project.sources})
+        answer.set_result({name: {"clicks": {0: (0, 5)}} for name in tables.project.sources})
         (source,) = status.result().json()["sources"]
     assert (source["lag"], source["lag_unknown"]) == (4, None), "one of the five was read"

@@ -73,7 +73,7 @@ class Sales:
         settings = Settings(serve=ServeSettings(port=free_ports(1)[0]))
         self.project = Project(folder, settings, {"sales": SOURCE}, METRICS)
         self.source_tables = open_source_tables(
-            Layout.of(self.project), SOURCE, pa.schema({"shop": pa.string()}), list(TILINGS.values()), "topic-id"
+            Layout.of(self.project), SOURCE, pa.schema({"shop": pa.string()}), list(TILINGS.values())
         )
         self.sold: list[Sale] = []
         self.sequence = 0

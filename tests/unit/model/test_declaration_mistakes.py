@@ -344,7 +344,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
         tmp_path,
         {
             "hourline.yaml": "spark: {mastr: x}\n",
-            "sources/s.yaml": "topic: [t]\nfields: {a: strng}\n",
+            "sources/s.yaml": "topic: {regex: t}\nfields: {a: strng}\n",
             "sources/two.yaml": "name: s2\n" + SOURCE.replace("t\n", "u\n", 1),
             "sources/three.yaml": SOURCE.replace("t\n", "u\n", 1),
             "metrics/again.yaml": "name: m\n" + METRIC,
@@ -361,7 +361,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
         "metrics/x.yaml:1: source",
     ]
     assert found[4] == "metrics/m.yaml:1: got the metric 'm' again, allowed is each name once: see metrics/again.yaml:1"
-    assert found[5] == "sources/two.yaml:2: topic: got 'u', allowed is one source per topic: see sources/three.yaml:1"
+    assert found[5].startswith("sources/two.yaml:2: topic: got 'u', which source 'three' reads, too; allowed is one")
 
 
 def test_no_source(tmp_path: Path) -> None:

@@ -39,12 +39,33 @@ def test_the_flowchart_has_a_node_for_each_and_escapes_what_mermaid_would_read(t
     lines = [line.strip() for line in topology_mermaid(load_project(write_project(tmp_path, FILES))).splitlines()]
     assert lines[0] == "flowchart LR"
     assert [line for line in lines if "-->" in line] == [
-        "topic0 --> source_orders",
         "source_orders --> metric_turnover",
-        "topic1 --> source_visits",
+        "topic0 --> source_orders",
         "source_visits --> metric_hits",
+        "topic1 --> source_visits",
     ]
     assert (
         "metric_turnover([\"<b>turnover</b><br>where #quot;a#quot; &lt;&gt; '#35;'<br>by big"
         '<br>orders = count, sum = sum(amount)"])' in lines
     )
+
+
+def test_a_source_of_several_topics_is_listed_with_the_first_and_drawn_once(tmp_path: Path) -> None:
+    files = {**FILES, "sources/visits.yaml": FILES["sources/visits.yaml"].replace("web", "[web, app]")}
+    files["sources/views.yaml"] = 'topic: {pattern: "views_[a-z]+"}\nfields: {at: timestamp}\nevent_time: at\n'
+    project = load_project(write_project(tmp_path, files))
+    assert [line for line in topology_text(project).splitlines() if "shop" not in line and "order" not in line] == [
+        "topic /views_[a-z]+/",
+        "  source views: event time at",
+        "topic app",
+        "  source visits: explodes hits into hit; event time hit",
+        "    metric hits: hits = count",
+        "topic web",
+        "  source visits: as above",
+    ]
+    lines = [line.strip() for line in topology_mermaid(project).splitlines()]
+    assert sum(line.startswith("source_visits[") for line in lines) == 1
+    assert {line for line in lines if line.endswith("--> source_visits")} == {
+        "topic1 --> source_visits",
+        "topic3 --> source_visits",
+    }

@@ -19,6 +19,7 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.model.hours import HOUR
+from hourline_core.model.topics import topic_text
 from hourline_core.model.windows import HOURLY
 from serving_layer.reports.grace import GRACES, GraceReport, advise_grace
 from speed_layer.progress_compaction import compact_progress
@@ -77,7 +78,7 @@ def written(
 ) -> tuple[Project, SourceTables]:
     """A project with these micro-batches. The clock after the last one is by default the highest event time."""
     project = Project(Path(tempfile.mkdtemp()), Settings(), {source.name: source}, {})
-    tables = open_source_tables(Layout.of(project), source, pa.schema({"n": pa.int64()}), [], KAFKA)
+    tables = open_source_tables(Layout.of(project), source, pa.schema({"n": pa.int64()}), [])
     schema = pa.schema([column for column in tables.events_schema if column.name != "sequence"])
     after = [batch.clock for batch in batches[1:]]
     counted = [event.time for batch in batches for event in batch.events if not event.duplicate]
@@ -112,7 +113,16 @@ def progress_row(source: Source, sequence: int, batch: Batch, clock: datetime | 
         hours.append(HourEvents(hour, events, events if late else 0))
     counts = RecordCounts(len(batch.events), len(counted), duplicates=len(batch.events) - len(counted))
     return ProgressRow(
-        sequence, batch.topic_id, source.topic, (), counts, tuple(hours), (), clock, batch.arrived, batch.arrived
+        sequence,
+        batch.topic_id,
+        topic_text(source.topic),
+        (),
+        counts,
+        tuple(hours),
+        (),
+        clock,
+        batch.arrived,
+        batch.arrived,
     )
 
 

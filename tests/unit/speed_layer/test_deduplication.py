@@ -7,19 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourline_core.ledger.layout import TIMESTAMP
-from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, PARTITION, PLACE
+from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, PARTITION, PLACE, TOPIC_ID
 from speed_layer.deduplication import Deduplicator
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 
 
-SCHEMA = pa.schema({HOUR: TIMESTAMP, ID_HASH: pa.int64(), PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32()})
+SCHEMA = pa.schema(
+    {
+        HOUR: TIMESTAMP,
+        ID_HASH: pa.int64(),
+        TOPIC_ID: pa.string(),
+        PARTITION: pa.int32(),
+        OFFSET: pa.int64(),
+        PLACE: pa.int32(),
+    }
+)
 
-Seen = tuple[int, int | None, tuple[int, int, int]]
-"""An event's hour, id and address: partition, offset and place."""
+Address = tuple[str, int, int, int]
+"""Topic id, partition, offset and place."""
+Seen = tuple[int, int | None, Address]
+"""An event's hour, id and address."""
 
 # An id's hash is that of (id, hour), so one hash belongs to one hour.
-addresses = st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 2))
+addresses = st.tuples(st.sampled_from(["-a", "Z", "b"]), st.integers(0, 1), st.integers(0, 1), st.integers(0, 2))
 events = st.tuples(st.integers(0, 2), st.none() | st.integers(0, 2), addresses)
 
 
@@ -28,11 +39,12 @@ def table(batch: list[Seen]) -> pa.Table:
         {
             HOUR: BASE + timedelta(hours=hour),
             ID_HASH: None if identity is None else hour * 100 + identity,
+            TOPIC_ID: topic_id,
             PARTITION: partition,
             OFFSET: offset,
             PLACE: place,
         }
-        for hour, identity, (partition, offset, place) in batch
+        for hour, identity, (topic_id, partition, offset, place) in batch
     ]
     return pa.Table.from_pylist(rows, SCHEMA)
 
@@ -55,13 +67,13 @@ def test_the_first_of_each_id_and_hour_counts_and_no_other(batches: list[list[Se
 
 def test_an_hour_beyond_the_horizon_is_forgotten() -> None:
     known = Deduplicator(timedelta(hours=2))
-    rows = table([(0, 1, (0, 0, 0)), (3, 1, (0, 1, 0))])
+    rows = table([(0, 1, ("a", 0, 0, 0)), (3, 1, ("a", 0, 1, 0))])
     known.remember(rows, BASE + timedelta(hours=4))
     assert known.duplicates(rows).tolist() == [False, True]
 
 
 def test_events_without_an_id_are_never_duplicates() -> None:
     known = Deduplicator(timedelta(days=1))
-    rows = table([(0, None, (0, 0, 0)), (0, None, (0, 0, 1))])
+    rows = table([(0, None, ("a", 0, 0, 0)), (0, None, ("a", 0, 0, 1))])
     known.remember(rows, BASE)
     assert known.duplicates(rows).tolist() == [False, False]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET
-from speed_layer.micro_batch import event_times_in_order
+from speed_layer.record_rows import event_times_in_order
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +13,10 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.read_offsets import Reading, merge_ranges
-from hourline_core.model.scratch_columns import DUPLICATE, OFFSET, OUTCOME, PARTITION, PLACE
+from hourline_core.model.scratch_columns import DUPLICATE, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from speed_layer.accounting import count_records
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
 
@@ -23,9 +25,8 @@ LOG = 6
 STORED = pa.schema(
     {"sequence": pa.int64(), "topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), PLACE: pa.int32()}
 )
-ROWS = pa.schema(
-    {PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32(), OUTCOME: pa.string(), DUPLICATE: pa.bool_()}
-)
+ADDRESS = {TOPIC_ID: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32()}
+ROWS = pa.schema({**ADDRESS, OUTCOME: pa.string(), DUPLICATE: pa.bool_()})
 
 Outcomes = list[str]
 """What a declaration makes of a record: the outcome of each event; or one outcome if it has none."""
@@ -52,7 +53,7 @@ class Account:
     def read(self, offset: int, found: Outcomes) -> None:
         """A record is read, for the first time or again."""
         known = offset in self.archived or offset in self.rejected or offset in self.without_event
-        if found[0] in ("tombstone", "empty"):
+        if found[0] in ("tombstone", "empty", "not_taken"):
             if not known:
                 self.without_event[offset] = found[0]
             return
@@ -74,14 +75,30 @@ class Account:
         kinds = Counter(self.without_event.values())
         events = accepted + rejected + len(self.without_event)
         return RecordCounts(
-            len(records), accepted, rejected, 0, kinds["tombstone"], events - len(records), kinds["empty"]
+            records=len(records),
+            accepted=accepted,
+            rejected=rejected,
+            tombstones=kinds["tombstone"],
+            not_taken=kinds["not_taken"],
+            exploded=events - len(records),
+            empty=kinds["empty"],
         )
 
 
+class KnownProgress(Progress):
+    """Progress that says how far one topic has been read."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def readings(self, topic_ids: Collection[str]) -> dict[str, Reading]:
+        return dict.fromkeys(topic_ids, self._reading)
+
+
 @settings(max_examples=60, deadline=None)
-@given(declarations, tombstones, resets)
+@given(declarations, tombstones, resets, st.booleans())
 def test_a_record_counts_once_and_each_of_its_events_once(
-    declared: list[list[Outcomes]], no_value: set[int], positions: list[tuple[int, int]]
+    declared: list[list[Outcomes]], no_value: set[int], positions: list[tuple[int, int]], has_branch: bool
 ) -> None:
     truth, counts, sequence, read = Account(), RecordCounts(), 0, [(0, 0)]
     with tempfile.TemporaryDirectory() as folder:
@@ -90,11 +107,14 @@ def test_a_record_counts_once_and_each_of_its_events_once(
             start, size = positions[number - 1] if number else (0, LOG)
             # What is beyond the end of what was read is new.
             start, log = min(start, read[-1][1]), LOG - len(declared) + number + 1
-            again = Reprocessing(Reading({0: start}, {0: read}, {}), events, rejected, "t")
+            known = KnownProgress(Reading({0: start}, {0: read}, {}))
+            again = Reprocessing(known, events, rejected, ["t"])
             for first in range(start, log, size):
                 last, sequence = min(first + size, log), sequence + 1
                 found = {o: ["tombstone"] if o in no_value else of_records[o] for o in range(first, last)}
-                counts += _micro_batch(again, events, rejected, sequence, found)
+                if has_branch:
+                    found = {o: ["not_taken"] if of == ["empty"] else of for o, of in found.items()}
+                counts += _micro_batch(again, events, rejected, sequence, found, has_branch)
                 for offset, of_record in found.items():
                     truth.read(offset, of_record)
                 assert counts == truth.counts
@@ -106,19 +126,24 @@ def test_a_record_counts_once_and_each_of_its_events_once(
 
 
 def _micro_batch(
-    again: Reprocessing, events: DeltaTable, rejected: DeltaTable, sequence: int, found: dict[int, Outcomes]
+    again: Reprocessing,
+    events: DeltaTable,
+    rejected: DeltaTable,
+    sequence: int,
+    found: dict[int, Outcomes],
+    has_branch: bool,
 ) -> RecordCounts:
     """What a micro-batch does with the tables, and the counts that it commits."""
     rows = pa.Table.from_pylist(
         [
-            {PARTITION: 0, OFFSET: offset, PLACE: place, OUTCOME: outcome, DUPLICATE: False}
+            {TOPIC_ID: "t", PARTITION: 0, OFFSET: offset, PLACE: place, OUTCOME: outcome, DUPLICATE: False}
             for offset, of in found.items()
             for place, outcome in enumerate(of)
         ],
         ROWS,
     )
     fresh = rows.filter(pc.invert(pa.array(again.mark_counted(rows))))
-    counts = count_records(fresh, again.counted_before(fresh))
+    counts = count_records(fresh, again.counted_before(fresh), has_branch)
     for table, outcome in ((events, "accepted"), (rejected, "rejected")):
         chosen = fresh.filter(pc.equal(fresh[OUTCOME], outcome)).select([PARTITION, OFFSET, PLACE])
         stored = chosen.rename_columns(["partition", "offset", PLACE])

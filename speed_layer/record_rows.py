@@ -1,0 +1,75 @@
+"""The validated records of a micro-batch as an Arrow table: by topic, by partition, by outcome."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hourline_core.ledger.source_clock import Micros
+from hourline_core.model.scratch_columns import (
+    DUPLICATE,
+    EVENT_TIME,
+    OFFSET,
+    OUTCOME,
+    PARTITION,
+    PLACE,
+    TOPIC,
+    TOPIC_ID,
+)
+
+
+def event_times_in_order(events: pa.Table) -> Micros:
+    """The highest event time of each record of one partition's ``events`` (OFFSET, EVENT_TIME) by offset, in
+    microseconds since 1970. So no record confirms its own time, however many events it has.
+    """
+    offsets = events[OFFSET].to_numpy()
+    times: Micros = events[EVENT_TIME].cast(pa.int64()).to_numpy()
+    if bool((offsets[1:] > offsets[:-1]).all()):
+        return times
+    order = np.lexsort((times, offsets))
+    is_last = np.append(offsets[order][1:] != offsets[order][:-1], True)
+    highest: Micros = times[order][is_last]
+    return highest
+
+
+def number_of_records(rows: pa.Table) -> int:
+    """The number of records of ``rows`` (TOPIC_ID, PARTITION, OFFSET, PLACE), each of which is an event, or a record
+    without.
+    """
+    exploded = pc.any(pc.greater(rows[PLACE], 0)).as_py()
+    return len(rows.group_by([TOPIC_ID, PARTITION, OFFSET]).aggregate([]) if exploded else rows)
+
+
+def with_topic_ids(rows: pa.Table, topic_ids: Mapping[str, str]) -> pa.Table:
+    """The rows with TOPIC_ID; ``topic_ids`` are by the names of topics."""
+    names = rows[TOPIC].combine_chunks().dictionary_encode()
+    ids = pa.array([topic_ids[name] for name in names.dictionary.to_pylist()], pa.string())
+    return rows.append_column(TOPIC_ID, ids.take(names.indices))
+
+
+def by_topic(rows: pa.Table, fresh: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """The rows of each topic, and those of them that are ``fresh``."""
+    for topic_id in pc.unique(rows[TOPIC_ID]):
+        yield rows.filter(pc.equal(rows[TOPIC_ID], topic_id)), fresh.filter(pc.equal(fresh[TOPIC_ID], topic_id))
+
+
+def partitions_of(rows: pa.Table) -> Iterator[tuple[str, int]]:
+    """The partitions of ``rows``, by topic id and number."""
+    for partition in rows.group_by([TOPIC_ID, PARTITION]).aggregate([]).to_pylist():
+        yield partition[TOPIC_ID], partition[PARTITION]
+
+
+def of_partition(rows: pa.Table, topic_id: str, number: int) -> pa.Table:
+    """The rows of one partition."""
+    return rows.filter(pc.and_(pc.equal(rows[TOPIC_ID], topic_id), pc.equal(rows[PARTITION], number)))
+
+
+def accepted_of(rows: pa.Table) -> pa.Table:
+    """The accepted events, without duplicates."""
+    return rows.filter(pc.and_(pc.equal(rows[OUTCOME], "accepted"), pc.invert(rows[DUPLICATE])))
+
+
+def outcomes_of(rows: pa.Table) -> dict[str, int]:
+    """The number of rows of each OUTCOME."""
+    return {entry["values"]: entry["counts"] for entry in pc.value_counts(rows[OUTCOME]).to_pylist()}

@@ -1,0 +1,117 @@
+"""Records that are read again are told apart by topic id and partition, also those of a topic that is met later."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from hourline_core.ledger.layout import REJECTED_SCHEMA, Layout
+from hourline_core.ledger.progress_rows import OffsetsRead, Position, ProgressRow, RecordCounts
+from hourline_core.model import EventTime, Field, Source
+from hourline_core.model.scratch_columns import OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
+from speed_layer.reprocessing import Reprocessing, drop_reprocessed
+from speed_layer.source_tables import SourceTables, open_source_tables
+
+NOW = datetime(2024, 3, 1, tzinfo=UTC)
+SOURCE = Source(name="s", topic=("a", "b"), fields={"n": Field(type="int")}, event_time=EventTime(expression="at"))
+
+# By topic and offset (in partition 0), what the first micro-batch made of the records.
+BEFORE = {
+    ("a", 0): "archived",
+    ("a", 1): "rejected",
+    ("a", 2): "not_taken",
+    ("a", 3): "archived",
+    ("b", 0): "rejected",
+    ("b", 1): "archived",
+    ("b", 2): "tombstone",
+}
+
+
+def written(folder: Path, reset_to: dict[str, int]) -> SourceTables:
+    """The tables after that micro-batch, and a reset to these offsets."""
+    tables = open_source_tables(Layout(str(folder)), SOURCE, pa.schema({"n": pa.int32()}), [])
+    for kind, table, schema in (
+        ("archived", tables.events, tables.events_schema),
+        ("rejected", tables.rejected, REJECTED_SCHEMA),
+    ):
+        rows = [address(topic, offset) for (topic, offset), what in BEFORE.items() if what == kind]
+        own = pa.schema([column for column in schema if column.name != "sequence"])
+        tables.append(table, schema, pa.Table.from_pylist(rows, own), 1)
+    tables.finish(*(row(1, topic, read=(0, 3 if topic == "a" else 2)) for topic in "ab"))
+    tables.progress.reset([row(2, topic, position=offset) for topic, offset in reset_to.items()], {}, of_metric=False)
+    return tables
+
+
+def address(topic: str, offset: int) -> dict[str, object]:
+    return {"topic_id": f"id-{topic}", "topic": topic, "partition": 0, "offset": offset}
+
+
+def row(sequence: int, topic: str, read: tuple[int, int] | None = None, position: int | None = None) -> ProgressRow:
+    return ProgressRow(
+        sequence,
+        f"id-{topic}",
+        topic,
+        (OffsetsRead(0, *read),) if read else (),
+        RecordCounts(),
+        (),
+        (),
+        None,
+        NOW,
+        NOW,
+        None if position is None else (Position(0, 9, position),),
+    )
+
+
+def again(outcomes: dict[tuple[str, int], str]) -> pa.Table:
+    """Rows that are read again."""
+    return pa.table(
+        {
+            TOPIC_ID: [f"id-{topic}" for topic, _ in outcomes],
+            PARTITION: pa.array([0] * len(outcomes), pa.int32()),
+            OFFSET: pa.array([offset for _, offset in outcomes], pa.int64()),
+            PLACE: pa.array([0] * len(outcomes), pa.int32()),
+            OUTCOME: list(outcomes.values()),
+        }
+    )
+
+
+def test_each_record_counts_once_whatever_its_topic_and_branch(tmp_path: Path) -> None:
+    tables = written(tmp_path, {"a": 1, "b": 0})
+    known = Reprocessing(tables.progress, tables.events, tables.rejected, ["id-a", "id-b"])
+    rows = again({key: "accepted" for key in BEFORE if key != ("a", 0)} | {("a", 4): "accepted", ("b", 3): "accepted"})
+    addresses = zip(rows[TOPIC_ID].to_pylist(), rows[OFFSET].to_pylist(), strict=True)
+    counted = dict(zip(addresses, known.mark_counted(rows).tolist(), strict=True))
+    assert {key for key, passed in counted.items() if passed} == {("id-a", 3), ("id-b", 1)}, "what is archived"
+    fresh = rows.filter(pa.array(~known.mark_counted(rows)))
+    before = known.counted_before(fresh)
+    assert before.rejected == 2
+    assert before.in_no_table == 2, "what was not taken, and a tombstone that has a value now"
+    left_out = again({("a", 1): "not_taken", ("a", 2): "taken_by_none", ("b", 2): "tombstone", ("b", 3): "tombstone"})
+    assert known.mark_counted(left_out).tolist() == [True, True, True, False]
+    known.release_passed(rows)
+    assert not known.mark_counted(rows).any()
+
+
+def test_a_topic_that_is_met_later_is_read_from_its_beginning_and_counts_once(tmp_path: Path) -> None:
+    tables = written(tmp_path, {"a": 4})
+    known = Reprocessing(tables.progress, tables.events, tables.rejected, ["id-a"])
+    rows = again({key: "accepted" for key in BEFORE if key[0] == "b"} | {("b", 3): "accepted"})
+    known.meet(["id-a", "id-b"])
+    assert known.mark_counted(rows).tolist() == [False, True, False, False]
+    assert known.counted_before(rows.filter(pa.array(~known.mark_counted(rows)))).rejected == 1
+    known.meet(["id-b"])  # once only
+    known.release_passed(rows)
+    known.meet(["id-b"])
+    assert not known.mark_counted(rows).any()
+
+
+def test_what_is_validated_anew_is_dropped_in_its_own_topic_alone(tmp_path: Path) -> None:
+    tables = written(tmp_path, {"a": 0, "b": 0})
+    own = pa.schema([column for column in tables.events_schema if column.name != "sequence"])
+    tables.append(tables.events, tables.events_schema, pa.Table.from_pylist([address("a", 1)], own), 3)
+    for topic in "ab":
+        finished = row(3, topic, read=(0, 3))
+        tables.finish(finished)
+        drop_reprocessed(tables.events, tables.rejected, finished)
+    left = tables.rejected.to_pyarrow_table().to_pylist()
+    assert [(kept["topic"], kept["offset"]) for kept in left] == [("b", 0)]
