@@ -114,7 +114,7 @@ class _Audit:
         source = self._source
         events = archived_facts(self._connection, source, self._hours, self._staged.events.cutoff)
         checks, hours = declared_checks(source.expectations), [hour_text(hour) for hour in self._hours]
-        columns = [*dict.fromkeys(["hour", "event_time", *source.fields, *source.derived])]
+        columns = [*dict.fromkeys(["hour", "event_time", *source.event_fields, *source.derived])]
         nothing = pd.DataFrame(columns=columns, dtype=object)
         return events, [self._validator.results(nothing, checks, hours, ["hour"])] if checks else []
 
