@@ -279,7 +279,12 @@ MUTANTS = [
     Mutant(
         "of duplicates in one record the first place counts",
         "speed_layer/deduplication.py",
-        (("np.lexsort((*reversed(address), hashes))", "np.lexsort((*reversed(address[:2]), hashes))"),),
+        (
+            (
+                "np.lexsort((*reversed(address), topics, hashes))",
+                "np.lexsort((*reversed(address[:2]), topics, hashes))",
+            ),
+        ),
         "tests/unit/speed_layer/test_deduplication.py",
     ),
     Mutant(
@@ -287,8 +292,8 @@ MUTANTS = [
         "speed_layer/reprocessing.py",
         (
             (
-                "            archived[row] = (partition, offset, place) not in",
-                "            archived[row] = place is not",
+                "tuple(column[row].as_py() for column in addresses.columns) not in self._partly_rejected",
+                "False",
             ),
         ),
         "tests/unit/speed_layer/test_reprocessing.py",
