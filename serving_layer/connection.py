@@ -14,7 +14,7 @@ import duckdb
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.degraded import degraded_snapshot
 from hourline_core.ledger.snapshot import Snapshot
-from hourline_core.ledger.time_travel import forgotten, snapshot_at, token_of
+from hourline_core.ledger.time_travel import forgotten, moment_of, snapshot_at, token_of
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import Clock, wall_clock
@@ -218,12 +218,15 @@ class Connection:
             self.snapshot, self.taken, self._duckdb = opened.snapshot, opened.taken, opened.database
             return
         self.taken = self._clock()
+        now = self.taken
         if self._as_of is not None:
-            self.snapshot = snapshot_at(self.project, token_of(self.project, self._as_of, self.taken))
+            token = token_of(self.project, self._as_of, self.taken)
+            self.snapshot = snapshot_at(self.project, token)
+            now = moment_of(self.project, token) or now
         else:
             self.snapshot, damage = degraded_snapshot(self.project)
             self.damage = sorted(damage)
-        self._duckdb = self._attached(self.snapshot, self.taken)
+        self._duckdb = self._attached(self.snapshot, now)
 
     def _attached(self, snapshot: Snapshot, taken: datetime) -> duckdb.DuckDBPyConnection:
         """A new database with the tables of a snapshot, and the views on them."""

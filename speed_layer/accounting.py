@@ -9,23 +9,20 @@ from speed_layer.record_rows import number_of_records, outcomes_of
 from speed_layer.reprocessing import CountedBefore
 
 
-def count_records(fresh: pa.Table, known: CountedBefore, has_branch: bool) -> RecordCounts:
+def count_records(fresh: pa.Table, known: CountedBefore) -> RecordCounts:
     """The counts of ``fresh`` (the rows of a micro-batch that did not count before, with OUTCOME and DUPLICATE).
-
-    ``known`` is what their records count as already, which is taken back. Those that are in no table were not taken if
-    the source has a branch, else they were empty.
+    ``known`` is what their records count as already, which is taken back.
     """
     outcomes, duplicates = outcomes_of(fresh), pc.sum(fresh[DUPLICATE]).as_py() or 0
     records = number_of_records(fresh) - known.records
-    not_taken = sum(outcomes.get(name, 0) for name in NOT_TAKEN_OUTCOMES)
     return RecordCounts(
         records=records,
         accepted=outcomes.get("accepted", 0) - duplicates,
         rejected=outcomes.get("rejected", 0) - known.rejected,
         duplicates=duplicates,
         tombstones=outcomes.get("tombstone", 0),
-        not_taken=not_taken - (known.in_no_table if has_branch else 0),
+        not_taken=sum(outcomes.get(name, 0) for name in NOT_TAKEN_OUTCOMES) - known.not_taken,
         taken_by_none=outcomes.get("taken_by_none", 0),
-        exploded=fresh.num_rows - known.rejected - known.in_no_table - records,
-        empty=outcomes.get("empty", 0) - (0 if has_branch else known.in_no_table),
+        exploded=fresh.num_rows - known.rejected - known.empty - known.not_taken - records,
+        empty=outcomes.get("empty", 0) - known.empty,
     )

@@ -47,9 +47,12 @@ class ForeachBatch:
         """Let the source's clock go on if nothing comes. Does nothing while a micro-batch runs. Raises ConflictError
         when another process writes to progress.
         """
-        if self._running.acquire(blocking=False):
+        if not silence.moves_clock():
+            return
+        ends = silence.ask_ends()  # which may take seconds, in which a micro-batch can begin
+        if ends is not None and self._running.acquire(blocking=False):
             try:
-                if not self._stopped and silence.moves_clock():
+                if not self._stopped and silence.moves_clock() and silence.has_read(ends):
                     silence.commit(next(self._sequences))
             finally:
                 self._running.release()

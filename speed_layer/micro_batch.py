@@ -35,6 +35,7 @@ from speed_layer.record_rows import (
     accepted_of,
     by_topic,
     event_times_in_order,
+    is_full,
     number_of_records,
     of_partition,
     outcomes_of,
@@ -70,15 +71,23 @@ class Finished:
 
 
 class MicroBatch:
-    """Processes the micro-batches of one source, one after the other. ``clock`` (UTC) only dates them."""
+    """Processes the micro-batches of one source, one after the other, with at most ``most_records`` each. ``clock``
+    (UTC) only dates them.
+    """
 
     def __init__(
-        self, source_tables: SourceTables, deduplicator: Deduplicator, reprocessing: Reprocessing, clock: Clock
+        self,
+        source_tables: SourceTables,
+        deduplicator: Deduplicator,
+        reprocessing: Reprocessing,
+        most_records: int,
+        clock: Clock,
     ) -> None:
         self.source_tables = source_tables
         self.source = source_tables.source
         self._deduplicator = deduplicator
         self._reprocessing = reprocessing
+        self._most_records = most_records
         self._clock = clock
 
     def process(self, validated: DataFrame, origin: Origin, sequence: int) -> Finished | None:
@@ -200,7 +209,8 @@ class MicroBatch:
             (topic_id, number): event_times_in_order(of_partition(events, topic_id, number))
             for topic_id, number in partitions_of(taken)
         }
-        return clock.after_records(read, arrived, skew=self.source.skew, idle=self.source.idle)
+        idle = None if is_full(rows, self._most_records) else self.source.idle
+        return clock.after_records(read, arrived, skew=self.source.skew, idle=idle)
 
     def _of_topic(
         self, shared: ProgressRow, rows: pa.Table, fresh: pa.Table, clock_before: datetime | None
@@ -214,7 +224,7 @@ class MicroBatch:
             offsets=tuple(
                 OffsetsRead(read[PARTITION], read[f"{OFFSET}_min"], read[f"{OFFSET}_max"]) for read in offsets
             ),
-            counts=count_records(fresh, self._reprocessing.counted_before(fresh), self.source.branch is not None),
+            counts=count_records(fresh, self._reprocessing.counted_before(fresh)),
             hours=self._hours(accepted_of(fresh), clock_before),
         )
 

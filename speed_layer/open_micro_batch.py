@@ -44,7 +44,8 @@ def open_micro_batch(
         )
         deduplicator.remember(archived, source_tables.clock.time)
     reprocessing = Reprocessing(source_tables.progress, source_tables.events, source_tables.rejected, topic_ids)
-    return MicroBatch(source_tables, deduplicator, reprocessing, clock)
+    most_records = project.settings.speed.max_records_per_batch
+    return MicroBatch(source_tables, deduplicator, reprocessing, most_records, clock)
 
 
 def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:

@@ -17,7 +17,7 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model.windows import HOURLY
 
-_ROWS_AT_ONCE = 50_000
+_SEQUENCES_AT_ONCE = 50_000
 
 MicroBatchRows = list[ProgressRow]
 """The rows of one micro-batch, one for each topic."""
@@ -31,7 +31,7 @@ def compact_progress(progress: Progress, before: datetime, cutoffs: Collection[i
     Raises ConflictError when another process writes to the table.
     """
     done = progress.compacted_to
-    sequences = progress.sequences_finished(HOURLY.assign(before), after=done)[:_ROWS_AT_ONCE]
+    sequences = progress.sequences_finished(HOURLY.assign(before), after=done)[:_SEQUENCES_AT_ONCE]
     if not sequences:
         return 0
     last = sequences[-1]

@@ -70,6 +70,16 @@ def accepted_of(rows: pa.Table) -> pa.Table:
     return rows.filter(pc.and_(pc.equal(rows[OUTCOME], "accepted"), pc.invert(rows[DUPLICATE])))
 
 
+def is_full(rows: pa.Table, most: int) -> bool:
+    """Whether Kafka may have further records that Spark could have read, if a micro-batch has at most ``most`` offsets.
+
+    Spark divides them among the partitions and rounds down, and offsets without a record count. So some fewer are full.
+    """
+    read = rows.group_by([TOPIC_ID, PARTITION]).aggregate([(OFFSET, "min"), (OFFSET, "max")])
+    offsets = pc.sum(pc.add(pc.subtract(read[f"{OFFSET}_max"], read[f"{OFFSET}_min"]), 1)).as_py() or 0
+    return bool(offsets + 2 * read.num_rows >= most)
+
+
 def outcomes_of(rows: pa.Table) -> dict[str, int]:
     """The number of rows of each OUTCOME."""
     return {entry["values"]: entry["counts"] for entry in pc.value_counts(rows[OUTCOME]).to_pylist()}

@@ -44,8 +44,8 @@ class CountedBefore:
 
     records: int = 0
     rejected: int = 0
-    in_no_table: int = 0
-    """The number of records that were empty, or not taken by the source's branch."""
+    empty: int = 0
+    not_taken: int = 0
 
 
 _KEPT_NOWHERE = ["tombstone", "empty", *NOT_TAKEN_OUTCOMES]
@@ -117,7 +117,11 @@ class Reprocessing:
             records += len(offsets)
             rejected += int(np.isin(refused, offsets).sum())
             in_no_table += int((~np.isin(offsets, refused) & ~np.isin(offsets, archived)).sum())
-        return CountedBefore(records, rejected, in_no_table)
+        # No table tells these two apart. A source that has had both is a rare one.
+        of_branch = in_no_table > 0 and self._progress.total("not_taken") > 0
+        return CountedBefore(
+            records, rejected, empty=0 if of_branch else in_no_table, not_taken=in_no_table if of_branch else 0
+        )
 
     def release_passed(self, rows: pa.Table) -> None:
         """Release the partitions in which ``rows``, which have been processed, end beyond what was read before."""

@@ -6,6 +6,8 @@ that is behind is not silent. So nobody else needs to know the time, and all rea
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hourline_core.errors import BrokerError
@@ -44,43 +46,46 @@ class Silence:
         self._asked: datetime | None = None
 
     def moves_clock(self) -> bool:
-        """Whether the silence has moved the source's clock into another hour, or past the close of one."""
+        """Whether silence would have moved the source's clock into another hour, or past the close of one."""
         now, idle = self._clock(), self._source_tables.source.idle
         if idle is None or now - self._since <= idle or not self._source_tables.clock.is_silent(now, idle):
             return False
-        if self._asked is not None and now - self._asked < _ASKED_AGAIN:
-            return False
         before, after = self._source_tables.clock, self._source_tables.clock.after_silence(now, idle)
-        if self._passed(before) == self._passed(after):
-            return False
+        return self._passed(before) != self._passed(after)
+
+    def ask_ends(self) -> Offsets | None:
+        """The ends of the committed records in Kafka. None: it does not answer, or was asked a moment ago."""
+        now = self._clock()
+        if self._asked is not None and now - self._asked < _ASKED_AGAIN:
+            return None
         self._asked = now
-        return self._has_read_all()
+        with suppress(BrokerError):
+            return self._ends()
+        return None
 
-    def commit(self, sequence: int) -> None:
-        """Commit the moved clock to progress, under ``sequence``. Raises ConflictError when another process writes
-        there.
-        """
-        last, idle, now = self._source_tables.progress.last_row(), self._source_tables.source.idle, self._clock()
-        assert last is not None  # a partition has shown an event
-        assert idle is not None
-        self._source_tables.clock = self._source_tables.clock.after_silence(now, idle)
-        self._source_tables.finish(last.of_silence(sequence, self._source_tables.clock, now))
-
-    def _passed(self, clock: SourceClock) -> list[datetime]:
-        """The hours in which the clock is, and in which it was ``grace`` ago: all that results depend on."""
-        assert clock.time is not None
-        return [HOURLY.assign(clock.time), HOURLY.assign(clock.time - self._source_tables.source.grace)]
-
-    def _has_read_all(self) -> bool:
+    def has_read(self, ends: Offsets) -> bool:
         """Whether Kafka has no unread records. Spark has also passed offsets without a record, such as the markers of
         transactions.
         """
-        try:
-            ends = self._ends()
-        except BrokerError:
-            return False
         readings, read = self._source_tables.progress.readings({topic_id for topic_id, _ in ends}), self._read()
         return all(
             end <= max(readings[topic_id].next_offsets.get(partition, 0), read.get((topic_id, partition), 0))
             for (topic_id, partition), end in ends.items()
         )
+
+    def commit(self, sequence: int) -> None:
+        """Commit the moved clock to progress, under ``sequence``. Raises ConflictError when another process writes
+        there.
+        """
+        tables, now = self._source_tables, self._clock()
+        last, idle = tables.progress.last_row(), tables.source.idle
+        assert last is not None  # a partition has shown an event
+        assert idle is not None
+        tables.clock = tables.clock.after_silence(now, idle)
+        # A metric that was declared since the last row has been written from this start on.
+        tables.finish(replace(last.of_silence(sequence, tables.clock, now), metrics=tables.written_metrics()))
+
+    def _passed(self, clock: SourceClock) -> list[datetime]:
+        """The hours in which the clock is, and in which it was ``grace`` ago: all that results depend on."""
+        assert clock.time is not None
+        return [HOURLY.assign(clock.time), HOURLY.assign(clock.time - self._source_tables.source.grace)]

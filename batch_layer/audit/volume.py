@@ -45,7 +45,7 @@ def read_arrivals(connection: duckdb.DuckDBPyConnection, source: Source, sequenc
         {hour: events for hour, events, _ in hours},
         {hour: late for hour, _, late in hours},
         # A record that is validated anew after a reset takes its earlier count back.
-        {hour: _share(max(refused, 0), records) for hour, refused, records in rejected},
+        {hour: _share(max(refused, 0), events) for hour, refused, events in rejected},
     )
 
 

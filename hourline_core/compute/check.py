@@ -118,8 +118,9 @@ def _check_branch(spark: SparkSession, source: Source, condition: str) -> None:
             "'record.arrived' differs between the sources of a topic, so that none or several might take a record; use "
             "record.timestamp",
         )
+    whole = source.model_copy(update={"explode": {}})  # A branch decides about records, which have all fields.
     check_condition(
-        with_record(empty_events(spark, source), source).select(RECORD, *source.fields), condition, ("branch",)
+        with_record(empty_events(spark, whole), whole).select(RECORD, *whole.fields), condition, ("branch",)
     )
 
 

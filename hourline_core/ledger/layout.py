@@ -3,7 +3,7 @@ progress and coverage have one (progress_rows.py, coverage_rows.py).
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
     <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason
-    <tables>/progress/<source>                   one row per finished micro-batch, or reset
+    <tables>/progress/<source>                   one row per topic and finished micro-batch, or reset
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, from_arrow, to_arrow
 from hourline_core.ledger.read_offsets import Reading, reading_of
 from hourline_core.storage import commits
+from hourline_core.storage.creation import add_columns
 from hourline_core.storage.file_ranges import rows_of
 
 SPEED_WRITER = "hourline-speed"
@@ -99,6 +100,11 @@ class Progress:
         rows = self.table.to_pyarrow_table(columns=["sequence", "topic_id", "offsets", "position"])
         return {topic_id: reading_of(rows, topic_id) for topic_id in topic_ids}
 
+    def total(self, count: str) -> int:
+        """The sum of one of the counts of ``RecordCounts`` over all rows."""
+        rows = _in_order(self.table.to_pyarrow_table(columns=["sequence", "topic_id", count]))
+        return pc.sum(rows[count]).as_py() or 0
+
     def hours_of(self, topic_ids: Collection[str]) -> set[datetime]:
         """The hours (UTC) of the accepted events of some topics or files."""
         rows = self.table.to_pyarrow_table(columns=["topic_id", "hours"])
@@ -114,11 +120,13 @@ class Progress:
 
     def reset(self, rows: Sequence[ProgressRow], written: Mapping[str, int], of_metric: bool) -> None:
         """Commit the rows of a reset, of the source or of a metric. Otherwise like ``finish``."""
+        add_columns(self.table, PROGRESS_SCHEMA)
         writers, sequence = [SPEED_WRITER, _METRIC_RESET] if of_metric else [SPEED_WRITER], rows[0].sequence
         commits.append(self.table, to_arrow(rows), {"reset": sequence}, writers, sequence, written)
 
     def compact(self, after: int, up_to: int, rows: Iterable[ProgressRow]) -> None:
         """Replace the rows above ``after``, up to ``up_to``, by ``rows``. Raises ConflictError as ``finish`` does."""
+        add_columns(self.table, PROGRESS_SCHEMA)
         compacted = to_arrow(rows)
         commits.overwrite(
             self.table,

@@ -97,7 +97,7 @@ class SourceClock:
         """The clock after a micro-batch. ``read`` has each partition with records in it, by topic id and number, with
         the event times of its accepted events, also of duplicates, in the order of their offsets.
 
-        Every other partition with unread records would be in ``read``, too: Spark reads some of each.
+        ``idle`` is None if Kafka may have unread records of the source's other partitions.
         """
         known = {(clock.topic_id, clock.partition): clock for clock in self.partitions}
         for of, event_times in read.items():

@@ -101,6 +101,19 @@ def token_of(project: Project, text: str, now: datetime) -> AnswerToken:
     return token_at(project, moment)
 
 
+def moment_of(project: Project, token: AnswerToken) -> datetime | None:
+    """When the last micro-batch of ``token`` was finished (UTC). It closes the hours that go by wall time, so that the
+    answer does not change with the time at which it is repeated. None: there was none. Raises TableError.
+    """
+    layout, options = Layout.of(project), project.settings.storage_options
+    finished = [
+        row.finished
+        for name, sequence in token.sequences.items()
+        for row in Progress(open_table(layout.progress(project.sources[name]), options)).rows_of(sequence)
+    ]
+    return max(finished, default=None)
+
+
 def token_at(project: Project, moment: datetime) -> AnswerToken:
     """The token of an answer at ``moment`` (UTC). Raises TableError, and UsageError if nothing had been processed by
     then.

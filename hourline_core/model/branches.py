@@ -37,9 +37,9 @@ class Branches:
 
     @cached_property
     def fields(self) -> dict[str, Field]:
-        """The fields that the conditions name."""
+        """The fields that the conditions name. Spark tells names apart without regard to case."""
         return {
-            name: field
+            name.casefold(): field.model_copy(update={"key": field.key or name})
             for source in (self.source, *self.others)
             for name, field in source.fields.items()
             if name.casefold() in self._named

@@ -90,13 +90,20 @@ def imported_sql(source: Source, sequence: int) -> str:
 
 
 def rejected_sql(source: Source, sequence: int) -> str:
-    """A query: hour, rejected, records (bigint) of all micro-batches up to ``sequence`` that brought events of the
-    hour.
+    """A query: hour, rejected, events (bigint) of all micro-batches up to ``sequence`` that brought events of the hour.
+    ``events`` are those of all records that the source's branch takes, whatever became of them.
     """
+    events = "records + coalesce(exploded, 0) - coalesce(not_taken, 0)"
     return f"""
-        SELECT arrival.hour AS hour, sum(rejected)::BIGINT AS rejected, sum(records)::BIGINT AS records
-        FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
-        WHERE sequence <= {sequence} GROUP BY arrival.hour"""
+        WITH batches AS (
+            SELECT sequence, sum(rejected) AS rejected, sum({events}) AS events
+            FROM {_finished(source, sequence)} GROUP BY sequence
+        ), arrived AS (
+            SELECT DISTINCT arrival.hour AS hour, sequence
+            FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
+        )
+        SELECT hour, sum(rejected)::BIGINT AS rejected, sum(events)::BIGINT AS events
+        FROM batches JOIN arrived USING (sequence) GROUP BY hour"""
 
 
 def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
@@ -112,16 +119,14 @@ def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
 
 
 def counts_sql(source: Source, sequence: int) -> str:
-    """A query for one row: COUNTS and late (bigint, 0 if there are none), clock, finished (UTC, null before the
-    first micro-batch).
+    """A query for one row: COUNTS and late (bigint, 0 if there are none), clock, finished (when the last micro-batch
+    that read something was; UTC, null before the first).
     """
     counts = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in COUNTS)
     late = "list_sum(list_transform(hours, lambda h: h.late))"
-    # An older version of Hourline has written neither of these two.
-    none = "SELECT NULL::BIGINT AS exploded, NULL::BIGINT AS empty WHERE false"
     return (
-        f"SELECT {counts}, coalesce(sum({late}), 0)::BIGINT AS late, max(clock) AS clock, max(finished) AS finished "
-        f"FROM (FROM {_progress(source)} UNION ALL BY NAME {none}) WHERE sequence <= {sequence}"
+        f"SELECT {counts}, coalesce(sum({late}), 0)::BIGINT AS late, max(clock) AS clock, "
+        f"max(finished) FILTER (len(offsets) > 0) AS finished FROM {_finished(source, sequence)}"
     )
 
 

@@ -53,6 +53,15 @@ def open_or_create(
                 f"and now declared as {column.type}; "
                 "give the field another name, or keep its type"
             )
+    add_columns(table, schema)
+    return table
+
+
+def add_columns(table: DeltaTable, schema: pa.Schema) -> None:
+    """Add the columns of ``schema`` that the table lacks, since an older version of Hourline made it. They are null in
+    its rows. Raises ConflictError when another process writes there.
+    """
+    there = {column.name for column in pa.schema(table.schema().to_arrow())}
     if any(column.name not in there for column in schema):
         with durable_step("widen", table):
             write_deltalake(
@@ -62,4 +71,3 @@ def open_or_create(
                 schema_mode="merge",
                 commit_properties=commit_properties({WIDENED: "columns"}),
             )
-    return table

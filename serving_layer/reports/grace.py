@@ -25,6 +25,8 @@ GRACES = tuple(timedelta(minutes=minutes) for minutes in (0, 1, 10, 30, 60, 120,
 MOST_REVISIONS = 1.0
 """The maximum number of revisions a day that the advised grace may cost."""
 
+_COLUMNS = "topic, partition, hour"
+"""The columns of the archive that are needed. Others may be fields of any name."""
 _DAY = timedelta(days=1)
 _USUAL_RANGE = timedelta(days=28)
 
@@ -159,25 +161,26 @@ def _count_arrivals(connection: Connection, source: Source, hours: HourRange) ->
     if source.clock == "wall":
         known = "record" in database.sql(f"FROM {table} LIMIT 0").columns
         events = (
-            f"SELECT *, {'record.arrived' if known else 'NULL::TIMESTAMPTZ'} AS clock FROM {table} WHERE {streamed}"
+            f"SELECT {_COLUMNS}, {'record.arrived' if known else 'NULL::TIMESTAMPTZ'} AS _hourline_clock "
+            f"FROM {table} WHERE {streamed}"
         )
-        counted = "clock IS NOT NULL"
+        counted = "_hourline_clock IS NOT NULL"
     else:
         rows = database.sql(
             f"SELECT coalesce(min(sequence), 0), coalesce(max(sequence), 0) FROM {table} WHERE {streamed}"
         )
         database.execute(f"CREATE OR REPLACE TEMP TABLE _clocks AS {_clock_sql(source, last, *rows.fetchall()[0])}")
-        events = f"SELECT * FROM {table} JOIN _clocks USING (sequence) WHERE {streamed}"
+        events = f"SELECT {_COLUMNS}, _hourline_clock FROM {table} JOIN _clocks USING (sequence) WHERE {streamed}"
         counted = "true"  # The clock is null in the first micro-batch, of which no event is late.
     graces = _graces(source)
     passed = " ".join(
-        f"WHEN clock >= hour + to_microseconds({(HOUR + grace) // timedelta(microseconds=1)}) THEN {number}"
+        f"WHEN _hourline_clock >= hour + to_microseconds({(HOUR + grace) // timedelta(microseconds=1)}) THEN {number}"
         for number, grace in reversed(list(enumerate(graces, 1)))
     )
     database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _arrivals AS
-        SELECT topic, partition, hour, date_trunc('hour', clock) AS clock_hour, CASE {passed} ELSE 0 END AS passed,
-               count(*) AS events
+        SELECT topic, partition, hour, date_trunc('hour', _hourline_clock) AS clock_hour,
+               CASE {passed} ELSE 0 END AS passed, count(*) AS events
         FROM ({events}) WHERE {counted} GROUP BY ALL""")
     ((every, of_topics, known),) = database.sql(
         f"SELECT (SELECT count(*) FROM {table} WHERE {chosen}), (SELECT count(*) FROM {table} WHERE {streamed}), "
@@ -187,14 +190,16 @@ def _count_arrivals(connection: Connection, source: Source, hours: HourRange) ->
 
 
 def _clock_sql(source: Source, last: int, first_sequence: int, last_sequence: int) -> str:
-    """A query: sequence, clock: the source's clock before each micro-batch with events, in this range of sequences.
+    """A query: sequence, _hourline_clock: the source's clock before each micro-batch with events, in this range of
+    sequences.
 
     Old progress is compacted to one row per hour of arrival. Within such a row, the clock is taken to be the highest
     event time so far, not below the clock before the row, and not above the one after it.
     """
     clocks = clocks_sql(source, last)
     return f"""
-        SELECT sequence, CASE WHEN highest IS NULL THEN before ELSE greatest(before, least(after, highest)) END AS clock
+        SELECT sequence,
+               CASE WHEN highest IS NULL THEN before ELSE greatest(before, least(after, highest)) END AS _hourline_clock
         FROM (
             SELECT sequence, before, after, max(newest) OVER (
                 PARTITION BY until ORDER BY sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING

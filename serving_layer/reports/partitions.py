@@ -8,6 +8,7 @@ from typing import Any
 from hourline_core.ledger.read_offsets import Reading
 from hourline_core.ledger.source_clock import PartitionClock
 from hourline_core.model import Source
+from hourline_core.runtime.lease import lease_holder
 from hourline_core.sql.progress import partition_clocks_sql, read_rates_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
@@ -37,7 +38,9 @@ class PartitionStatus(Described):
     rate: float
     """The number of offsets a second that were read of it in the last ten minutes."""
     idle: bool
-    """Whether it had no record for the source's `idle` time. Then it does not hold the clock."""
+    """Whether it had no record for the source's `idle` time, while the speed layer runs and has read all of it. Then it
+    does not hold the clock.
+    """
     holds_clock: bool
     """Whether the source's clock would go on if this partition's clock did."""
     held_back: int
@@ -75,27 +78,36 @@ def report_partitions(
         for topic, of in readings.items()
         for partition, offset in of.reading.next_offsets.items()
     }
-    ends = {(topic, partition): both for topic, of in offsets.items() for partition, both in of.items()}
-    live = [known.clock for known in clocks.values() if known.clock and not known.is_idle(now, source.idle)]
+    lags = {
+        (topic, partition): max(0, end - max(following.get((topic, partition), 0), earliest))
+        for topic, of in offsets.items()
+        for partition, (earliest, end) in of.items()
+    }
+    # A speed layer that is stopped or behind knows of no silence.
+    is_running = lease_holder(connection.project.workspace, "speed") is not None
+    idle = {
+        address
+        for address, known in clocks.items()
+        if known.is_idle(now, source.idle) and lags.get(address) == 0 and is_running
+    }
+    live = [known.clock for address, known in clocks.items() if known.clock and address not in idle]
     highest = max((known.clock for known in clocks.values() if known.clock), default=None)
     partitions = []
-    for address in sorted({*clocks, *following, *ends}):
+    for address in sorted({*clocks, *following, *lags}):
         known = clocks.get(address)
         clock = known.clock if known else None
-        idle = known is not None and known.is_idle(now, source.idle)
-        earliest, end = ends.get(address, (0, None))
         partitions.append(
             PartitionStatus(
                 topic=address[0],
                 partition=address[1],
                 offset=following.get(address),
-                lag=None if end is None else max(0, end - max(following.get(address, 0), earliest)),
+                lag=lags.get(address),
                 clock=clock,
                 skew=(highest - clock).total_seconds() if highest and clock else None,
                 arrived=known.arrived if known else None,
                 rate=rates.get(address, 0.0),
-                idle=idle,
-                holds_clock=not idle and clock is not None and clock == min(live),
+                idle=address in idle,
+                holds_clock=address not in idle and clock is not None and clock == min(live),
                 held_back=known.held_back if known else 0,
                 ahead=list(known.ahead) if known else [],
             )

@@ -60,7 +60,7 @@ class SourceStatus(Described):
     finished: datetime | None
     """When its last micro-batch was finished (UTC)."""
     partitions: list[PartitionStatus]
-    """The partitions of the topic that was read last. Those without a record are listed if Kafka has answered."""
+    """The partitions of its topics. Those without a record are listed if Kafka has answered."""
 
 
 class HourStatus(Described):

@@ -18,20 +18,23 @@ ARRIVED = datetime(2024, 4, 1, tzinfo=UTC)
 class Watched:
     """A source with ``idle``, one visit in its first hour, and what Kafka and the wall say of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, knows_metric: bool = True) -> None:
         self.visits = Visits(folder)
         self.visits.source = self.visits.source.model_copy(update={"idle": IDLE})
         self.now = ARRIVED
         self.ends: Offsets | BrokerError = {("topic-id", 0): 1}
         self.read: Offsets = {}
         self.asked = 0
-        self.start()
+        self.start(knows_metric)
         self.visits.micro_batch(Visit(0, "home", 5))
+        self.show_clock()
+
+    def show_clock(self) -> None:
         shown = PartitionClock("topic-id", 0, hour(0), ARRIVED)
         self.visits.source_tables.clock = SourceClock(hour(0), (shown,))
 
-    def start(self) -> None:
-        self.visits.start()
+    def start(self, knows_metric: bool = True) -> None:
+        self.visits.start(knows_metric=knows_metric)
         self.silence = Silence(self.visits.source_tables, self.ask, lambda: self.read, clock=lambda: self.now)
 
     def ask(self) -> Offsets:
@@ -41,8 +44,12 @@ class Watched:
         return self.ends
 
     def pass_time(self, **time: float) -> bool:
+        """Whether the clock moves after that time."""
         self.now += timedelta(**time)
-        return self.silence.moves_clock()
+        if not self.silence.moves_clock():
+            return False
+        ends = self.silence.ask_ends()
+        return ends is not None and self.silence.has_read(ends)
 
     def commit(self) -> None:
         self.silence.commit(self.visits.sequence)
@@ -92,7 +99,7 @@ def test_a_kafka_that_does_not_answer_is_no_silence(watched: Watched) -> None:
 def test_a_start_waits_for_as_long_as_if_the_last_record_had_just_come(watched: Watched) -> None:
     watched.now += timedelta(hours=5)
     watched.start()
-    watched.visits.source_tables.clock = SourceClock(hour(0), (PartitionClock("topic-id", 0, hour(0), ARRIVED),))
+    watched.show_clock()
     assert not watched.pass_time(minutes=30)
     assert watched.pass_time(seconds=1)
 
@@ -103,3 +110,15 @@ def test_a_writer_that_was_fenced_out_moves_no_clock(watched: Watched) -> None:
     with pytest.raises(ConflictError):
         watched.commit()
     assert watched.closed() == set()
+
+
+def test_a_metric_that_was_new_at_the_start_is_complete_from_there_on(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, knows_metric=False)
+    watched.start()
+    watched.show_clock()
+    complete_from = dict(watched.visits.source_tables.complete_from)
+    assert list(complete_from.values()) == [2]
+    assert watched.pass_time(hours=5)
+    watched.commit()
+    watched.start()
+    assert watched.visits.source_tables.complete_from == complete_from

@@ -264,7 +264,7 @@ async function keepSeries() {
 }
 
 function idlePartitions(source) {
-  const quiet = source.partitions.filter((known) => known.idle).map((known) => known.partition);
+  const quiet = source.partitions.filter((known) => known.idle).map((known) => `${known.topic}[${known.partition}]`);
   return quiet.length ? [quiet.join(", ")] : [];
 }
 

@@ -86,13 +86,17 @@ class Account:
 
 
 class KnownProgress(Progress):
-    """Progress that says how far one topic has been read."""
+    """Progress that says how far one topic has been read, and the sums of its counts."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, counts: RecordCounts) -> None:
         self._reading = reading
+        self._counts = counts
 
     def readings(self, topic_ids: Collection[str]) -> dict[str, Reading]:
         return dict.fromkeys(topic_ids, self._reading)
+
+    def total(self, count: str) -> int:
+        return int(getattr(self._counts, count))
 
 
 @settings(max_examples=60, deadline=None)
@@ -107,14 +111,15 @@ def test_a_record_counts_once_and_each_of_its_events_once(
             start, size = positions[number - 1] if number else (0, LOG)
             # What is beyond the end of what was read is new.
             start, log = min(start, read[-1][1]), LOG - len(declared) + number + 1
-            known = KnownProgress(Reading({0: start}, {0: read}, {}))
+            known = KnownProgress(Reading({0: start}, {0: read}, {}), counts)
             again = Reprocessing(known, events, rejected, ["t"])
             for first in range(start, log, size):
                 last, sequence = min(first + size, log), sequence + 1
                 found = {o: ["tombstone"] if o in no_value else of_records[o] for o in range(first, last)}
                 if has_branch:
                     found = {o: ["not_taken"] if of == ["empty"] else of for o, of in found.items()}
-                counts += _micro_batch(again, events, rejected, sequence, found, has_branch)
+                counts += _micro_batch(again, events, rejected, sequence, found)
+                known._counts = counts
                 for offset, of_record in found.items():
                     truth.read(offset, of_record)
                 assert counts == truth.counts
@@ -131,7 +136,6 @@ def _micro_batch(
     rejected: DeltaTable,
     sequence: int,
     found: dict[int, Outcomes],
-    has_branch: bool,
 ) -> RecordCounts:
     """What a micro-batch does with the tables, and the counts that it commits."""
     rows = pa.Table.from_pylist(
@@ -143,7 +147,7 @@ def _micro_batch(
         ROWS,
     )
     fresh = rows.filter(pc.invert(pa.array(again.mark_counted(rows))))
-    counts = count_records(fresh, again.counted_before(fresh), has_branch)
+    counts = count_records(fresh, again.counted_before(fresh))
     for table, outcome in ((events, "accepted"), (rejected, "rejected")):
         chosen = fresh.filter(pc.equal(fresh[OUTCOME], outcome)).select([PARTITION, OFFSET, PLACE])
         stored = chosen.rename_columns(["partition", "offset", PLACE])

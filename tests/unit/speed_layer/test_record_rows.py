@@ -1,0 +1,34 @@
+"""Whether Kafka may have more than a micro-batch has read."""
+
+import pyarrow as pa
+
+from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC_ID
+from speed_layer.record_rows import is_full
+
+
+def rows(*offsets: tuple[int, int]) -> pa.Table:
+    """Records of one topic, by partition and offset."""
+    return pa.table(
+        {
+            TOPIC_ID: ["t"] * len(offsets),
+            PARTITION: [partition for partition, _ in offsets],
+            OFFSET: [offset for _, offset in offsets],
+        }
+    )
+
+
+def test_a_micro_batch_of_as_many_offsets_as_allowed_is_full() -> None:
+    assert is_full(rows(*((0, offset) for offset in range(100))), most=100)
+
+
+def test_spark_rounds_the_share_of_each_partition_down() -> None:
+    assert is_full(rows(*((partition, offset) for partition in range(3) for offset in range(33))), most=100)
+
+
+def test_offsets_without_a_record_count() -> None:
+    assert is_full(rows((0, 0), (0, 99)), most=100)
+
+
+def test_a_micro_batch_with_much_less_is_not_full() -> None:
+    assert not is_full(rows((0, 0), (0, 1), (1, 7)), most=100)
+    assert not is_full(rows(), most=100)
