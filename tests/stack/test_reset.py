@@ -313,7 +313,8 @@ def numbers(project: StackProject) -> dict[str, Any]:
     with serving_layer.connect(project.project) as connection:
         hours = connection.sql("FROM hours ORDER BY ALL").fetchall()
         rows = connection.sql("FROM fragile ORDER BY ALL").fetchall()
-    return {**status(project).model_dump(exclude={"sequence", "lag", "finished"}), "hours": hours, "rows": rows}
+    told = status(project).model_dump(exclude={"sequence", "lag", "finished", "partitions"})
+    return {**told, "hours": hours, "rows": rows}
 
 
 def command(project: StackProject, *arguments: str) -> str:

@@ -34,7 +34,7 @@ from speed_layer.session import speed_session
 from tests.support import oracle
 from tests.support.oracle import FIRST_FILE, Event, Sent, SourceRule
 
-_OLDER = {"exploded": None, "empty": None}
+_OLDER = {"exploded": None, "empty": None, "not_taken": None}
 """Columns that an older version did not write."""
 
 
@@ -279,7 +279,7 @@ class StackProject:
             ]
             assert sorted(kept) == sorted(want), f"{table}: {len(kept)} kept, {len(want)} sent"
             topics = {row["topic_id"] for row in [*progress, *self.table(table, source)]} - self.files.keys()
-            assert len(topics) <= len(self.topics[source])
+            assert len(topics) <= len(self.topics[source]), (topics, self.topics[source])
 
     def events(self, source: str) -> list[Event]:
         """The accepted events of what was read, as the oracle sees them."""
