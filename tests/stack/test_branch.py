@@ -221,6 +221,14 @@ def test_a_condition_that_cannot_be_evaluated_alike_is_found(tmp_path: Path) -> 
         f"sources/s{number}.yaml": source.replace("shop", str(number)).replace("CONDITION", condition)
         for number, condition in enumerate(conditions)
     }
+    # A branch decides about records, which have the fields that explode takes apart.
+    sources["sources/right.yaml"] = """\
+        topic: branch_right
+        branch: size(hits) > 0
+        fields: {hits: array<timestamp>}
+        explode: {hit: hits}
+        event_time: hit
+        """
     project = load_project(write_project(tmp_path, {"hourline.yaml": 'spark: {master: "local[2]"}', **sources}))
     with pytest.raises(DeclarationError) as refused, speed_session(project):
         pass
