@@ -12,6 +12,9 @@ from speed_layer.micro_batch import Finished, MicroBatch
 from speed_layer.origin import Origin
 from speed_layer.silence import Silence
 
+_SECONDS_FOR_MICRO_BATCH = 5.0
+"""The maximum time to wait for the end of a micro-batch."""
+
 
 class ForeachBatch:
     """Processes the validated records of each micro-batch, reports what was done, and maintains the tables in
@@ -44,16 +47,16 @@ class ForeachBatch:
                 raise
 
     def pass_silence(self, silence: Silence) -> None:
-        """Let the source's clock go on if nothing comes. Does nothing while a micro-batch runs. Raises ConflictError
+        """Let the source's clock go on without its idle partitions, between two micro-batches. Raises ConflictError
         when another process writes to progress.
         """
         if not silence.moves_clock():
             return
         ends = silence.ask_ends()  # which may take seconds, in which a micro-batch can begin
-        if ends is not None and self._running.acquire(blocking=False):
+        if ends is not None and self._running.acquire(timeout=_SECONDS_FOR_MICRO_BATCH):
             try:
-                if not self._stopped and silence.moves_clock() and silence.has_read(ends):
-                    silence.commit(next(self._sequences))
+                if not self._stopped and silence.moves_clock(ends):
+                    silence.commit(next(self._sequences), ends)
             finally:
                 self._running.release()
 

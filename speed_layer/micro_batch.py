@@ -209,8 +209,8 @@ class MicroBatch:
             (topic_id, number): event_times_in_order(of_partition(events, topic_id, number))
             for topic_id, number in partitions_of(taken)
         }
-        idle = None if is_full(rows, self._most_records) else self.source.idle
-        return clock.after_records(read, arrived, skew=self.source.skew, idle=idle)
+        behind = list(partitions_of(rows)) if is_full(rows, self._most_records) else []
+        return clock.after_records(read, arrived, skew=self.source.skew, behind=behind)
 
     def _of_topic(
         self, shared: ProgressRow, rows: pa.Table, fresh: pa.Table, clock_before: datetime | None

@@ -1,12 +1,12 @@
-"""Lets the clock of a source go on while no partition has records, so that the last hour before a quiet night closes.
+"""Lets the clock of a source go on without its idle partitions, so that the last hour before a quiet night closes.
 
-A micro-batch moves the clock by its records. Without records there is no micro-batch. Then the speed layer commits a
-row of progress that reads nothing and has the new clock. It does so only while Kafka has no unread records: a stream
-that is behind is not silent. So nobody else needs to know the time, and all readers see the same clock.
+A micro-batch moves the clock by its records, and knows of no silence. Between two of them, the speed layer asks Kafka
+whether an idle partition has unread records: one that has is behind, and not idle. If the clock without the idle ones
+enters another hour, or closes one, the speed layer commits a row of progress that reads nothing and has this clock. So
+nobody else needs to know the time, and all readers see the same clock.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -42,16 +42,19 @@ class Silence:
         self._read = read
         self._clock = clock
         self._since = clock()
-        """Since when it watches. What came in before is not known."""
+        """Since when it watches, with Kafka there. Whether there was silence before is not known."""
         self._asked: datetime | None = None
 
-    def moves_clock(self) -> bool:
-        """Whether silence would have moved the source's clock into another hour, or past the close of one."""
-        now, idle = self._clock(), self._source_tables.source.idle
-        if idle is None or now - self._since <= idle or not self._source_tables.clock.is_silent(now, idle):
+    def moves_clock(self, ends: Offsets | None = None) -> bool:
+        """Whether the clock without idle partitions is in another hour, or past the close of one. ``ends`` are those of
+        the committed records in Kafka. None: as if all were read.
+        """
+        idle = self._source_tables.source.idle
+        clock, now = self._source_tables.clock, self._clock()
+        if idle is None or clock.time is None or now - self._since <= idle:
             return False
-        before, after = self._source_tables.clock, self._source_tables.clock.after_silence(now, idle)
-        return self._passed(before) != self._passed(after)
+        unread = self._unread(ends) if ends else ()
+        return self._passed(clock) != self._passed(clock.without_idle(now, idle, unread))
 
     def ask_ends(self) -> Offsets | None:
         """The ends of the committed records in Kafka. None: it does not answer, or was asked a moment ago."""
@@ -59,31 +62,34 @@ class Silence:
         if self._asked is not None and now - self._asked < _ASKED_AGAIN:
             return None
         self._asked = now
-        with suppress(BrokerError):
+        try:
             return self._ends()
-        return None
+        except BrokerError:
+            self._since = now  # What producers could not send is no silence.
+            return None
 
-    def has_read(self, ends: Offsets) -> bool:
-        """Whether Kafka has no unread records. Spark has also passed offsets without a record, such as the markers of
-        transactions.
-        """
-        readings, read = self._source_tables.progress.readings({topic_id for topic_id, _ in ends}), self._read()
-        return all(
-            end <= max(readings[topic_id].next_offsets.get(partition, 0), read.get((topic_id, partition), 0))
-            for (topic_id, partition), end in ends.items()
-        )
-
-    def commit(self, sequence: int) -> None:
-        """Commit the moved clock to progress, under ``sequence``. Raises ConflictError when another process writes
-        there.
+    def commit(self, sequence: int, ends: Offsets) -> None:
+        """Commit the clock without idle partitions to progress, under ``sequence``. Raises ConflictError when another
+        process writes there.
         """
         tables, now = self._source_tables, self._clock()
         last, idle = tables.progress.last_row(), tables.source.idle
         assert last is not None  # a partition has shown an event
         assert idle is not None
-        tables.clock = tables.clock.after_silence(now, idle)
+        tables.clock = tables.clock.without_idle(now, idle, self._unread(ends))
         # A metric that was declared since the last row has been written from this start on.
         tables.finish(replace(last.of_silence(sequence, tables.clock, now), metrics=tables.written_metrics()))
+
+    def _unread(self, ends: Offsets) -> list[tuple[str, int]]:
+        """The partitions of which Kafka has unread records. Spark has also passed offsets without a record, such as the
+        markers of transactions.
+        """
+        readings, read = self._source_tables.progress.readings({topic_id for topic_id, _ in ends}), self._read()
+        return [
+            (topic_id, partition)
+            for (topic_id, partition), end in ends.items()
+            if end > max(readings[topic_id].next_offsets.get(partition, 0), read.get((topic_id, partition), 0))
+        ]
 
     def _passed(self, clock: SourceClock) -> list[datetime]:
         """The hours in which the clock is, and in which it was ``grace`` ago: all that results depend on."""

@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant(
         "the slowest live partition holds the clock",
         "hourline_core/ledger/source_clock.py",
-        (("return min(live, default=None)", "return max(live, default=None)"),),
+        (("min(shown.values(), default=None)", "max(shown.values(), default=None)"),),
         "tests/unit/ledger/test_source_clock.py",
     ),
     Mutant(
@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant(
         "a stream that is behind is not silent",
         "speed_layer/silence.py",
-        (("        return all(\n            end <= max(", "        return True or all(\n            end <= max("),),
+        (("if end > max(readings", "if 0 > max(readings"),),
         "tests/protocol/test_silence.py",
     ),
     Mutant(

@@ -66,7 +66,7 @@ _TABLES: Mapping[str, tuple[str, Columns]] = {
 }
 
 _VIEWS = {
-    "hours": "One row per hour with events, of each source and of each metric.",
+    "hours": "One row per hour, also per empty hour, of each source and of each metric.",
     "late_events": "One row per event that arrived after its hour had closed.",
     "drift": "One row per recomputed hour, measure and cause. `cause` is null where nothing changed.",
     "publications": "One row for each time that an hour of a metric was published. No row is ever deleted.",

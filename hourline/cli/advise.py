@@ -15,6 +15,8 @@ from hourline_core.model.times import duration_text
 if TYPE_CHECKING:
     from serving_layer.reports.grace import Arrivals, GraceCost, GraceReport
 
+_ENOUGH = timedelta(days=7)
+"""The shortest time that advice is based on."""
 _BAR = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHOWN_SECONDS = (0, 60, 600, 3_600, 21_600, 86_400)
@@ -103,6 +105,10 @@ def _say_parts(name: str, report: "GraceReport", parts: list["Arrivals"]) -> Non
 
 
 def _advice(report: "GraceReport") -> list[str]:
+    if report.end - report.start < _ENOUGH:
+        return [
+            f"{hour_text(report.start)} to {hour_text(report.end)} is too short to advise a grace: a week is enough."
+        ]
     costs = {cost.grace_seconds: cost for cost in report.graces}
     declared = costs[report.declared_seconds]
     if report.advised_seconds is None:

@@ -12,6 +12,7 @@ from hourline_core.model.branches import branches_of
 from hourline_core.model.topics import topic_text
 
 if TYPE_CHECKING:
+    from serving_layer.reports.partitions import PartitionStatus
     from serving_layer.reports.status import SourceStatus
 
 
@@ -75,7 +76,7 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
     say("")
     numbers = ["partition", "offset", "lag", "skew", "records/s", "held back"]
     say_table(
-        ["source", "topic", *numbers[:3], "clock (UTC)", *numbers[3:], "clock is held"],
+        ["source", "topic", *numbers[:3], "clock (UTC)", *numbers[3:], "holds the clock"],
         [
             (
                 source.source,
@@ -87,7 +88,7 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
                 None if known.skew is None else str(timedelta(seconds=round(known.skew))),
                 f"{known.rate:,.1f}",
                 known.held_back + len(known.ahead),
-                "idle" if known.idle else "by this one" if known.holds_clock else "",
+                _say_hold(known),
             )
             for source in sources
             for known in source.partitions
@@ -102,3 +103,10 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
                     f"{source.source}, {known.topic}[{known.partition}]: {moments} UTC would move the clock by more "
                     "than an hour, and wait for further records to confirm it"
                 )
+
+
+def _say_hold(known: "PartitionStatus") -> str:
+    """Whether a partition holds its source's clock, in words."""
+    if known.clock is None:
+        return "no event yet"
+    return "idle" if known.idle else "yes" if known.holds_clock else "no"

@@ -15,5 +15,5 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     if (kafka := address_of(declared, SPEED)) is None:
         note(f"{declared.name}: starting Kafka and Spark")
         kafka = start(declared, SPEED)
-    topics = ", ".join(topic_text(source.topic) for source in declared.sources.values())
+    topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values()))
     say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops both")

@@ -93,10 +93,7 @@ def _element_type(records: DataFrame, expression: str, path: Path) -> DataType:
     """The type of the elements of an array. Raises UnresolvedError with ``path`` if ``expression`` gives none, or of
     elements that cannot be archived.
     """
-    try:
-        array = records.select(F.expr(expression)).schema[0].dataType
-    except PySparkException as error:
-        raise UnresolvedError(path, explain(error)) from error
+    array = _resolve(records, expression, path)
     if not isinstance(array, ArrayType):
         example = f"map_entries({expression})" if isinstance(array, MapType) else "split(line, ' ')"
         raise UnresolvedError(
@@ -182,10 +179,23 @@ def named_expressions(metric: Metric) -> dict[Path, str]:
 
 def type_of(events: DataFrame, expression: str, path: Path) -> str:
     """The Spark type of ``expression`` over ``events``. Raises UnresolvedError with ``path``."""
+    return _resolve(events, expression, path).simpleString()
+
+
+def _resolve(events: DataFrame, expression: str, path: Path) -> DataType:
+    """The type of ``expression`` over each of ``events``. Raises UnresolvedError with ``path``."""
     try:
-        return events.select(F.expr(expression)).schema[0].dataType.simpleString()
+        resolved = events.select(F.expr(expression)).schema[0].dataType
     except PySparkException as error:
         raise UnresolvedError(path, explain(error)) from error
+    try:
+        # Beside a plain column, an aggregate wants a GROUP BY.
+        events.select(F.expr(expression), F.col(f"`{events.columns[0]}`"))
+    except PySparkException as error:
+        raise UnresolvedError(
+            path, f"'{expression}' is about several events, allowed is an expression over one event"
+        ) from error
+    return resolved
 
 
 def types_of(events: DataFrame, expressions: Mapping[Path, str]) -> dict[Path, str]:

@@ -23,6 +23,9 @@ from hourline_core.model import Metric, Project, Source
 from hourline_core.model.branches import OTHERWISE
 from hourline_core.model.scratch_columns import RECORD, SCRATCH_PREFIX
 
+# The two layers have other events at hand.
+_OTHER_ROWS = re.compile(r"\b(over(?=\s*\()|select(?=\s))", re.IGNORECASE)
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 # A recompute would get other values than the micro-batch did.
 _NOT_REPEATABLE = re.compile(
     r"\b(?:rand|randn|random|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_\w+)\s*\("
@@ -144,6 +147,10 @@ def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _P
 
 
 def _refuse_unrepeatable(path: Path, expression: str) -> None:
+    if match := _OTHER_ROWS.search(_QUOTED.sub("''", expression)):
+        raise UnresolvedError(
+            path, f"got {match[1].upper()}, allowed is an expression over one event, without windows and queries"
+        )
     if match := _NOT_REPEATABLE.search(expression):
         raise UnresolvedError(
             path,

@@ -7,8 +7,8 @@ counts only once ``CONFIRMING`` further records confirm it. A record between the
 the leap. Records behind the clock say nothing about it: they are late.
 
 A partition without records for the source's ``idle`` time does not hold the clock. If all partitions are idle, the
-clock goes on as fast as wall time. Only the speed layer decides that, since it knows that Kafka has nothing unread. It
-commits each decision to progress, so all readers see the same clock.
+clock goes on as fast as wall time. Only the speed layer decides that, between two micro-batches, since it can ask Kafka
+whether something is unread. It commits each decision to progress, so all readers see the same clock.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -68,6 +68,11 @@ class PartitionClock:
             self, clock=_moment(clock), arrived=arrived, ahead=tuple(map(_moment, ahead)), held_back=held_back
         )
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Its topic id and number."""
+        return self.topic_id, self.partition
+
     def is_idle(self, now: datetime, idle: timedelta | None) -> bool:
         """Whether it had no record for the time ``idle``. None: no partition is ever idle."""
         return idle is not None and now - self.arrived > idle
@@ -92,18 +97,22 @@ class SourceClock:
         arrived: datetime,
         *,
         skew: timedelta = timedelta(0),
-        idle: timedelta | None = None,
+        behind: Collection[tuple[str, int]] = (),
     ) -> "SourceClock":
         """The clock after a micro-batch. ``read`` has each partition with records in it, by topic id and number, with
         the event times of its accepted events, also of duplicates, in the order of their offsets.
 
-        ``idle`` is None if Kafka may have unread records of the source's other partitions.
+        ``behind`` are the partitions of which Kafka may have unread records. One of them that has shown no event yet
+        holds the clock.
         """
-        known = {(clock.topic_id, clock.partition): clock for clock in self.partitions}
+        known = {clock.address: clock for clock in self.partitions}
         for of, event_times in read.items():
             known[of] = known.get(of, PartitionClock(*of, None, arrived)).advance(event_times, arrived, skew)
         partitions = tuple(known[of] for of in sorted(known))
-        return SourceClock(_latest([self.time, _least(partitions, arrived, idle)]), partitions)
+        shown = {of: clock.clock for of, clock in known.items() if clock.clock is not None}
+        if any(of not in shown for of in behind):
+            return SourceClock(self.time, partitions)
+        return SourceClock(_latest([self.time, min(shown.values(), default=None)]), partitions)
 
     def after_import(self, event_times: Micros, arrived: datetime) -> "SourceClock":
         """The clock after rows of a file. They count only while no partition has shown an event time: a file has no
@@ -113,26 +122,20 @@ class SourceClock:
             return self
         return replace(self, time=_latest([self.time, min(_moment(int(event_times.max())), arrived)]))
 
-    def after_silence(self, now: datetime, idle: timedelta) -> "SourceClock":
-        """The clock at ``now``, while Kafka has no unread records."""
-        return replace(self, time=_latest([self.time, _least(self.partitions, now, idle)]))
+    def without_idle(self, now: datetime, idle: timedelta, unread: Collection[tuple[str, int]] = ()) -> "SourceClock":
+        """The clock at ``now``, without the partitions that are idle. ``unread`` are those of which Kafka has unread
+        records: none of them is idle.
 
-    def is_silent(self, now: datetime, idle: timedelta) -> bool:
-        """Whether all partitions are idle, and one has shown an event time."""
-        return any(known.clock for known in self.partitions) and all(
-            known.is_idle(now, idle) for known in self.partitions
-        )
-
-
-def _least(partitions: Collection[PartitionClock], now: datetime, idle: timedelta | None) -> datetime | None:
-    """The least clock of the live partitions. If all are idle, the highest one, moved on by the time since the last
-    record. None: no partition has shown an event time.
-    """
-    shown = [(known.clock, known) for known in partitions if known.clock is not None]
-    live = [clock for clock, known in shown if not known.is_idle(now, idle)]
-    if live or not shown:
-        return min(live, default=None)
-    return max(clock for clock, _ in shown) + (now - max(known.arrived for known in partitions))
+        If all partitions are idle, it is the highest of their clocks, moved on by the time since the last record.
+        """
+        shown = [(known.clock, known) for known in self.partitions if known.clock is not None]
+        if not shown or any(of not in {known.address for _, known in shown} for of in unread):
+            return self
+        live = [clock for clock, known in shown if known.address in unread or not known.is_idle(now, idle)]
+        if live:
+            return replace(self, time=_latest([self.time, min(live)]))
+        silent = now - max(known.arrived for known in self.partitions)
+        return replace(self, time=_latest([self.time, max(clock for clock, _ in shown) + silent]))
 
 
 def _confirm(clock: int, ahead: list[int]) -> tuple[int, list[int]]:

@@ -97,6 +97,7 @@ class Source(Declaration):
     idle: Duration | None = None
     """The time after which a partition without records no longer holds the clock, such as `15m`. If no partition has
     records, the clock goes on as fast as wall time. If left out, each partition holds the clock until its next record.
+    At least `1m`.
     """
 
     skew: Duration = timedelta(0)

@@ -49,10 +49,11 @@ class Watched:
         if not self.silence.moves_clock():
             return False
         ends = self.silence.ask_ends()
-        return ends is not None and self.silence.has_read(ends)
+        return ends is not None and self.silence.moves_clock(ends)
 
     def commit(self) -> None:
-        self.silence.commit(self.visits.sequence)
+        assert not isinstance(self.ends, BrokerError)
+        self.silence.commit(self.visits.sequence, self.ends)
         self.visits.sequence += 1
 
     def closed(self) -> set[datetime]:
@@ -91,7 +92,16 @@ def test_a_kafka_that_does_not_answer_is_no_silence(watched: Watched) -> None:
     watched.ends = BrokerError("away")
     assert not watched.pass_time(hours=5)
     watched.ends = {("topic-id", 0): 1}
-    assert not watched.pass_time(seconds=14), "it is not asked at every look"
+    assert not watched.pass_time(minutes=30), "producers could not send, either"
+    assert watched.asked == 1
+    assert watched.pass_time(seconds=1)
+
+
+def test_kafka_is_not_asked_at_every_look(watched: Watched) -> None:
+    watched.ends = {("topic-id", 0): 2}
+    assert not watched.pass_time(hours=5)
+    watched.ends = {("topic-id", 0): 1}
+    assert not watched.pass_time(seconds=14)
     assert watched.asked == 1
     assert watched.pass_time(seconds=1)
 

@@ -31,11 +31,10 @@ def read(
     *numbers: float,
     partition: int = 0,
     arrived: datetime = LONG_AFTER,
-    idle: timedelta | None = None,
 ) -> SourceClock:
     """The clock after one micro-batch with events at these minutes in one partition."""
     times = {("topic", partition): micros(*map(minutes, numbers))}
-    return clock.after_records(times, arrived, idle=idle)
+    return clock.after_records(times, arrived)
 
 
 def test_the_slowest_partition_holds_the_clock() -> None:
@@ -94,24 +93,35 @@ def test_an_idle_partition_no_longer_holds_the_clock() -> None:
     clock = read(read(SourceClock(), 0, arrived=minutes(0)), 0, partition=1, arrived=minutes(0))
     held = read(clock, 10, 20, arrived=minutes(20))
     assert held.time == minutes(0)
-    assert read(clock, 10, 20, arrived=minutes(20), idle=IDLE).time == minutes(20)
-    back = read(read(clock, 20, arrived=minutes(20), idle=IDLE), 5, partition=1, arrived=minutes(21), idle=IDLE)
+    assert held.without_idle(minutes(15), IDLE).time == minutes(0)
+    moved = held.without_idle(minutes(20), IDLE)
+    assert moved.time == minutes(20)
+    assert held.without_idle(minutes(20), IDLE, unread=[("topic", 1)]).time == minutes(0), "it is behind"
+    assert held.without_idle(minutes(20), IDLE, unread=[("topic", 2)]).time == minutes(0), "who knows what it has"
+    back = read(moved, 5, partition=1, arrived=minutes(21))
     assert back.time == minutes(20), "it was told what it was told"
 
 
 def test_a_silent_source_goes_on_by_wall_time() -> None:
     old = read(SourceClock(), 0, 10, arrived=LONG_AFTER)
     quiet = LONG_AFTER + timedelta(minutes=15)
-    assert not old.is_silent(quiet, IDLE)
-    assert old.is_silent(quiet + timedelta(microseconds=1), IDLE)
-    assert old.after_silence(quiet + timedelta(minutes=5), IDLE).time == minutes(30)
+    assert old.without_idle(quiet, IDLE).time == minutes(10)
+    assert old.without_idle(quiet + timedelta(minutes=5), IDLE).time == minutes(30)
+    assert old.without_idle(quiet + timedelta(minutes=5), IDLE, unread=[("topic", 0)]).time == minutes(10)
 
 
-def test_a_source_without_an_accepted_event_is_not_silent() -> None:
+def test_a_source_without_an_accepted_event_has_no_clock() -> None:
     rejected = SourceClock().after_records({("topic", 0): micros()}, minutes(0))
     assert rejected.time is None
-    assert not rejected.is_silent(LONG_AFTER, IDLE)
-    assert not SourceClock().is_silent(LONG_AFTER, IDLE)
+    assert rejected.without_idle(LONG_AFTER, IDLE).time is None
+
+
+def test_a_partition_that_begins_with_bad_records_holds_the_clock_while_it_may_have_more() -> None:
+    bad: Micros = micros()
+    times = {("topic", 0): micros(minutes(90)), ("topic", 1): bad}
+    behind = SourceClock().after_records(times, LONG_AFTER, behind=list(times))
+    assert behind.time is None
+    assert behind.after_records(times, LONG_AFTER).time == minutes(90), "it has no more: a topic without a key for it"
 
 
 def test_an_import_moves_the_clock_only_of_a_source_without_partitions() -> None:
