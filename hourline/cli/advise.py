@@ -15,7 +15,7 @@ from hourline_core.model.times import duration_text
 if TYPE_CHECKING:
     from serving_layer.reports.grace import Arrivals, GraceCost, GraceReport
 
-_ENOUGH = timedelta(days=7)
+_ENOUGH = timedelta(days=1)
 """The shortest time that advice is based on."""
 _BAR = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -107,7 +107,7 @@ def _say_parts(name: str, report: "GraceReport", parts: list["Arrivals"]) -> Non
 def _advice(report: "GraceReport") -> list[str]:
     if report.end - report.start < _ENOUGH:
         return [
-            f"{hour_text(report.start)} to {hour_text(report.end)} is too short to advise a grace: a week is enough."
+            f"{hour_text(report.start)} to {hour_text(report.end)} is too short to advise a grace: give it a day or more."
         ]
     costs = {cost.grace_seconds: cost for cost in report.graces}
     declared = costs[report.declared_seconds]

@@ -47,6 +47,13 @@ def test_json_has_the_numbers_of_the_text(folder: Path) -> None:
 
 
 def test_where_every_grace_is_long_enough_none_is_needed(folder: Path) -> None:
-    lines = hourline("advise", "grace", "visits", "--from", "2024-03-02", folder=folder, status=0).splitlines()
+    lines = hourline("advise", "grace", "visits", "--from", "2024-03-01T12", folder=folder, status=0).splitlines()
     assert lines[-1] == "  grace: 0s"
     assert "is 1h (0.0 a day). Hours would be final 1h earlier with" in lines[-3]
+
+
+def test_a_few_hours_are_too_few_to_advise(folder: Path) -> None:
+    lines = hourline("advise", "grace", "visits", "--from", "2024-03-02", folder=folder, status=0).splitlines()
+    assert lines[-1] == (
+        "2024-03-02T00:00Z to 2024-03-02T23:00Z is too short to advise a grace: give it a day or more."
+    )
