@@ -107,7 +107,7 @@ def _say_parts(name: str, report: "GraceReport", parts: list["Arrivals"]) -> Non
 def _advice(report: "GraceReport") -> list[str]:
     if report.end - report.start < _ENOUGH:
         return [
-            f"{hour_text(report.start)} to {hour_text(report.end)} is too short to advise a grace: give it a day or more."
+            f"{hour_text(report.start)} to {hour_text(report.end)} is too short to advise a grace: give a day or more."
         ]
     costs = {cost.grace_seconds: cost for cost in report.graces}
     declared = costs[report.declared_seconds]

@@ -54,6 +54,4 @@ def test_where_every_grace_is_long_enough_none_is_needed(folder: Path) -> None:
 
 def test_a_few_hours_are_too_few_to_advise(folder: Path) -> None:
     lines = hourline("advise", "grace", "visits", "--from", "2024-03-02", folder=folder, status=0).splitlines()
-    assert lines[-1] == (
-        "2024-03-02T00:00Z to 2024-03-02T23:00Z is too short to advise a grace: give it a day or more."
-    )
+    assert lines[-1] == ("2024-03-02T00:00Z to 2024-03-02T23:00Z is too short to advise a grace: give a day or more.")
