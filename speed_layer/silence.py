@@ -42,7 +42,7 @@ class Silence:
         self._read = read
         self._clock = clock
         self._since = clock()
-        """Since when it watches, with Kafka there. Whether there was silence before is not known."""
+        """Since when it watches, with Kafka there. It does not know of any silence before that."""
         self._asked: datetime | None = None
 
     def moves_clock(self, ends: Offsets | None = None) -> bool:
