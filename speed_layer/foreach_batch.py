@@ -17,7 +17,7 @@ _SECONDS_FOR_MICRO_BATCH = 5.0
 
 
 class ForeachBatch:
-    """Processes the validated records of each micro-batch, reports what was done, and maintains the tables in
+    """Processes the records of each micro-batch, reports what was done, and maintains the tables in
     between.
     """
 
@@ -36,12 +36,12 @@ class ForeachBatch:
         self.error: Exception | None = None
         """The error that ended the stream. Spark wraps it in a trace of its own; callers want the error itself."""
 
-    def __call__(self, validated: DataFrame, number: int) -> None:
+    def __call__(self, evaluated: DataFrame, number: int) -> None:
         with self._running:
             if self._stopped:
                 return
             try:
-                self._process(validated)
+                self._process(evaluated)
             except Exception as error:
                 self.error = error
                 raise
@@ -65,8 +65,8 @@ class ForeachBatch:
         with self._running:
             self._stopped = True
 
-    def _process(self, validated: DataFrame) -> None:
-        finished = self._batch.process(validated, self._origin, next(self._sequences))
+    def _process(self, evaluated: DataFrame) -> None:
+        finished = self._batch.process(evaluated, self._origin, next(self._sequences))
         if finished:
             self._on_finished(finished)
             self._finished += 1

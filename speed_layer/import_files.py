@@ -17,8 +17,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hourline_core.compute.aggregation import event_time_type, explain
-from hourline_core.compute.validation import validate
+from hourline_core.compute.aggregation import explain
 from hourline_core.errors import HourlineError, UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
@@ -26,7 +25,6 @@ from hourline_core.ledger.layout import TIMESTAMP, Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
-from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -40,7 +38,6 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.storage.opening import exists, open_table
-from speed_layer.deduplication import with_id_hash
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
@@ -131,17 +128,14 @@ def import_files(
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     done = [Imported(file) for file in files]
     try:
-        batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], clock)
-        branches = branches_of(project.sources.values(), source, reads_alone=True)
-        time_type = event_time_type(spark, source)
+        batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], clock, reads_alone=True)
         chunks = _chunks(files, project.settings.speed.max_records_per_batch)
         for number, (index, first, payloads) in enumerate(chunks):
             if stopped():
                 break
             origin = Origin({files[index].name: files[index].topic_id}, history=True)
             records = _records(spark, files[index].name, first, payloads, clock())
-            validated = with_id_hash(validate(records, source, time_type, branches), source)
-            finished = batch.process(validated, origin, batch.source_tables.first_sequence + number)
+            finished = batch.process(batch.plan.apply(records), origin, batch.source_tables.first_sequence + number)
             assert finished, "a chunk has rows"
             on_finished(finished)
             done[index] = done[index].plus(finished)

@@ -7,9 +7,8 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.compute.aggregation import AggregationPlan, apply_where, with_derived
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
@@ -18,38 +17,36 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     DUPLICATE,
+    EVENT_TIME,
     HOUR,
     NOT_TAKEN_OUTCOMES,
     OFFSET,
     OUTCOME,
     PARTITION,
-    PLACE,
     TOPIC,
     TOPIC_ID,
 )
 from hourline_core.model.windows import HOURLY
 from speed_layer.accounting import count_records
 from speed_layer.deduplication import Deduplicator
+from speed_layer.fold import Fold, connect_for_folds
 from speed_layer.origin import Origin
+from speed_layer.record_plan import RecordPlan
 from speed_layer.record_rows import (
     accepted_of,
     by_topic,
     event_times_in_order,
     is_full,
+    keep,
     number_of_records,
     of_partition,
     outcomes_of,
     partitions_of,
+    with_outcome,
     with_topic_ids,
 )
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
 from speed_layer.source_tables import SourceTables
-
-_ADDRESS = [TOPIC, PARTITION, OFFSET, PLACE]
-"""The columns that tell the events of a micro-batch apart. In it, each topic has one id."""
-
-_FEW_RECORDS = 20_000
-"""Up to this number of records, one task is faster than several, whose sums would have to be exchanged."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,9 @@ class Finished:
 
 
 class MicroBatch:
-    """Processes the micro-batches of one source, one after the other, with at most ``most_records`` each. ``clock``
-    (UTC) only dates them.
+    """Processes the micro-batches of one source, one after the other, with at most ``most_records`` each.
+
+    ``plan`` is what Spark computes of their records. ``clock`` (UTC) only dates them.
     """
 
     def __init__(
@@ -80,59 +78,51 @@ class MicroBatch:
         source_tables: SourceTables,
         deduplicator: Deduplicator,
         reprocessing: Reprocessing,
+        plan: RecordPlan,
         most_records: int,
         clock: Clock,
     ) -> None:
         self.source_tables = source_tables
         self.source = source_tables.source
+        self.plan = plan
         self._deduplicator = deduplicator
         self._reprocessing = reprocessing
         self._most_records = most_records
         self._clock = clock
+        connection = connect_for_folds()
+        self._folds = {name: Fold(connection, metric) for name, metric in plan.projection.metrics.items()}
 
-    def process(self, validated: DataFrame, origin: Origin, sequence: int) -> Finished | None:
-        """Archive and aggregate ``validated`` (the events of ``origin`` with their id hashes), and commit progress
-        under ``sequence``. Returns what was done, or None where there was no record.
+    def process(self, evaluated: DataFrame, origin: Origin, sequence: int) -> Finished | None:
+        """Archive and aggregate ``evaluated`` (the records of ``origin``, by the plan), and commit progress under
+        ``sequence``. Returns what was done, or None where there was no record.
 
         Raises TableError, and ConflictError when another process writes to the tables.
         """
         started = self._clock()
-        validated = validated.persist()
-        try:
-            rows = with_topic_ids(validated.toArrow(), origin.topic_ids)  # also fills the cache that the metrics read
-            if rows.num_rows == 0:
-                return None  # nothing but transaction markers
-            self._reprocessing.meet(pc.unique(rows[TOPIC_ID]).to_pylist())
-            again = pa.array(self._reprocessing.mark_counted(rows))
-            fresh = self._mark_duplicates(rows.filter(pc.invert(again)))
-            left_out = pa.concat_tables(
-                [part.select(_ADDRESS) for part in (rows.filter(again), fresh.filter(fresh[DUPLICATE]))]
-            )
-            accepted = _without(validated.where(F.col(OUTCOME) == "accepted"), left_out)
-            if rows.num_rows <= _FEW_RECORDS:
-                accepted = accepted.coalesce(1)
-            # A declaration that is being replaced brings its source's own derived fields and condition.
-            sources = {id(aggregation.source): aggregation.source for aggregation in self.source_tables.aggregations}
-            events = {key: apply_where(with_derived(accepted, source), source) for key, source in sources.items()}
-            with ThreadPoolExecutor(max_workers=len(self.source_tables.aggregations) + 1) as pool:
-                tiles = [
-                    pool.submit(self._tiles, aggregation, events[id(aggregation.source)], sequence)
-                    for aggregation in self.source_tables.aggregations
-                    if fresh.num_rows
-                ]
-                archive = pool.submit(self._archive, fresh, sequence)
-                _raise_first([archive, *tiles])
-        finally:
-            validated.unpersist()
-        return self._finish(rows, fresh, origin, sequence, started)
+        rows = self.plan.explain_rejections(evaluated.toArrow())  # the only Spark job, unless records are malformed
+        if rows.num_rows == 0:
+            return None  # nothing but transaction markers
+        rows = with_topic_ids(rows, origin.topic_ids)
+        self._reprocessing.meet(pc.unique(rows[TOPIC_ID]).to_pylist())
+        fresh = self._mark_duplicates(keep(rows, pa.array(~self._reprocessing.mark_counted(rows))))
+        accepted = accepted_of(fresh)
+        with ThreadPoolExecutor(max_workers=len(self.source_tables.aggregations) + 1) as pool:
+            archive = pool.submit(self._archive, fresh, sequence)
+            tiles = [
+                pool.submit(self._tiles, aggregation, accepted, sequence)
+                for aggregation in self.source_tables.aggregations
+                if accepted.num_rows
+            ]
+            _raise_first([archive, *tiles])
+        return self._finish(rows, fresh, accepted, origin, sequence, started)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
         """The rows with DUPLICATE (boolean)."""
         duplicate = self._deduplicator.duplicates(rows)
         return rows.append_column(DUPLICATE, pa.array(duplicate))
 
-    def _tiles(self, aggregation: AggregationPlan, events: DataFrame, sequence: int) -> None:
-        tiles = aggregation.tiles(events).toArrow()
+    def _tiles(self, aggregation: AggregationPlan, events: pa.Table, sequence: int) -> None:
+        tiles = self._folds[aggregation.name].fold(events)
         if tiles.num_rows:
             self.source_tables.append(
                 self.source_tables.provisional[aggregation.name],
@@ -142,8 +132,7 @@ class MicroBatch:
             )
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
-        accepted = rows.filter(pc.equal(rows[OUTCOME], "accepted"))
-        rejected = rows.filter(pc.equal(rows[OUTCOME], "rejected"))
+        accepted, rejected = with_outcome(rows, "accepted"), with_outcome(rows, "rejected")
         for chosen, table, schema in (
             (events_to_archive(accepted, self.source), self.source_tables.events, self.source_tables.events_schema),
             (rejected_to_archive(rejected), self.source_tables.rejected, REJECTED_SCHEMA),
@@ -151,11 +140,12 @@ class MicroBatch:
             if chosen.num_rows:
                 self.source_tables.append(table, schema, chosen, sequence)
 
-    def _finish(self, rows: pa.Table, fresh: pa.Table, origin: Origin, sequence: int, started: datetime) -> Finished:
+    def _finish(
+        self, rows: pa.Table, fresh: pa.Table, accepted: pa.Table, origin: Origin, sequence: int, started: datetime
+    ) -> Finished:
         """Commit progress, which makes the micro-batch count. ``rows`` are all that it has read, ``fresh`` those that
-        did not count before.
+        did not count before, ``accepted`` the events of these that count.
         """
-        accepted = accepted_of(fresh)
         arrived = pc.max(rows[ARRIVED]).as_py()
         before = self.source_tables.clock.time if self.source.clock == "event_time" else arrived
         self.source_tables.clock = clock = self._advance_clock(rows, fresh, origin, arrived)
@@ -201,10 +191,11 @@ class MicroBatch:
         """The source's clock after ``rows``, of which ``fresh`` did not count before. A duplicate moves it, too: it
         shows how far its partition is. A record that another branch takes shows nothing.
         """
-        clock, events = self.source_tables.clock, fresh.filter(pc.equal(fresh[OUTCOME], "accepted"))
+        clock = self.source_tables.clock
+        events = with_outcome(fresh, "accepted").select([TOPIC_ID, PARTITION, OFFSET, EVENT_TIME])
         if origin.history:
             return clock.after_import(event_times_in_order(events), arrived)
-        taken = rows.filter(pc.invert(pc.is_in(rows[OUTCOME], pa.array(NOT_TAKEN_OUTCOMES))))
+        taken = keep(rows, pc.invert(pc.is_in(rows[OUTCOME], pa.array(NOT_TAKEN_OUTCOMES))))
         read = {
             (topic_id, number): event_times_in_order(of_partition(events, topic_id, number))
             for topic_id, number in partitions_of(taken)
@@ -238,13 +229,6 @@ class MicroBatch:
             HourEvents(hour, events, late=events if clock and hour + after <= clock else 0)
             for hour, events in zip(counts[HOUR].to_pylist(), counts[f"{OFFSET}_count"].to_pylist(), strict=True)
         )
-
-
-def _without(events: DataFrame, left_out: pa.Table) -> DataFrame:
-    """The events without those of ``left_out`` (TOPIC, PARTITION, OFFSET, PLACE)."""
-    if left_out.num_rows == 0:
-        return events
-    return events.join(F.broadcast(events.sparkSession.createDataFrame(left_out)), _ADDRESS, "left_anti")
 
 
 def _raise_first(futures: list[Future[None]]) -> None:

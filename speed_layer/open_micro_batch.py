@@ -5,14 +5,23 @@ from collections.abc import Collection
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hourline_core.compute.aggregation import AggregationPlan, empty_events, make_nullable, plan_aggregation
+from hourline_core.compute.aggregation import (
+    AggregationPlan,
+    empty_events,
+    event_time_type,
+    make_nullable,
+    plan_aggregation,
+)
+from hourline_core.compute.projection import Projection
 from hourline_core.ledger.layout import Layout, stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source, declaration_hash
+from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock
 from speed_layer.deduplication import Deduplicator, archived_id_hashes
 from speed_layer.micro_batch import MicroBatch
+from speed_layer.record_plan import RecordPlan
 from speed_layer.reprocessing import Reprocessing
 from speed_layer.source_tables import open_source_tables
 
@@ -23,8 +32,11 @@ def open_micro_batch(
     source: Source,
     topic_ids: Collection[str],
     clock: Clock,
+    *,
+    reads_alone: bool = False,
 ) -> MicroBatch:
     """Open or create the tables of ``source`` for its micro-batches, which go on where ``topic_ids`` were read up to.
+    ``reads_alone``: no other source reads these records.
 
     A writer that had the tables before is fenced out, and what it left unfinished is deleted. Raises TableError,
     ConflictError. The caller holds the lease "speed".
@@ -45,7 +57,9 @@ def open_micro_batch(
         deduplicator.remember(archived, source_tables.clock.time)
     reprocessing = Reprocessing(source_tables.progress, source_tables.events, source_tables.rejected, topic_ids)
     most_records = project.settings.speed.max_records_per_batch
-    return MicroBatch(source_tables, deduplicator, reprocessing, most_records, clock)
+    branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)
+    plan = RecordPlan(spark, source, event_time_type(spark, source), branches, Projection(aggregations))
+    return MicroBatch(source_tables, deduplicator, reprocessing, plan, most_records, clock)
 
 
 def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:

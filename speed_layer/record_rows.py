@@ -51,7 +51,7 @@ def with_topic_ids(rows: pa.Table, topic_ids: Mapping[str, str]) -> pa.Table:
 def by_topic(rows: pa.Table, fresh: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
     """The rows of each topic, and those of them that are ``fresh``."""
     for topic_id in pc.unique(rows[TOPIC_ID]):
-        yield rows.filter(pc.equal(rows[TOPIC_ID], topic_id)), fresh.filter(pc.equal(fresh[TOPIC_ID], topic_id))
+        yield keep(rows, pc.equal(rows[TOPIC_ID], topic_id)), keep(fresh, pc.equal(fresh[TOPIC_ID], topic_id))
 
 
 def partitions_of(rows: pa.Table) -> Iterator[tuple[str, int]]:
@@ -62,12 +62,23 @@ def partitions_of(rows: pa.Table) -> Iterator[tuple[str, int]]:
 
 def of_partition(rows: pa.Table, topic_id: str, number: int) -> pa.Table:
     """The rows of one partition."""
-    return rows.filter(pc.and_(pc.equal(rows[TOPIC_ID], topic_id), pc.equal(rows[PARTITION], number)))
+    return keep(rows, pc.and_(pc.equal(rows[TOPIC_ID], topic_id), pc.equal(rows[PARTITION], number)))
+
+
+def keep(rows: pa.Table, chosen: pa.ChunkedArray | pa.Array) -> pa.Table:
+    """The rows of which ``chosen`` (boolean, never null) is true. Mostly, all are: then nothing is copied."""
+    all_of_them = pc.all(chosen).as_py() is not False  # null if there are no rows
+    return rows if all_of_them else rows.filter(chosen)
+
+
+def with_outcome(rows: pa.Table, outcome: str) -> pa.Table:
+    """The rows with that OUTCOME."""
+    return keep(rows, pc.equal(rows[OUTCOME], outcome))
 
 
 def accepted_of(rows: pa.Table) -> pa.Table:
     """The accepted events, without duplicates."""
-    return rows.filter(pc.and_(pc.equal(rows[OUTCOME], "accepted"), pc.invert(rows[DUPLICATE])))
+    return keep(rows, pc.and_(pc.equal(rows[OUTCOME], "accepted"), pc.invert(rows[DUPLICATE])))
 
 
 def is_full(rows: pa.Table, most: int) -> bool:

@@ -16,15 +16,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.compute.aggregation import event_time_type, explain
-from hourline_core.compute.validation import validate
+from hourline_core.compute.aggregation import explain
 from hourline_core.errors import BrokerError, HourlineError, SparkError
 from hourline_core.model import Project, Source
-from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_id_of, topic_offsets
-from speed_layer.deduplication import with_id_hash
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.kafka_stream import read_topics, starting_offsets, write_starting_offsets
 from speed_layer.micro_batch import Finished
@@ -109,15 +106,13 @@ def _start(
     }
     settings = project.settings.speed
     stream = read_topics(spark, source, bootstrap, options, start, settings.max_records_per_batch)
-    # Validated in the stream and not in each micro-batch, so that Spark resolves the expressions once.
-    branches = branches_of(project.sources.values(), source)
-    validated = with_id_hash(validate(stream, source, event_time_type(spark, source), branches), source)
     known_ids = TopicIds(topic_ids, partial(topic_id_of, bootstrap, client_options=options))
     foreach_batch = ForeachBatch(project, batch, Origin(known_ids), on_finished)
     if isinstance(source.topic, TopicPattern):
         write_starting_offsets(checkpoints / source.name, start)
     writer = (
-        validated.writeStream.queryName(source.name)
+        batch.plan.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
+        .writeStream.queryName(source.name)
         .foreachBatch(foreach_batch)
         .option("checkpointLocation", (checkpoints / source.name).as_uri())
     )

@@ -5,11 +5,10 @@ from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.compute.aggregation import apply_where, event_time_type, plan_aggregation, with_derived
+from hourline_core.compute.aggregation import event_time_type, plan_aggregation
 from hourline_core.compute.check import refuse_unresolved
-from hourline_core.compute.validation import validate
+from hourline_core.compute.projection import Projection
 from hourline_core.errors import HourlineError, SparkError
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
@@ -19,7 +18,6 @@ from hourline_core.model.scratch_columns import (
     HEADERS,
     KEY,
     OFFSET,
-    OUTCOME,
     PARTITION,
     RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
@@ -27,7 +25,8 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.runtime.spark import spark_session
-from speed_layer.deduplication import with_id_hash
+from speed_layer.fold import Fold, connect_for_folds
+from speed_layer.record_plan import RecordPlan
 
 # Micro-batches are small, so planning takes most of their time. Re-planning at run time costs more than it saves.
 _STREAMING = {
@@ -80,10 +79,11 @@ def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock
         f"{HEADERS} map<string, binary>, {RECORD_TIMESTAMP} timestamp, {RECORD_TIMESTAMP_TYPE} string"
     )
     record = spark.createDataFrame([(None, bytearray(), "", 0, 0, clock(), None, None, None)], columns)
+    metrics = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
+    projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)
-    validated = with_id_hash(validate(record, source, event_time_type(spark, source), branches), source).persist()
-    validated.toArrow()
-    events = apply_where(with_derived(validated.where(F.col(OUTCOME) == "accepted"), source), source)
-    for metric in project.metrics_of(source.name):
-        plan_aggregation(spark, source, metric).tiles(events).toArrow()
-    validated.unpersist()
+    plan = RecordPlan(spark, source, event_time_type(spark, source), branches, projection)
+    rows = plan.explain_rejections(plan.apply(record).toArrow())
+    connection = connect_for_folds()
+    for metric in projection.metrics.values():
+        Fold(connection, metric).fold(rows)

@@ -68,7 +68,9 @@ class SourceTables:
         ]
 
     def stop_writing(self, older: AggregationPlan) -> None:
-        """Write no more tiles of ``older``, since a newer declaration has been promoted."""
+        """Write no more tiles of ``older``, since a newer declaration has been promoted. Spark evaluates its
+        expressions until the next start.
+        """
         self.aggregations.remove(older)
         del self.provisional[older.name]
 

@@ -1,8 +1,8 @@
-"""What an aggregate is: mergeable partial states in Spark SQL, their merge and the finished value in DuckDB SQL.
+"""What an aggregate is: mergeable partial states, their merge and the finished value.
 
-The steps are those of a mergeable aggregate (Agarwal et al., "Mergeable Summaries", 2012): Spark makes the partial
-states of one tile; DuckDB merges the states of several tiles, in any order and grouping, and finishes them. SQL is text
-here: this room needs neither engine.
+The steps are those of a mergeable aggregate (Agarwal et al., "Mergeable Summaries", 2012). Spark evaluates what the
+aggregate takes of each event. Spark or DuckDB folds that into the partial states of one tile. DuckDB merges the states
+of several tiles, in any order and grouping, and finishes them. SQL is text here: this room needs neither engine.
 
 | kind     | states                                                                | finished value             |
 |----------|-----------------------------------------------------------------------|----------------------------|
@@ -60,12 +60,23 @@ class Aggregate(ABC):
         return [f"{name}{state}" for state in self.states]
 
     @abstractmethod
-    def partials(self, argument_type: str) -> list[str]:
-        """The Spark SQL aggregate over events for each state.
+    def values(self, argument_type: str) -> list[str]:
+        """The Spark SQL expressions over one event that the states are made of.
 
         ``argument_type`` is the argument's Spark type as ``simpleString`` writes it ("" for count). Raises
         UnsuitableArgumentError if the aggregate does not accept that type.
         """
+
+    @abstractmethod
+    def partials(self, values: Sequence[str]) -> list[str]:
+        """The Spark SQL aggregate over events for each state. ``values`` are expressions, as ``values`` gives them."""
+
+    def folds(self, values: Sequence[str]) -> list[str]:
+        """The DuckDB SQL aggregate over events for each state. ``values`` are the columns that hold the values.
+
+        The state may have a wider type than Spark's, and has to be cast to it.
+        """
+        return self.partials(values)
 
     @abstractmethod
     def merges(self, states: Sequence[StateColumn]) -> list[str]:

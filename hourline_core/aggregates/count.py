@@ -13,7 +13,11 @@ class Count(Aggregate):
     is_never_null: ClassVar[bool] = True
     starts_at_zero: ClassVar[bool] = True
 
-    def partials(self, argument_type: str) -> list[str]:
+    def values(self, argument_type: str) -> list[str]:
+        """See Aggregate."""
+        return []
+
+    def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
         return ["count(*)"]
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from hourline_core.aggregates.base import Aggregate, StateColumn
+from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 
-_CAST = {"tinyint": "int", "smallint": "int", "float": "double"}
-"""For Spark's types of numbers, the type that a sketch accepts. It accepts the other types as they are."""
-_TAKEN = ("int", "bigint", "double")
+_CAST = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "float": "double"}
+"""For Spark's types of numbers, the type in which a sketch takes them."""
+_TAKEN = ("bigint", "double")
 
 
 class Distinct(Aggregate):
@@ -18,9 +18,29 @@ class Distinct(Aggregate):
     starts_at_zero: ClassVar[bool] = True
     needs_functions: ClassVar[bool] = True
 
-    def partials(self, argument_type: str) -> list[str]:
+    def values(self, argument_type: str) -> list[str]:
+        """See Aggregate. A value of type bigint, double or string. No two arguments have the same value."""
+        argument = self.measure.argument
+        if " collate " in argument_type:
+            raise UnsuitableArgumentError(f"{self.measure} needs a text without a collation; got {argument_type}")
+        if argument_type in _TAKEN:
+            return [f"{argument}"]
+        if argument_type in _CAST:
+            return [f"cast({argument} as {_CAST[argument_type]})"]
+        nested = argument_type.startswith(("struct", "array", "map"))
+        # As text, ["a, b"] and ["a", "b"] look alike; as JSON they do not.
+        text = f"to_json({argument})" if nested else f"cast({argument} as string)"
+        # The dot: a sketch ignores an empty text. A key may be any bytes, and DuckDB accepts no invalid UTF-8. No hex
+        # digits begin with a dot.
+        return [f"if(is_valid_utf8({text}), concat('.', {text}), hex({text}))"]
+
+    def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
-        return [f"theta_sketch_agg({self._told_apart(argument_type)})"]
+        return [f"theta_sketch_agg({values[0]})"]
+
+    def folds(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate."""
+        return [f"distinct_fold({values[0]})"]
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""
@@ -29,14 +49,3 @@ class Distinct(Aggregate):
     def finish(self, states: Sequence[str]) -> str:
         """See Aggregate."""
         return f"theta_estimate({states[0]})"
-
-    def _told_apart(self, argument_type: str) -> str:
-        """The argument as a value that the sketch distinguishes from every other one."""
-        argument = self.measure.argument
-        if argument_type in _TAKEN:
-            return f"{argument}"
-        if argument_type in _CAST:
-            return f"cast({argument} as {_CAST[argument_type]})"
-        nested = argument_type.startswith(("struct", "array", "map"))
-        # As text, ["a, b"] and ["a", "b"] look alike; as JSON they do not. The dot: a sketch ignores an empty text.
-        return f"concat('.', {f'to_json({argument})' if nested else argument})"

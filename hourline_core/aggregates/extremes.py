@@ -11,11 +11,15 @@ _ORDERED = {*WIDER, "float", "double", "string", "date", "timestamp", "timestamp
 class Extreme(Aggregate):
     """``min(x)`` or ``max(x)``. Both engines have a function of that name."""
 
-    def partials(self, argument_type: str) -> list[str]:
+    def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
         if argument_type not in _ORDERED and not argument_type.startswith("decimal"):
             raise UnsuitableArgumentError(f"{self.measure} needs a number, text, date or time; got {argument_type}")
-        return [f"{self.measure.kind}({self.measure.argument})"]
+        return [f"{self.measure.argument}"]
+
+    def partials(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate."""
+        return [f"{self.measure.kind}({values[0]})"]
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""

@@ -12,9 +12,13 @@ class Mean(Aggregate):
 
     states: ClassVar[tuple[str, ...]] = ("__n", "__total")
 
-    def partials(self, argument_type: str) -> list[str]:
+    def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
-        return [f"count({self.measure.argument})", f"sum({addend(self.measure, argument_type)})"]
+        return [addend(self.measure, argument_type)]
+
+    def partials(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate."""
+        return [f"count({values[0]})", f"sum({values[0]})"]
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""

@@ -24,9 +24,13 @@ class Sum(Aggregate):
 
     starts_at_zero: ClassVar[bool] = True
 
-    def partials(self, argument_type: str) -> list[str]:
+    def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
-        return [f"sum({addend(self.measure, argument_type)})"]
+        return [addend(self.measure, argument_type)]
+
+    def partials(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate."""
+        return [f"sum({values[0]})"]
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""

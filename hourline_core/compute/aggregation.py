@@ -1,8 +1,8 @@
-"""A metric as a Spark aggregation. Both layers run it: over a micro-batch, and over hours of archived events."""
+"""A metric as an aggregation. The batch layer runs it as it is; the speed layer runs its parts, see `projection.py`."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -65,9 +65,13 @@ class AggregationPlan(DeclaredMetric):
     """The Spark SQL aggregate of each stored column."""
     schema: pa.Schema
     """hour, the dimensions, the states."""
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By measure, the Spark SQL over one event that its states are made of. Empty: nothing is aggregated by this
+    plan.
+    """
 
     def tiles(self, events: DataFrame) -> DataFrame:
-        """The partial states per hour and dimensions. ``events`` are as ``counted`` gives them."""
+        """The partial states per hour and dimensions of ``events``, with derived fields, of which all count."""
         return _tiles(events, self.metric, self.states)
 
 
@@ -151,23 +155,26 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
     events = with_derived(empty_events(spark, source), source)
     types = types_of(events, named_expressions(metric))
     for name in metric.dimensions:
-        if (grouped := types["dimensions", name]).startswith("map") or grouped in ("void", "variant"):
+        grouped = types["dimensions", name]
+        if grouped.startswith("map") or grouped in ("void", "variant") or " collate " in grouped:
             raise UnresolvedError(("dimensions", name), f"values of type {grouped} cannot be grouped by")
     states: dict[str, str] = {}
+    values: dict[str, list[str]] = {}
     for name, measure in metric.measures.items():
         path = ("measures", name)
         aggregate = aggregate_of(measure)
         try:
-            states |= zip(aggregate.columns(name), aggregate.partials(types.get(path, "")), strict=True)
+            values[name] = aggregate.values(types.get(path, ""))
         except UnsuitableArgumentError as error:
             raise UnresolvedError(path, str(error)) from error
+        states |= zip(aggregate.columns(name), aggregate.partials(values[name]), strict=True)
     if metric.where:
         _refuse_no_condition(metric.where, types["where",])
     try:
         schema = _tiles(events, metric, states).schema
     except PySparkException as error:
         raise UnresolvedError((), explain(error)) from error
-    return AggregationPlan(source, metric, states, make_nullable(to_arrow_schema(schema, timezone="UTC")))
+    return AggregationPlan(source, metric, states, make_nullable(to_arrow_schema(schema, timezone="UTC")), values)
 
 
 def named_expressions(metric: Metric) -> dict[Path, str]:

@@ -42,16 +42,18 @@ ISO_WITH_OFFSET = r"^\d{4,6}-\d{1,2}-\d{1,2}[T ]\d{1,2}:\d{2}:\d{2}(\.\d{1,9})?\
 ISO_LOCAL = r"^\d{4,6}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?$"
 
 
-def validate(records: DataFrame, source: Source, event_time_type: str, branches: Branches | None = None) -> DataFrame:
+def validate(
+    records: DataFrame, source: Source, event_time_type: str, branches: Branches | None = None, *, explain: bool = False
+) -> DataFrame:
     """Validate the Kafka records of ``read_topics`` (KEY, VALUE, HEADERS, TOPIC, PARTITION, OFFSET, ARRIVED, …).
 
     Returns one row for each event, and for each record without one: their columns, PLACE and OUTCOME. Rejected events
     have REASON, and VALUE of their record. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of an event. All
     else is null. ``event_time_type`` is the Spark type of the event time's expression. ``branches`` say which records
-    the source takes; None: all.
+    the source takes; None: all. Without ``explain``, REASON may be UNEXPLAINED.
     """
-    taken = with_branch(records.withColumn(PLACE, F.lit(0)), branches)
-    decoded = with_record(format_of(source).decode(taken), source)
+    taken = with_branch(records.withColumn(PLACE, F.lit(0)), branches, explain=explain)
+    decoded = with_record(format_of(source).decode(taken, explain=explain), source)
     checks = _checks_of_record(source)
     if source.explode:
         decoded = with_record(explode(decoded.withColumn(REASON, F.coalesce(*checks)), source), source)

@@ -14,13 +14,14 @@ from hourline_core.model import Source
 class RecordFormat(Protocol):
     """Decodes the values of a source's records by Spark expressions."""
 
-    def decode(self, records: DataFrame) -> DataFrame:
+    def decode(self, records: DataFrame, *, explain: bool) -> DataFrame:
         """Add the declared fields, and UNDECODED (string), to ``records``, which have VALUE (binary).
 
-        UNDECODED is null if the value was decoded, else it says why not. A value that is not exactly one record is
-        never decoded. The fields have their declared types, and are null if the record lacks them. Neither means
-        anything for a null or empty value, which validation handles first, and fields mean nothing beside an UNDECODED.
-        Nothing is dropped, and nothing raises.
+        UNDECODED is null if the value was decoded, else it says why not. Without ``explain`` it may be UNEXPLAINED, if
+        finding the words would slow down all other records. A value that is not exactly one record is never decoded.
+        The fields have their declared types, and are null if the record lacks them. Neither means anything for a null
+        or empty value, which validation handles first, and fields mean nothing beside an UNDECODED. Nothing is dropped,
+        and nothing raises.
         """
 
 

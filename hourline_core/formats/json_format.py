@@ -1,15 +1,19 @@
 """Records whose value is one JSON object."""
 
 from collections.abc import Mapping
+from secrets import token_hex
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.model.fields import Field
-from hourline_core.model.scratch_columns import SCRATCH_PREFIX, UNDECODED, VALUE
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX, UNDECODED, UNEXPLAINED, VALUE
 
-_TEXT, _VALID_TEXT, _PARSED = f"{SCRATCH_PREFIX}text", f"{SCRATCH_PREFIX}valid_text", f"{SCRATCH_PREFIX}parsed"
+_PARSED = f"{SCRATCH_PREFIX}parsed"
 _CORRUPT = f"{SCRATCH_PREFIX}corrupt"
+
+_WRAPPER, _END = f"wrapper_{token_hex(16)}", f"end_{token_hex(16)}"
+"""Names within the JSON text that no producer can guess, new in each process."""
 
 _OPTIONS = {
     "columnNameOfCorruptRecord": _CORRUPT,
@@ -28,25 +32,29 @@ class JsonFormat:
     def __init__(self, fields: Mapping[str, Field]) -> None:
         self._fields = fields
 
-    def decode(self, records: DataFrame) -> DataFrame:
+    def decode(self, records: DataFrame, *, explain: bool) -> DataFrame:
         """As ``RecordFormat.decode``. The text must be valid UTF-8 and exactly one JSON object."""
-        # These two are columns of their own: within from_json they would be interpreted, not compiled.
-        texts = records.withColumn(_TEXT, F.col(VALUE).cast("string")).withColumn(_VALID_TEXT, F.is_valid_utf8(_TEXT))
-        # Spark's JSON reader ignores what follows the first value. So the text goes into an array that ends with a
-        # null, in an object that ends with a field: text that closes either too early lacks one of them.
-        whole = f"r array<struct<{self._declared_fields()}>>, e int, {_CORRUPT} string"
-        marked = F.when(F.col(_VALID_TEXT), F.concat(F.lit('{"r":['), F.col(_TEXT), F.lit(',null],"e":1}')))
-        parsed = texts.withColumn(_PARSED, F.from_json(marked, whole, _OPTIONS))
-        body = F.col(_PARSED)["r"][0]
-        fields = [_in_utc(body[self._key(name)], field).alias(name) for name, field in self._fields.items()]
-        return parsed.select("*", *fields, self._undecoded().alias(UNDECODED)).drop(_TEXT, _VALID_TEXT, _PARSED)
+        # Spark's JSON reader ignores what follows the first value. So the text goes into an array, before an element
+        # that only this process can write. If the text is one value, that element is the second one. If it is more, or
+        # closes the array itself, it is not.
+        fields = self._declared_fields()
+        whole = f"{_WRAPPER} array<struct<{fields}, {_END} int>>, {_CORRUPT} string"
+        wrapped = F.concat(F.lit(f'{{"{_WRAPPER}":['), F.col(VALUE).cast("string"), F.lit(f',{{"{_END}":1}}]}}'))
+        # Spark interprets from_json, and all else in the same projection. So it stands alone. What needs its result is
+        # compiled.
+        parsed = records.withColumn(_PARSED, F.from_json(wrapped, whole, _OPTIONS))
+        body = F.col(_PARSED)[_WRAPPER][0]
+        decoded = [_in_utc(body[self._key(name)], field).alias(name) for name, field in self._fields.items()]
+        return parsed.select("*", *decoded, self._undecoded(explain).alias(UNDECODED)).drop(_PARSED)
 
-    def _undecoded(self) -> Column:
+    def _undecoded(self, explain: bool) -> Column:
         """Why the value is not one JSON object of the declared fields; null if it is."""
-        parsed = F.col(_PARSED)
-        one_object = (F.size(parsed["r"]) == 2) & parsed["r"][0].isNotNull() & parsed["e"].isNotNull()
-        malformed = parsed[_CORRUPT].isNotNull() | ~F.coalesce(one_object, F.lit(False))
-        return F.when(~F.col(_VALID_TEXT), "invalid UTF-8").when(malformed, self._malformed(F.col(_TEXT)))
+        parsed, text = F.col(_PARSED), F.col(VALUE).cast("string")
+        elements = parsed[_WRAPPER]
+        is_one_object = (F.size(elements) == 2) & elements[0].isNotNull() & (elements[1][_END] == 1)
+        malformed = parsed[_CORRUPT].isNotNull() | ~F.coalesce(is_one_object, F.lit(False))
+        words = self._malformed(text) if explain else F.lit(UNEXPLAINED)
+        return F.when(~F.is_valid_utf8(text), "invalid UTF-8").when(malformed, words)
 
     def _malformed(self, text: Column) -> Column:
         """Why Spark could not read ``text`` as the declared fields: the first field of another type, or no JSON

@@ -94,7 +94,8 @@ def test_parts_merge_to_the_whole(
 
 def test_distinct_counts_stay_near_the_truth_when_they_are_many(spark: SparkSession) -> None:
     events = spark.range(40_000).select(F.col("id").alias("big"), (F.col("id") % 7).alias("part"))
-    (sql,) = aggregate_of(Measure(kind="distinct", argument="big")).partials("bigint")
+    distinct = aggregate_of(Measure(kind="distinct", argument="big"))
+    (sql,) = distinct.partials(distinct.values("bigint"))
     states = events.groupBy("part").agg(F.expr(sql).alias("n")).toArrow()
     with connect() as database:
         install_sketch_functions(database)
@@ -123,7 +124,7 @@ def partial_states(spark: SparkSession, rows: list[dict[str, Any]]) -> pa.Table:
     for name, measure in MEASURES.items():
         aggregate = aggregate_of(measure)
         argument_type = COLUMNS[measure.argument][0] if measure.argument else ""
-        columns |= zip(aggregate.columns(name), aggregate.partials(argument_type), strict=True)
+        columns |= zip(aggregate.columns(name), aggregate.partials(aggregate.values(argument_type)), strict=True)
     return (
         frame.groupBy("example", "part").agg(*(F.expr(sql).alias(column) for column, sql in columns.items())).toArrow()
     )

@@ -13,11 +13,12 @@ from hourline_core.model import Measure, MeasureKind
 
 
 @pytest.mark.parametrize("kind", get_args(MeasureKind))
-def test_each_state_has_a_column_a_partial_and_a_merge(kind: MeasureKind) -> None:
+def test_each_state_has_a_column_a_partial_a_fold_and_a_merge(kind: MeasureKind) -> None:
     aggregate = aggregate_of(Measure(kind=kind, argument=None if kind == "count" else "x"))
     columns = aggregate.columns("delay")
     assert len(set(columns)) == len(columns) == len(aggregate.states)
-    assert len(aggregate.partials("" if kind == "count" else "int")) == len(columns)
+    values = aggregate.values("" if kind == "count" else "int")
+    assert len(aggregate.partials(values)) == len(aggregate.folds(values)) == len(columns)
     assert len(aggregate.merges([StateColumn(column, "BIGINT") for column in columns])) == len(columns)
 
 
@@ -42,5 +43,5 @@ def test_the_magnitude_is_that_of_the_value_where_the_addends_cancel_out(kind: M
 )
 def test_an_argument_that_an_aggregate_cannot_take_is_refused_by_name(measure: str, argument_type: str) -> None:
     with pytest.raises(UnsuitableArgumentError) as error:
-        aggregate_of(Measure.parse(measure)).partials(argument_type)
+        aggregate_of(Measure.parse(measure)).values(argument_type)
     assert measure in str(error.value) and argument_type in str(error.value)

@@ -1,0 +1,163 @@
+"""The two ways to aggregate agree: what DuckDB folds from projected columns is what Spark aggregates from the events.
+
+Each measure, each type that it accepts, each type that can be a dimension, and their edge values.
+"""
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+import pytest
+from datasketches import compact_theta_sketch, theta_union
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline_core.compute.aggregation import apply_where, empty_events, plan_aggregation, with_derived
+from hourline_core.compute.projection import Projection
+from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline_core.model.scratch_columns import HOUR, OUTCOME
+from hourline_core.runtime.spark import spark_session
+from speed_layer.fold import Fold, connect_for_folds
+from speed_layer.record_rows import with_outcome
+
+NAN, INFINITE = float("nan"), float("inf")
+DOUBLES = [0.0, -0.0, 1.5, -2.25, 1e308, -1e308, 1e-300, 1e17, NAN, INFINITE, -INFINITE]
+# By field: its declared type, and its values.
+FIELDS: dict[str, tuple[str, list[Any]]] = {
+    "flag": ("boolean", [True, False]),
+    "small": ("int", [0, 7, -(2**31), 2**31 - 1]),
+    "big": ("long", [0, -5, 2**63 - 1, -(2**63)]),
+    "amount": ("decimal(28,9)", [Decimal("1.234567891"), Decimal(-(10**18))]),
+    "single": ("float", [0.0, -0.0, 1.5, -(2.0**99), NAN]),
+    "real": ("double", DOUBLES),
+    "text": ("string", ["", " ", "a", "A", "é", "e\u0301", "\x00", "a\x00b", "😀", "\uffff"]),
+    "day": ("date", [date(1, 1, 3), date(1969, 12, 31), date(9999, 12, 30)]),
+    "moment": ("timestamp", [datetime(1900, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, 23, 59, 59, 999999, UTC)]),
+    "many": ("array<double>", [[], [1.5], [0.0], [-0.0], [NAN], [None]]),
+    "words": ("array<string>", [["a, b"], ["a", "b"], [None]]),
+    "pair": ("struct<a: int, b: string>", [(1, "x"), (None, None), (1, None)]),
+    "hour": ("int", [1, 2]),
+    "event_time": ("string", ["noon"]),
+    "select": ("int", [3]),
+    "true": ("boolean", [False]),
+}
+ADDED = ("flag", "small", "big", "amount", "single", "real")
+ORDERED = (*ADDED, "text", "day", "moment")
+MEASURES = {
+    "rows": Measure(kind="count"),
+    **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("sum", "mean") for name in ADDED},
+    **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("min", "max") for name in ORDERED},
+    **{f"distinct_{name}": Measure(kind="distinct", argument=f"`{name}`") for name in FIELDS},
+    "sum_of_more": Measure(kind="sum", argument="small * 2 + length(loud)"),
+    "distinct_bytes": Measure(kind="distinct", argument="unhex(hex(big))"),
+    "distinct_of_nothing": Measure(kind="distinct", argument="cast(null as string)"),
+}
+SOURCE = Source(
+    name="rows",
+    topic="rows",
+    fields={name: Field(type=of) for name, (of, _) in FIELDS.items()},
+    event_time=EventTime(expression="moment"),
+    derived={"loud": "upper(text)"},
+    where="coalesce(text, '') <> 'A'",
+)
+METRICS = [
+    Metric(name="all_measures", source="rows", measures=MEASURES, dimensions={"loud": "loud", "case": "TEXT"}),
+    *(
+        Metric(name=f"by_{name}", source="rows", dimensions={"key": f"`{name}`"}, measures={"rows": MEASURES["rows"]})
+        for name in FIELDS
+    ),
+    Metric(
+        name="some",
+        source="rows",
+        where="big > 0 or flag",
+        dimensions={"order": "hour % 2", "real": "text", "bytes": "cast(text as binary)"},
+        measures={"real_sum": MEASURES["sum_real"], "select": Measure(kind="max", argument="`select`")},
+    ),
+    Metric(name="whole", source="rows", dimensions={}, measures={"rows": MEASURES["rows"]}),
+    Metric(
+        name="with_an_expression_for_some",
+        source="rows",
+        where="hour = 1 and true",
+        dimensions={"key": "if(hour = 1, 'one', raise_error('hour is not 1'))"},
+        measures={"small": Measure(kind="max", argument="small")},
+    ),
+    Metric(name="all", source="rows", where="true", dimensions={}, measures={"rows": MEASURES["rows"]}),
+]
+HOURS = [datetime(2026, 3, 29, hour, tzinfo=UTC) for hour in range(3)]
+ROW = st.tuples(st.sampled_from(HOURS), *(st.none() | st.sampled_from(values) for _, values in FIELDS.values()))
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    declared = Settings.model_validate({"spark": {"master": "local[2]"}})
+    session = spark_session(Project(tmp_path_factory.mktemp("fold"), declared, {"rows": SOURCE}, {}), "test")
+    yield session
+    session.stop()
+
+
+@settings(max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(ROW, min_size=1, max_size=400))
+def test_duckdb_folds_what_spark_aggregates(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
+    events = events_of(spark, rows)
+    aggregations = [plan_aggregation(spark, SOURCE, metric) for metric in METRICS]
+    projection = Projection(aggregations)
+    projected = projection.add_to(events).toArrow()
+    counted = apply_where(with_derived(events.where(F.col(OUTCOME) == "accepted"), SOURCE), SOURCE)
+    connection = connect_for_folds()
+    for aggregation in aggregations:
+        dimensions = list(aggregation.metric.dimensions)
+        of_spark = groups(aggregation.tiles(counted).toArrow().cast(aggregation.schema).to_pylist(), dimensions)
+        fold = Fold(connection, projection.metrics[aggregation.name])
+        folded = groups(fold.fold(with_outcome(projected, "accepted")).to_pylist(), dimensions)
+        assert folded.keys() == of_spark.keys(), aggregation.metric.name
+        for key, states in of_spark.items():
+            for column, state in states.items():
+                got = folded[key][column]
+                assert equal(got, state), f"{aggregation.metric.name}.{column} of {key}: {got!r}, Spark has {state!r}"
+
+
+def events_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
+    """Events as validation gives them, all accepted, of one record without a key."""
+    types = {HOUR: "timestamp", **{name: field.spark_type for name, field in SOURCE.fields.items()}}
+    events = spark.createDataFrame(rows, ", ".join(f"`{name}` {of}" for name, of in types.items()))
+    record = empty_events(spark, SOURCE).drop(*types)
+    nulls = {column.name: F.lit(None).cast(column.dataType) for column in record.schema}
+    # As a rejected record: its fields are null, so it would count.
+    rejected = events.limit(1).select(HOUR, *(F.lit(None).cast(of).alias(name) for name, of in events.dtypes[1:]))
+    outcomes = [(events, "accepted"), (rejected, "rejected")]
+    return reduce(DataFrame.unionByName, [rows.withColumns({**nulls, OUTCOME: F.lit(of)}) for rows, of in outcomes])
+
+
+def groups(rows: list[dict[str, Any]], dimensions: list[str]) -> dict[str, dict[str, Any]]:
+    """The states of each group by its hour and dimensions, where -0.0 is 0.0."""
+    found = {}
+    for row in rows:
+        key = repr([_unsigned(row[name]) for name in ["hour", *dimensions]])
+        assert key not in found, f"{key} has two groups"
+        found[key] = {name: value for name, value in row.items() if name not in ("hour", *dimensions)}
+    return found
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-12)
+    if isinstance(one, bytes) and isinstance(other, bytes):
+        return hashes(one) == hashes(other)
+    return bool(one == other)
+
+
+def hashes(sketch: bytes) -> list[int]:
+    union = theta_union(12)
+    union.update(compact_theta_sketch.deserialize(sketch))
+    return sorted(union.get_result())
+
+
+def _unsigned(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unsigned(one) for one in value]
+    return 0.0 if isinstance(value, float) and value == 0 else value
