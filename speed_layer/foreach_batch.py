@@ -1,14 +1,22 @@
-"""The ``foreachBatch`` function of a source's stream: what Spark calls with each micro-batch."""
+"""The ``foreachBatch`` function of a source's stream: what Spark calls with each micro-batch.
+
+It reads ahead: it returns when Spark has evaluated the records of a micro-batch. One thread commits them. Meanwhile,
+Spark reads the next micro-batch, which waits for that commit. So commits are in order, and at most two micro-batches
+are in memory. After a failed commit there is no other: it would leave a gap of lost records. What was read and not
+committed is read again by the next start.
+"""
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import count
 
 from pyspark.sql import DataFrame
 
+from hourline_core.errors import HourlineError
 from hourline_core.model import Project
 from speed_layer.maintenance import maintain_after
-from speed_layer.micro_batch import Finished, MicroBatch
+from speed_layer.micro_batch import Finished, MicroBatch, Read
 from speed_layer.origin import Origin
 from speed_layer.silence import Silence
 
@@ -17,9 +25,7 @@ _SECONDS_FOR_MICRO_BATCH = 5.0
 
 
 class ForeachBatch:
-    """Processes the records of each micro-batch, reports what was done, and maintains the tables in
-    between.
-    """
+    """Processes the records of each micro-batch, reports what was done, and maintains the tables in between."""
 
     def __init__(
         self, project: Project, batch: MicroBatch, origin: Origin, on_finished: Callable[[Finished], None]
@@ -30,7 +36,10 @@ class ForeachBatch:
         self._on_finished = on_finished
         self._sequences = count(batch.source_tables.first_sequence)
         self._running = threading.Lock()
-        """Held while a micro-batch runs."""
+        """Held while Spark reads a micro-batch."""
+        self._committer = ThreadPoolExecutor(1, f"commit {batch.source.name}")
+        self._last: Future[None] | None = None
+        """The last commit, done or not."""
         self._stopped = False
         self._finished = 0
         self.error: Exception | None = None
@@ -41,9 +50,14 @@ class ForeachBatch:
             if self._stopped:
                 return
             try:
-                self._process(evaluated)
+                self._raise_failure()
+                read = self._batch.read(evaluated, self._origin)
+                if read is not None:
+                    self._wait_for_commit()
+                    self._raise_failure()
+                    self._last = self._committer.submit(self._commit, read)
             except Exception as error:
-                self.error = error
+                self.error = self.error or error
                 raise
 
     def pass_silence(self, silence: Silence) -> None:
@@ -55,19 +69,46 @@ class ForeachBatch:
         ends = silence.ask_ends()  # which may take seconds, in which a micro-batch can begin
         if ends is not None and self._running.acquire(timeout=_SECONDS_FOR_MICRO_BATCH):
             try:
-                if not self._stopped and silence.moves_clock(ends):
+                # What Spark has read must be committed first, or its partitions would seem to be idle.
+                self._wait_for_commit(_SECONDS_FOR_MICRO_BATCH)
+                if self._all_committed() and not self._stopped and silence.moves_clock(ends):
                     silence.commit(next(self._sequences), ends)
             finally:
                 self._running.release()
 
     def stop(self) -> None:
-        """Wait for the running micro-batch, and let no other begin."""
-        with self._running:
-            self._stopped = True
+        """Let no other micro-batch begin."""
+        self._stopped = True
 
-    def _process(self, evaluated: DataFrame) -> None:
-        finished = self._batch.process(evaluated, self._origin, next(self._sequences))
-        if finished:
-            self._on_finished(finished)
+    def join(self) -> None:
+        """Wait for the micro-batches that had begun before ``stop``."""
+        with self._running:
+            self._committer.shutdown()
+
+    def close(self) -> None:
+        """Wait for the commit that runs, if any. The query has ended, or does not answer."""
+        self.stop()
+        self._committer.shutdown()
+
+    def _wait_for_commit(self, seconds: float | None = None) -> None:
+        """Wait until the last micro-batch that was read is committed, or has failed, for at most ``seconds``."""
+        if self._last is not None:
+            wait([self._last], seconds)
+
+    def _all_committed(self) -> bool:
+        """Whether all micro-batches that were read are committed."""
+        return self.error is None and (self._last is None or self._last.done())
+
+    def _raise_failure(self) -> None:
+        if self.error:
+            raise self.error
+
+    def _commit(self, read: Read) -> None:
+        try:
+            self._on_finished(self._batch.commit(read, next(self._sequences)))
             self._finished += 1
             maintain_after(self._project, self._batch.source_tables, self._finished)
+        except Exception as error:
+            self.error = error
+        except BaseException as panic:  # of delta-rs, which is no Exception
+            self.error = HourlineError(f"the commit of a micro-batch failed: {type(panic).__name__}: {panic}")

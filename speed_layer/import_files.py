@@ -135,8 +135,9 @@ def import_files(
                 break
             origin = Origin({files[index].name: files[index].topic_id}, history=True)
             records = _records(spark, files[index].name, first, payloads, clock())
-            finished = batch.process(batch.plan.apply(records), origin, batch.source_tables.first_sequence + number)
-            assert finished, "a chunk has rows"
+            read = batch.read(batch.plan.apply(records), origin)
+            assert read, "a chunk has rows"
+            finished = batch.commit(read, batch.source_tables.first_sequence + number)
             on_finished(finished)
             done[index] = done[index].plus(finished)
             maintain_after(project, batch.source_tables, number + 1)

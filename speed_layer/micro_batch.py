@@ -3,6 +3,7 @@
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +31,7 @@ from hourline_core.model.windows import HOURLY
 from speed_layer.accounting import count_records
 from speed_layer.deduplication import Deduplicator
 from speed_layer.fold import Fold, connect_for_folds
+from speed_layer.offset_order import OffsetOrder
 from speed_layer.origin import Origin
 from speed_layer.record_plan import RecordPlan
 from speed_layer.record_rows import (
@@ -65,12 +67,26 @@ class Finished:
     already_counted: int
     """The number of events, and of records without one, that were read before."""
     seconds: float
+    """From the beginning of its reading to its commit. The micro-batch before may be committed meanwhile."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """What Spark has read and evaluated for a micro-batch."""
+
+    number: int
+    """1 for the first one, then 2, and so on."""
+    rows: pa.Table
+    """What ``RecordPlan.apply`` gives, with TOPIC_ID."""
+    origin: Origin
+    started: datetime
 
 
 class MicroBatch:
     """Processes the micro-batches of one source, one after the other, with at most ``most_records`` each.
 
-    ``plan`` is what Spark computes of their records. ``clock`` (UTC) only dates them.
+    ``plan`` is what Spark computes of their records. Reading depends on no other micro-batch, so the next one can be
+    read while one is committed. ``clock`` (UTC) only dates them.
     """
 
     def __init__(
@@ -79,30 +95,44 @@ class MicroBatch:
         deduplicator: Deduplicator,
         reprocessing: Reprocessing,
         plan: RecordPlan,
+        offsets: OffsetOrder,
         most_records: int,
         clock: Clock,
     ) -> None:
         self.source_tables = source_tables
         self.source = source_tables.source
         self.plan = plan
+        self._offsets = offsets
         self._deduplicator = deduplicator
         self._reprocessing = reprocessing
         self._most_records = most_records
         self._clock = clock
+        self._numbers = count(1)
+        self._committed = 0
+        """The number of the last one that was committed."""
         connection = connect_for_folds()
         self._folds = {name: Fold(connection, metric) for name, metric in plan.projection.metrics.items()}
 
-    def process(self, evaluated: DataFrame, origin: Origin, sequence: int) -> Finished | None:
-        """Archive and aggregate ``evaluated`` (the records of ``origin``, by the plan), and commit progress under
-        ``sequence``. Returns what was done, or None where there was no record.
-
-        Raises TableError, and ConflictError when another process writes to the tables.
+    def read(self, evaluated: DataFrame, origin: Origin) -> Read | None:
+        """Run Spark on ``evaluated``, what ``plan.apply`` gives for records of ``origin``. It depends on no other
+        micro-batch, and changes no table. None: there was no record.
         """
         started = self._clock()
         rows = self.plan.explain_rejections(evaluated.toArrow())  # the only Spark job, unless records are malformed
         if rows.num_rows == 0:
             return None  # nothing but transaction markers
-        rows = with_topic_ids(rows, origin.topic_ids)
+        return Read(next(self._numbers), with_topic_ids(rows, origin.topic_ids), origin, started)
+
+    def commit(self, read: Read, sequence: int) -> Finished:
+        """Archive and aggregate what was read, and commit progress under ``sequence``, which is above those of all
+        micro-batches before. All that were read before must have been committed.
+
+        Raises TableError, BrokerError when the offsets do not follow those before, and ConflictError when another
+        process writes to the tables.
+        """
+        assert read.number == self._committed + 1, "a micro-batch before this one was not committed"
+        rows = read.rows
+        self._offsets.refuse_repeated(rows)
         self._reprocessing.meet(pc.unique(rows[TOPIC_ID]).to_pylist())
         fresh = self._mark_duplicates(keep(rows, pa.array(~self._reprocessing.mark_counted(rows))))
         accepted = accepted_of(fresh)
@@ -114,7 +144,10 @@ class MicroBatch:
                 if accepted.num_rows
             ]
             _raise_first([archive, *tiles])
-        return self._finish(rows, fresh, accepted, origin, sequence, started)
+        finished = self._finish(rows, fresh, accepted, read.origin, sequence, read.started)
+        self._offsets.note_committed(rows)
+        self._committed = read.number
+        return finished
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
         """The rows with DUPLICATE (boolean)."""

@@ -21,6 +21,7 @@ from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock
 from speed_layer.deduplication import Deduplicator, archived_id_hashes
 from speed_layer.micro_batch import MicroBatch
+from speed_layer.offset_order import OffsetOrder
 from speed_layer.record_plan import RecordPlan
 from speed_layer.reprocessing import Reprocessing
 from speed_layer.source_tables import open_source_tables
@@ -59,7 +60,14 @@ def open_micro_batch(
     most_records = project.settings.speed.max_records_per_batch
     branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)
     plan = RecordPlan(spark, source, event_time_type(spark, source), branches, Projection(aggregations))
-    return MicroBatch(source_tables, deduplicator, reprocessing, plan, most_records, clock)
+    offsets = OffsetOrder(
+        {
+            (topic_id, partition): following
+            for topic_id, reading in source_tables.progress.readings(topic_ids).items()
+            for partition, following in reading.next_offsets.items()
+        }
+    )
+    return MicroBatch(source_tables, deduplicator, reprocessing, plan, offsets, most_records, clock)
 
 
 def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:
@@ -81,7 +89,10 @@ def _followed(spark: SparkSession, source: Source, older: MetricTables) -> Aggre
     """The older declaration, planned for events as they come in now. None where they lack what it counts, or have other
     ids.
     """
-    over = source.model_copy(update={"derived": older.source.derived, "where": older.source.where})
+    fields = {name.casefold() for name in source.event_fields}
+    # A field may have the name of a derived field that is no more. If the metric uses it, the hash is another.
+    derived = {name: text for name, text in older.source.derived.items() if name.casefold() not in fields}
+    over = source.model_copy(update={"derived": derived, "where": older.source.where})
     if declaration_hash(over, older.metric) != older.declaration:
         return None
     return plan_aggregation(spark, over, older.metric)

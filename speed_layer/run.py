@@ -80,6 +80,7 @@ def run(
         streams = []
         for source in project.sources.values():
             streams.append(_start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished))
+            running.callback(streams[-1].foreach_batch.close)
             running.callback(streams[-1].query.stop)
         on_ready()
         _wait(streams, stop, kafka_alive, drain)
@@ -149,7 +150,9 @@ def _wait(streams: list[_Stream], stop: threading.Event, kafka_alive: Callable[[
     unless the topics are drained.
     """
     while any(stream.query.isActive for stream in streams) and not stop.wait(0.1):
-        if any(not stream.query.isActive and stream.query.exception() for stream in streams):
+        if any(
+            stream.foreach_batch.error or (not stream.query.isActive and stream.query.exception()) for stream in streams
+        ):
             break
         for stream in streams:
             if not drain:
@@ -162,6 +165,8 @@ def _wait(streams: list[_Stream], stop: threading.Event, kafka_alive: Callable[[
             )
     for stream in streams:
         stream.foreach_batch.stop()
+    for stream in streams:
+        stream.foreach_batch.join()
         stream.query.stop()
     for stream in streams:
         if error := stream.foreach_batch.error:

@@ -107,13 +107,38 @@ MUTANTS = [
         "progress is a micro-batch's last commit",
         "speed_layer/micro_batch.py",
         (
-            ("        return self._finish(rows, fresh, origin, sequence, started)\n", "        return finished\n"),
+            ("        finished = self._finish(rows, fresh, accepted, read.origin, sequence, read.started)\n", ""),
             (
-                "            sources = {id(",
-                "            finished = self._finish(rows, fresh, origin, sequence, started)\n            sources = {id(",
+                "        with ThreadPoolExecutor(",
+                "        finished = self._finish(rows, fresh, accepted, read.origin, sequence, read.started)\n"
+                "        with ThreadPoolExecutor(",
             ),
         ),
         "tests/stack/test_failpoints.py -k commit_of_a_micro_batch",
+    ),
+    Mutant(
+        "no micro-batch is committed after one that failed",
+        "speed_layer/foreach_batch.py",
+        (("        if self.error:\n            raise self.error\n", "        return\n"),),
+        "tests/unit/speed_layer/test_foreach_batch.py",
+    ),
+    Mutant(
+        "what was read is committed before silence is looked for",
+        "speed_layer/foreach_batch.py",
+        (("if self._all_committed() and not", "if not"),),
+        "tests/unit/speed_layer/test_foreach_batch.py",
+    ),
+    Mutant(
+        "offsets that were read are refused",
+        "speed_layer/offset_order.py",
+        (("            if read[f", "            if 0 > read[f"),),
+        "tests/unit/speed_layer/test_foreach_batch.py",
+    ),
+    Mutant(
+        "only the element behind the text says that the text is one object",
+        "hourline_core/formats/json_format.py",
+        ((" & (elements[1][_END] == 1)", ""),),
+        "tests/stack/test_bad_records.py",
     ),
     Mutant(
         "provisional rows are pruned only up to a published cutoff",

@@ -31,6 +31,7 @@ class World:
 
     def __init__(self, seed: int, broken: str | None = None) -> None:
         self.model = Model(seed, broken)
+        self.model.refused = 0.03 if seed % 4 == 0 else 0
         self.alive: list[Process] = []
 
     def begin(self, process: Process) -> None:
@@ -58,6 +59,7 @@ class World:
 
     def come_to_rest(self) -> None:
         self.alive.clear()
+        self.model.refused = 0
         for source in SOURCES:  # what was declared anew is known from the next micro-batch on
             self.model.produce(source, [(0, Record("event", 0))])
         come_to_rest(self.model)

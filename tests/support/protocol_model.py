@@ -33,6 +33,7 @@ from tests.support.protocol_tables import (
 RULES = {
     # speed layer
     "progress is committed last": "what a crash leaves behind would count",
+    "no micro-batch is committed after one that failed": "the records of the one that failed are lost",
     "a start clears what lies beyond progress": "its records are read again, and count twice",
     "a start goes on where progress ends": "the records of an unfinished micro-batch are lost",
     "a start fences every table": "a zombie slips its rows into a sequence that another process finishes",
@@ -79,6 +80,8 @@ class Model:
         assert broken is None or broken in RULES
         self.random, self.broken = random.Random(seed), broken  # noqa: S311 (the same numbers each time)
         self.kafka: dict[str, list[list[Record]]] = {source: [[] for _ in PARTITIONS] for source in SOURCES}
+        self.refused = 0.0
+        """The share of a speed layer's commits that its store refuses."""
         self.truth = {source: Truth(self.kafka[source]) for source in SOURCES}
         self.mended = dict.fromkeys(SOURCES, False)
         self.declared: dict[str, list[Declaration]] = {
@@ -131,7 +134,8 @@ class Model:
         while any(
             len(self.kafka[source][partition]) > source_tables.next_offsets[partition] for partition in PARTITIONS
         ):
-            yield from self._micro_batch(source_tables, most)
+            if not (yield from self._micro_batch(source_tables, most)):
+                return
             if self.random.random() < 0.5:
                 yield from self._maintain(source_tables)
 
@@ -209,7 +213,8 @@ class Model:
             chosen += [serving, newest] if serving and serving != newest and keep else [newest]
         return chosen
 
-    def _micro_batch(self, source_tables: SourceTables, most: int) -> Process:
+    def _micro_batch(self, source_tables: SourceTables, most: int) -> Generator[str, None, bool]:
+        """Commit the next micro-batch. Returns whether another one may be committed."""
         sequence, log = source_tables.next_sequence, self.kafka[source_tables.source]
         ends = {
             partition: min(first + most, len(log[partition])) for partition, first in source_tables.next_offsets.items()
@@ -252,6 +257,10 @@ class Model:
                 yield from self._delete_judged_anew(source_tables, sequence)
             if rows:
                 yield "append"
+                if self.refused and self.random.random() < self.refused:
+                    if self.holds("no micro-batch is committed after one that failed"):
+                        return False
+                    break  # the next one has been read ahead
                 handle.commit(lambda there, rows=tuple(rows): there + rows)  # type: ignore[misc]
                 if handle is source_tables.progress:
                     self.truth[source_tables.source].finish(sequence, read, source_tables.mended)
@@ -263,6 +272,7 @@ class Model:
         )
         known = source_tables.known | {(event.hour, event.id) for event in events if event.id is not None}
         source_tables.known = {(hour, identity) for hour, identity in known if hour >= clock - HORIZON}
+        return True
 
     def _validate(
         self, source_tables: SourceTables, sequence: int, read: Mapping[int, tuple[int, int]]

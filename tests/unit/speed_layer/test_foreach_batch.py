@@ -1,0 +1,187 @@
+"""Reading ahead: Spark reads the next micro-batch while the one before is committed, and nothing else changes."""
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from hourline_core.errors import BrokerError, ConflictError, HourlineError
+from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
+from speed_layer.foreach_batch import ForeachBatch
+from speed_layer.micro_batch import Read
+from speed_layer.offset_order import OffsetOrder
+
+NOW = datetime(2024, 4, 1, tzinfo=UTC)
+SECONDS = 20.0
+"""The maximum time to wait for what must happen."""
+
+
+class Batch:
+    """Stands in for a MicroBatch whose evaluated records are numbers, 0 of which is an empty micro-batch."""
+
+    def __init__(self) -> None:
+        self.source = SimpleNamespace(name="visits")
+        self.source_tables = SimpleNamespace(first_sequence=7)
+        self.happened: list[str] = []
+        self.allowed = threading.Semaphore(0)
+        """Released once for each commit that may end."""
+        self.failing: set[int] = set()
+        self.failure: type[BaseException] = ConflictError
+        self.read_up_to = threading.Condition()
+
+    def read(self, number: int, origin: object) -> Read | None:
+        with self.read_up_to:
+            self.happened.append(f"read {number}")
+            self.read_up_to.notify_all()
+        return Read(number, pa.table({}), cast(Any, None), NOW) if number else None
+
+    def commit(self, read: Read, sequence: int) -> str:
+        number = read.number
+        assert self.allowed.acquire(timeout=SECONDS)
+        if number in self.failing:
+            raise self.failure(f"commit of {number} failed")
+        self.happened.append(f"commit {number} as {sequence}")
+        return f"finished {number}"
+
+
+@pytest.fixture
+def batch() -> Batch:
+    return Batch()
+
+
+@pytest.fixture
+def stream(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> ForeachBatch:
+    def maintain(project: object, tables: object, finished: int) -> None:
+        batch.happened.append(f"maintain after {finished}")
+
+    monkeypatch.setattr("speed_layer.foreach_batch.maintain_after", maintain)
+    return ForeachBatch(cast(Any, None), cast(Any, batch), cast(Any, None), lambda finished: None)
+
+
+def in_background(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def give(stream: ForeachBatch, *numbers: int) -> None:
+    for number in numbers:
+        stream(cast(Any, number), number)
+
+
+def end(stream: ForeachBatch) -> None:
+    stream.stop()
+    stream.join()
+
+
+def test_the_next_one_is_read_while_the_one_before_is_committed(stream: ForeachBatch, batch: Batch) -> None:
+    spark = in_background(lambda: give(stream, 1, 2, 3))
+    with batch.read_up_to:
+        assert batch.read_up_to.wait_for(lambda: len(batch.happened) == 2, SECONDS)
+    assert batch.happened == ["read 1", "read 2"], "a third one is read before the first is committed"
+    batch.allowed.release(3)
+    spark.join(SECONDS)
+    end(stream)
+    committed = [what for what in batch.happened if not what.startswith("read")]
+    assert committed == [
+        *("commit 1 as 7", "maintain after 1"),
+        *("commit 2 as 8", "maintain after 2"),
+        *("commit 3 as 9", "maintain after 3"),
+    ]
+    assert batch.happened.index("commit 1 as 7") < batch.happened.index("read 3")
+
+
+class Panic(BaseException):
+    """As delta-rs raises where it cannot go on: no Exception."""
+
+
+@pytest.mark.parametrize("failure", [ConflictError, Panic])
+def test_after_a_failed_commit_there_is_no_other(
+    stream: ForeachBatch, batch: Batch, failure: type[BaseException]
+) -> None:
+    batch.failing, batch.failure = {1}, failure
+    batch.allowed.release(3)
+    with pytest.raises(HourlineError, match="commit of 1 failed"):
+        give(stream, 1, 2, 3)
+    with pytest.raises(HourlineError, match="commit of 1 failed"):
+        give(stream, 4)
+    end(stream)
+    assert "commit of 1 failed" in str(stream.error)
+    assert not any(what.startswith(("commit", "maintain")) for what in batch.happened)
+
+
+def test_a_micro_batch_without_records_takes_no_sequence(stream: ForeachBatch, batch: Batch) -> None:
+    batch.allowed.release(2)
+    give(stream, 1, 0, 2)
+    end(stream)
+    assert [what for what in batch.happened if what.startswith("commit")] == ["commit 1 as 7", "commit 2 as 8"]
+
+
+@pytest.mark.parametrize("ends", [end, ForeachBatch.close])
+def test_the_end_waits_for_the_commit_that_runs(
+    stream: ForeachBatch, batch: Batch, ends: Callable[[ForeachBatch], None]
+) -> None:
+    give(stream, 1)
+    ending = in_background(lambda: ends(stream))
+    ending.join(0.05)
+    assert ending.is_alive(), "the lease would be given back while a commit runs"
+    batch.allowed.release()
+    ending.join(SECONDS)
+    assert not ending.is_alive()
+    give(stream, 2)
+    assert batch.happened == ["read 1", "commit 1 as 7", "maintain after 1"]
+
+
+def test_silence_waits_for_what_was_read(stream: ForeachBatch, batch: Batch) -> None:
+    class Silence:
+        def moves_clock(self, ends: object = None) -> bool:
+            if ends:
+                batch.happened.append("silence looks at progress")
+            return True
+
+        def ask_ends(self) -> object:
+            return {("topic-id", 0): 1}
+
+        def commit(self, sequence: int, ends: object) -> None:
+            batch.happened.append(f"silence as {sequence}")
+
+    give(stream, 1)
+    passing = in_background(lambda: stream.pass_silence(cast(Any, Silence())))
+    batch.allowed.release()
+    passing.join(SECONDS)
+    assert batch.happened == [
+        *("read 1", "commit 1 as 7", "maintain after 1"),
+        *("silence looks at progress", "silence as 8"),
+    ]
+    batch.failing = {2}
+    batch.allowed.release()
+    give(stream, 2)
+    stream.pass_silence(cast(Any, Silence()))
+    assert batch.happened[-1] == "read 2", "what was read is lost, and its partition is no idle one"
+
+
+def rows(*offsets: int, partition: int = 0) -> pa.Table:
+    size = len(offsets)
+    return pa.table(
+        {
+            TOPIC: ["orders"] * size,
+            TOPIC_ID: ["topic-id"] * size,
+            PARTITION: pa.array([partition] * size, pa.int32()),
+            OFFSET: list(offsets),
+        }
+    )
+
+
+def test_offsets_may_be_missing_but_not_repeated() -> None:
+    order = OffsetOrder({("topic-id", 0): 5})
+    for read in (rows(5, 6), rows(9, 12), rows(0, 1, partition=1)):
+        order.refuse_repeated(read)
+        order.note_committed(read)
+    for read, words in ((rows(12, 13), "gave offset 12 after offset 12 was"), (rows(1, 2, partition=1), "partition 1")):
+        with pytest.raises(BrokerError, match=words):
+            order.refuse_repeated(read)
+    order.refuse_repeated(rows(13))
