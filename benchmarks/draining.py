@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.processes import cpu_seconds
+from benchmarks.processes import CompilerTime, cpu_seconds
 
 _RECORDS = re.compile(r"([\d,]+) records")
 
@@ -21,6 +21,8 @@ class Drained:
     """The same from the first commit at or after ``first`` events."""
     started: float
     """CPU seconds to that commit."""
+    compiling: float
+    """The share of Java's compilers in the CPU time after it."""
 
 
 def drained(command: Sequence[str], events: int, first: int) -> Drained:
@@ -35,7 +37,8 @@ def drained(command: Sequence[str], events: int, first: int) -> Drained:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    commits: list[tuple[int, float]] = []
+    commits: list[tuple[int, float, float]] = []
+    compiler = CompilerTime(process.pid)
     said, read = [], 0
     with process:
         try:
@@ -43,7 +46,8 @@ def drained(command: Sequence[str], events: int, first: int) -> Drained:
                 said.append(line)
                 if match := _RECORDS.search(line):
                     read += int(match[1].replace(",", ""))
-                    commits.append((read, sum(cpu_seconds(process.pid, with_ended=True).values())))
+                    used = sum(cpu_seconds(process.pid, with_ended=True).values())
+                    commits.append((read, used, compiler.seconds()))
         except BaseException:
             process.terminate()
             raise
@@ -53,4 +57,6 @@ def drained(command: Sequence[str], events: int, first: int) -> Drained:
     assert at_first < at_last, (
         f"one commit brought all events after the first {first:,}: too few to tell what one takes"
     )
-    return Drained(events / at_last[1], (events - at_first[0]) / (at_last[1] - at_first[1]), at_first[1])
+    used = at_last[1] - at_first[1]
+    compiling = (at_last[2] - at_first[2]) / used
+    return Drained(events / at_last[1], (events - at_first[0]) / used, at_first[1], compiling)

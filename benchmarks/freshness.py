@@ -47,6 +47,8 @@ from hourline_core.runtime.topics import ensure_topic
 from hourline_core.sql.database import connect as open_duckdb
 
 RATES = (2_000, 20_000)
+GOALS = {2_000: (600, 1_200), 20_000: (800, 1_800)}
+"""By rate, the goals of the median and of the 99th percentile, in milliseconds."""
 WARM_UP_SECONDS = {False: 8, True: 30}
 """In quick and in full mode. During the warm-up, Java compiles. The peer needs none."""
 PEER_WARM_UP_SECONDS = 2
@@ -101,11 +103,12 @@ def measure(full: bool) -> Iterator[Figure | str]:
                 with consumer_loop(Path(folder) / topic, broker.bootstrap, topic, ours[rate][-1].interval) as subject:
                     peers[rate].append(observe(subject, rate, PEER_WARM_UP_SECONDS, seconds, []))
     for rate in RATES:
-        yield from figures(f"{rate:,} events/s", ours[rate], peers[rate])
+        yield from figures(rate, ours[rate], peers[rate])
 
 
-def figures(what: str, ours: list[Freshness], peers: list[Freshness]) -> Iterator[Figure | str]:
-    """The figures of one rate."""
+def figures(rate: int, ours: list[Freshness], peers: list[Freshness]) -> Iterator[Figure | str]:
+    """The figures of one rate (events per second)."""
+    what = f"{rate:,} events/s"
 
     def percentiles(of: list[Freshness], percent: int) -> list[float]:
         return [float(np.percentile(one.visible, percent)) for one in of]
@@ -124,8 +127,8 @@ def figures(what: str, ours: list[Freshness], peers: list[Freshness]) -> Iterato
         peer=percentiles(peers, 50),
         goal=2,
     )
-    yield Figure(what=f"p50, {what}", unit="ms", ours=percentiles(ours, 50), peer=[], goal=500)
-    yield Figure(what=f"p99, {what}", unit="ms", ours=percentiles(ours, 99), peer=[], goal=1000)
+    yield Figure(what=f"p50, {what}", unit="ms", ours=percentiles(ours, 50), peer=[], goal=GOALS[rate][0])
+    yield Figure(what=f"p99, {what}", unit="ms", ours=percentiles(ours, 99), peer=[], goal=GOALS[rate][1])
     committed, other = ([float(np.median(one.committed)) for one in of] for of in (ours, peers))
     yield Figure(what=f"send to commit (no reader's time in it), p50, {what}", unit="ms", ours=committed, peer=other)
     interval, other_interval = (statistics.median(one.interval for one in of) * 1000 for of in (ours, peers))

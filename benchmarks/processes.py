@@ -65,6 +65,24 @@ def cpu_seconds(ancestor: int, *, with_ended: bool = False) -> dict[int, float]:
     return {pid: used[pid] for pid in _family(ancestor, parents) & used.keys()}
 
 
+class CompilerTime:
+    """The CPU seconds of Java's compilers in ``ancestor`` and its descendants. Their threads come and go."""
+
+    def __init__(self, ancestor: int) -> None:
+        self._ancestor = ancestor
+        self._seconds: dict[str, float] = {}
+
+    def seconds(self) -> float:
+        """Since the first call, for all threads that a call has seen."""
+        for pid in cpu_seconds(self._ancestor):
+            for file in Path(f"/proc/{pid}/task").glob("[0-9]*/stat"):
+                with suppress(OSError):
+                    name, _, rest = file.read_text().rpartition(")")
+                    if " Compiler" in name:
+                        self._seconds[str(file)] = sum(int(ticks) for ticks in rest.split()[11:13]) / _TICKS
+        return sum(self._seconds.values())
+
+
 def megabytes(ancestor: int) -> dict[int, float]:
     """By process id, the proportional share of memory (PSS) of ``ancestor`` and its descendants, in MB (of a million
     bytes).
