@@ -1,14 +1,15 @@
 """Aggregate the events of a job into the tiles of each metric."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from batch_layer.plan import Job
-from batch_layer.read import SourceEvents, keep_counted, keep_hours
+from batch_layer.read import SourceEvents, keep_hours
+from batch_layer.totals import HourTotals, compute_tiles_and_totals, no_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Metric, Source
@@ -38,6 +39,8 @@ class SourceTiles:
 
     events: SourceEvents
     metrics: list[MetricTiles]
+    totals: Mapping[str, HourTotals]
+    """By metric, what it counts in each hour over all dimensions."""
 
 
 def aggregate(events: SourceEvents) -> SourceTiles:
@@ -45,17 +48,20 @@ def aggregate(events: SourceEvents) -> SourceTiles:
     Raises UnresolvedError.
     """
     job, source = events.job, events.source
-    metrics = []
+    metrics, totals = [], {}
     for metric in job.metrics_of(source):
         hours = job.hours_of_metric(metric)
         if events.archived is None:
             aggregation = _read_aggregation(job, source, metric)
-            rows = aggregation.schema.empty_table()
+            rows, totals[metric.name] = aggregation.schema.empty_table(), no_totals(aggregation)
         else:
             aggregation = plan_aggregation(job.spark(), source, metric)
-            rows = compute_tiles(aggregation, keep_counted(events.archived), hours)
-        metrics.append(MetricTiles(aggregation, hours, events.cutoff, rows))
-    return SourceTiles(events, metrics)
+            archived = events.archived
+            if hours != job.hours_of_source(source):
+                archived = keep_hours(archived, hours)
+            rows, totals[metric.name] = compute_tiles_and_totals(aggregation, archived)
+        metrics.append(MetricTiles(aggregation, hours, events.cutoff, sort_tiles(aggregation, rows)))
+    return SourceTiles(events, metrics, totals)
 
 
 def _read_aggregation(job: Job, source: Source, metric: Metric) -> AggregationPlan:
@@ -69,9 +75,8 @@ def _read_aggregation(job: Job, source: Source, metric: Metric) -> AggregationPl
     return AggregationPlan(source, metric, {}, schema.remove(schema.get_field_index("sequence")))
 
 
-def compute_tiles(aggregation: AggregationPlan, events: DataFrame, hours: list[datetime]) -> pa.Table:
-    """The metric's tiles of ``hours``, sorted as they lie in final."""
-    tiles: pa.Table = aggregation.tiles(keep_hours(events, hours)).toArrow().cast(aggregation.schema)
+def sort_tiles(aggregation: AggregationPlan, tiles: pa.Table) -> pa.Table:
+    """The tiles, sorted as they lie in final."""
     sortable = [
         name for name in aggregation.metric.dimensions if not pa.types.is_nested(aggregation.schema.field(name).type)
     ]

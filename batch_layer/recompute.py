@@ -4,7 +4,7 @@ A job is a pipeline, in which each step hands one object on:
 
     plan       plan.py       PlannedHour    which hours, and why; ``Job``: those still to recompute, over one snapshot
     read       read.py       SourceEvents   the archived events of these hours, up to the cutoff
-    aggregate  aggregate.py  SourceTiles    the tiles of each metric
+    aggregate  aggregate.py  SourceTiles    the tiles of each metric, and the totals of each hour (totals.py)
     stage      stage.py      StagedSource   the tiles, as read back from the staged tables
     audit      audit/        AuditedSource  what Great Expectations found, and which hours are blocked
     publish    publish.py    Recomputed     final and coverage, with the drift (drift/), the findings and the reports

@@ -1,9 +1,11 @@
 """Stages recomputed tiles. What is audited and published is read back from the table ``staged/<metric>``."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from batch_layer.aggregate import MetricTiles, SourceTiles
 from batch_layer.read import SourceEvents
+from batch_layer.totals import HourTotals
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project
 from hourline_core.storage import commits
@@ -25,11 +27,14 @@ class StagedSource:
 
     events: SourceEvents
     metrics: list[StagedMetric]
+    totals: Mapping[str, HourTotals]
+    """By metric, what it counts in each hour over all dimensions."""
 
 
 def stage(tiles: SourceTiles) -> StagedSource:
     """Stage the tiles of each metric. Raises ConflictError."""
-    return StagedSource(tiles.events, [stage_metric(tiles.events.job.project, metric) for metric in tiles.metrics])
+    staged = [stage_metric(tiles.events.job.project, metric) for metric in tiles.metrics]
+    return StagedSource(tiles.events, staged, tiles.totals)
 
 
 def stage_metric(project: Project, tiles: MetricTiles) -> StagedMetric:

@@ -13,8 +13,9 @@ import pandas as pd
 import pyarrow as pa
 
 from batch_layer.audit.declared_expectations import Check
-from batch_layer.audit.facts import EventFacts, doubles, without_sketches
+from batch_layer.audit.facts import ArchivedCounts
 from batch_layer.audit.history_bounds import Known, bounds, is_number
+from batch_layer.totals import HourTotals, doubles, without_sketches
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Source
@@ -31,19 +32,17 @@ class Facts:
 
 
 def source_facts(
-    source: Source, events: EventFacts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]
+    source: Source, archived: ArchivedCounts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]
 ) -> Facts:
     """The archive compared with progress, and the events with their declaration."""
     required = source.required_fields
     frame = pd.DataFrame(
         {
             "hour": [hour_text(hour) for hour in hours],
-            "events in the archive": [events.count(hour, "archived") for hour in hours],
+            "events in the archive": [archived.events.get(hour, 0) for hour in hours],
             "events in progress": [in_progress.get(hour, 0) for hour in hours],
-            "events outside their hour": [events.count(hour, "strays") for hour in hours],
-            **{
-                f"events without {name}": [events.count(hour, f"null of {name}") for hour in hours] for name in required
-            },
+            "events outside their hour": [archived.strays.get(hour, 0) for hour in hours],
+            **{f"events without {name}": [archived.without[name].get(hour, 0) for hour in hours] for name in required},
         }
     )
     checks = [_equal("events in the archive", "events in progress"), _none("events outside their hour")]
@@ -52,7 +51,8 @@ def source_facts(
 
 def metric_facts(
     aggregation: AggregationPlan,
-    events: EventFacts,
+    totals: HourTotals,
+    archived: ArchivedCounts,
     of_tiles: Known,
     of_events: Known,
     rows: Mapping[datetime, tuple[int, int]],
@@ -60,15 +60,17 @@ def metric_facts(
     known: Known,
     stored: pa.Schema,
 ) -> Facts:
-    """The tiles compared with the events, the declaration and history.
+    """The tiles compared with the events, the archive, the declaration and history.
 
-    ``rows`` gives the number of rows and of groups in the tiles of each hour. ``known`` has the values of published
-    hours, ``stored`` the columns of the staged table.
+    ``archived`` is counted by DuckDB, ``totals`` by Spark. ``rows`` gives the number of rows and of groups in the tiles
+    of each hour. ``known`` has the values of published hours, ``stored`` the columns of the staged table.
     """
     metric = aggregation.metric
-    counted = [events.count(hour, f"of {metric.name}") for hour in hours]
+    counted = [totals.of_metric.get(hour, 0) for hour in hours]
     columns: dict[str, list[Any]] = {
         "hour": [hour_text(hour) for hour in hours],
+        "events read": [totals.read.get(hour, 0) for hour in hours],
+        "events to read": [archived.all_events(hour) for hour in hours],
         "number of rows": [rows.get(hour, (0, 0))[0] for hour in hours],
         "number of groups": [rows.get(hour, (0, 0))[1] for hour in hours],
         # No events give no rows; some events give at least one row.
@@ -78,6 +80,7 @@ def metric_facts(
         "declared columns": [_columns(aggregation.schema)] * len(hours),
     }
     checks = [
+        _equal("events read", "events to read"),
         _equal("columns", "declared columns"),
         _equal("number of rows", "number of groups"),
         _at_least("number of rows", "rows at least"),
@@ -86,7 +89,7 @@ def metric_facts(
     for name in without_sketches(metric).measures:
         pairs = [(of_tiles.get(hour, {}).get(name), of_events.get(hour, {}).get(name)) for hour in hours]
         if name in doubles(aggregation):
-            sizes = [events.size(hour, metric.name, name) for hour in hours]
+            sizes = [totals.sizes.get((hour, name), 0.0) for hour in hours]
             columns[f"{name} off by"] = [_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)]
             checks.append(
                 Check("expect_column_values_to_be_between", {"column": f"{name} off by", "max_value": TOLERANCE})

@@ -15,12 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from batch_layer.audit import facts
 from batch_layer.audit.built_in_expectations import Facts, metric_facts, row_checks, source_facts
 from batch_layer.audit.declared_expectations import Check, declared_checks
-from batch_layer.audit.facts import EventFacts, archived_facts, event_facts
+from batch_layer.audit.facts import ArchivedCounts, count_archived
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import published_values
 from batch_layer.audit.validator import Validation, Validator, page
 from batch_layer.audit.volume import read_arrivals, volume_facts
 from batch_layer.stage import StagedMetric, StagedSource
+from batch_layer.totals import without_sketches
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
@@ -41,8 +42,12 @@ class AuditedSource:
     """Great Expectations' results for Data Docs, by the same keys."""
     broken: set[str | None] = field(default_factory=set)
     """The keys whose audit itself failed."""
-    events: int = 0
-    """The number of events that count; 0 if they could not be counted."""
+
+    @property
+    def events(self) -> int:
+        """The number of events that count."""
+        counted = {hour: count for totals in self.staged.totals.values() for hour, count in totals.counted.items()}
+        return sum(counted.values())
 
     def blocked(self, aggregation: AggregationPlan) -> dict[datetime, str]:
         """The hours of a metric that must not be published, each with the hash of the expectations that it did not
@@ -77,7 +82,7 @@ class _Audit:
 
     def run(self) -> AuditedSource:
         failpoints.visit("before audit")
-        counted: list[EventFacts] = []
+        counted: list[ArchivedCounts] = []
         self._guard(None, self._hours, lambda: counted.append(self._audit_events()))
         for metric in self._staged.metrics:
             self._guard(metric.aggregation.metric.name, metric.hours, partial(self._audit_results, counted, metric))
@@ -93,65 +98,57 @@ class _Audit:
             self._audited.findings[of] = [Finding(hour_text(hour), FAILED, False, words) for hour in hours]
             self._audited.broken.add(of)
 
-    def _audit_events(self) -> EventFacts:
-        """Count the events, and audit them."""
-        source = self._source
-        events, expected = self._look_for_events() if self._events is None else self._count_events(self._events)
-        self._audited.events = sum(events.count(hour, "counted") for hour in events.rows)
+    def _audit_events(self) -> ArchivedCounts:
+        """Count the archive, and audit the events."""
+        source, hours = self._source, self._hours
+        archived = count_archived(self._connection, source, hours, self._staged.events.cutoff)
         arrivals = read_arrivals(self._connection, source, self._staged.events.cutoff)
-        duplicates = {hour: events.count(hour, "duplicates") for hour in self._hours}
         compared = (
-            source_facts(source, events, arrivals.events, self._hours),
-            volume_facts(source, arrivals, duplicates, self._hours),
+            source_facts(source, archived, arrivals.events, hours),
+            volume_facts(source, arrivals, archived.duplicates, hours),
         )
-        self._keep(None, [*(_of_facts(self._validator, one) for one in compared), *expected])
-        return events
+        validations = [_of_facts(self._validator, one) for one in compared]
+        if source.expectations:
+            validations.append(self._expect_nothing() if self._events is None else self._expect(self._events))
+        self._keep(None, validations)
+        return archived
 
-    def _look_for_events(self) -> tuple[EventFacts, list[Validation]]:
-        """Look in the archive for the events that progress says are not there, and audit the user's expectations on
-        none. Those on a column have nothing to evaluate.
-        """
+    def _expect_nothing(self) -> Validation:
+        """Audit the user's expectations on no events. Those on a column have nothing to evaluate."""
         source = self._source
-        events = archived_facts(self._connection, source, self._hours, self._staged.events.cutoff)
-        checks, hours = declared_checks(source.expectations), [hour_text(hour) for hour in self._hours]
         columns = [*dict.fromkeys(["hour", "event_time", *source.event_fields, *source.derived])]
         nothing = pd.DataFrame(columns=columns, dtype=object)
-        return events, [self._validator.results(nothing, checks, hours, ["hour"])] if checks else []
+        hours = [hour_text(hour) for hour in self._hours]
+        return self._validator.results(nothing, declared_checks(source.expectations), hours, ["hour"])
 
-    def _count_events(self, marked: DataFrame) -> tuple[EventFacts, list[Validation]]:
-        """Count the events, and audit the user's expectations on them."""
+    def _expect(self, marked: DataFrame) -> Validation:
+        """Audit the user's expectations on the events that count."""
         source = self._source
         checks = declared_checks(source.expectations, dict(marked.dtypes))
         address = (HOUR, TOPIC, PARTITION, OFFSET, *((PLACE,) if source.explode else ()))
         keys = {visible_name(column, source.field_names): column for column in address}
         hour = next(iter(keys))
         columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {hour})
-        events = event_facts(marked, source, [metric.aggregation for metric in self._staged.metrics], columns)
-        validations = []
-        if checks:
-            texts = {key: F.col(column) for key, column in keys.items()}
-            texts[hour] = F.date_format(HOUR, "yyyy-MM-dd'T'HH:mm'Z'")
-            counting = marked.where(COUNTS).withColumns(texts)
-            known = {
-                hour_text(hour): {
-                    "": events.count(hour, "counted"),
-                    **{name: events.count(hour, f"known of {name}") for name in columns},
-                }
-                for hour in self._hours
-            }
-            validations.append(self._validator.events(counting, checks, known, list(keys)))
-        return events, validations
+        texts = {key: F.col(column) for key, column in keys.items()}
+        texts[hour] = F.date_format(HOUR, "yyyy-MM-dd'T'HH:mm'Z'")
+        counting = marked.where(COUNTS).withColumns(texts)
+        known = {hour_text(hour): {"": 0, **dict.fromkeys(columns, 0)} for hour in self._hours}
+        filled = {name: F.count(F.col(f"`{name}`")).alias(name) for name in columns}
+        for row in counting.groupBy(hour).agg(F.count("*").alias("events"), *filled.values()).collect():
+            known[row[0]] = {"": row[1], **dict(zip(columns, row[2:], strict=True))}
+        return self._validator.events(counting, checks, known, list(keys))
 
-    def _audit_results(self, counted: Sequence[EventFacts], item: StagedMetric) -> None:
-        """Audit the results of one metric against what was ``counted`` of the events."""
+    def _audit_results(self, counted: Sequence[ArchivedCounts], item: StagedMetric) -> None:
+        """Audit the results of one metric against its totals, and what was ``counted`` of the archive."""
         if not counted:
             raise RuntimeError("the events could not be counted")
-        events, aggregation, connection = counted[0], item.aggregation, self._connection
+        aggregation, connection = item.aggregation, self._connection
         metric = aggregation.metric
+        totals = self._staged.totals[metric.name]
         tables = next((tables for tables in self._snapshot.metrics if tables.name == aggregation.name), None)
         frame, types = facts.result_frame(connection, aggregation, item.rows)
         of_tiles = facts.totals(connection, metric, item.rows)
-        of_events = facts.totals(connection, facts.without_sketches(metric), events.states(aggregation))
+        of_events = facts.totals(connection, without_sketches(metric), totals.states)
         earlier = (
             {}
             if tables is None
@@ -160,7 +157,15 @@ class _Audit:
         rows = facts.rows_and_groups(connection, aggregation, item.rows)
         hours = [hour_text(hour) for hour in item.hours]
         compared = metric_facts(
-            aggregation, events, of_tiles, of_events, rows, item.hours, {**earlier, **of_tiles}, item.rows.schema
+            aggregation,
+            totals,
+            counted[0],
+            of_tiles,
+            of_events,
+            rows,
+            item.hours,
+            {**earlier, **of_tiles},
+            item.rows.schema,
         )
         checks = [*row_checks(aggregation, item.hours), *declared_checks(metric.expectations, types)]
         validations = [

@@ -8,7 +8,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.aggregate import compute_tiles
 from batch_layer.plan import Job
 from batch_layer.read import ArchivedEvents, keep_counted
 from hourline_core.aggregates import aggregate_of
@@ -36,16 +35,19 @@ Replay = Callable[[list[datetime]], Replayed]
 
 def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -> Replayed:
     """Compute ``hours`` (UTC) of ``served`` again, up to the sequence ``cutoff``. Starts Spark unless it runs."""
-    spark = job.spark()
-    aggregation = plan_aggregation(spark, served.source, served.metric)
-    events = ArchivedEvents(spark, job.project, served.source, hours, cutoff)
+    aggregation = plan_aggregation(job.spark(), served.source, served.metric)
+    events = ArchivedEvents(job, served.source, hours, cutoff)
     cutoffs = job.snapshot.coverage.of(served.metric.name, served.declaration).cutoffs(hours)
     first = keep_counted(events.mark_counted())
     return Replayed(
-        compute_tiles(aggregation, events.counted_before(cutoffs), hours),
-        compute_tiles(aggregation, first, hours),
+        _compute_tiles(aggregation, events.counted_before(cutoffs)),
+        _compute_tiles(aggregation, first),
         _add_magnitudes(aggregation, first),
     )
+
+
+def _compute_tiles(aggregation: AggregationPlan, events: DataFrame) -> pa.Table:
+    return aggregation.tiles(events).toArrow().cast(aggregation.schema)
 
 
 def _add_magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:

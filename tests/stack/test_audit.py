@@ -7,6 +7,7 @@ import signal
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 import serving_layer
-from batch_layer.aggregate import compute_tiles
 from batch_layer.audit.validator import Validator
 from batch_layer.plan import PlannedHour, open_job, plan, plan_range
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed
+from batch_layer.read import ArchivedEvents
 from batch_layer.recompute import run_job
+from batch_layer.stage import StagedMetric, stage_metric
+from batch_layer.totals import HourTotals, compute_tiles_and_totals
 from hourline.cli import app
 from hourline_core.errors import DeclarationError
 from hourline_core.model.hours import HOUR, HourRange, wall_clock
@@ -138,18 +141,48 @@ def damaged_archive(project: StackProject) -> Iterator[None]:
 def wrong_tiles(project: StackProject, change: Callable[[pa.Table, pa.Table], pa.Table]) -> Iterator[None]:
     """The aggregation is at fault: ``change`` is given the tiles of the other hours and those of FIRST."""
 
-    def faulty(aggregation: Any, events: Any, hours: list[datetime]) -> pa.Table:
-        tiles = compute_tiles(aggregation, events, hours)
-        here = pc.equal(tiles["hour"], pa.scalar(FIRST, tiles.schema.field("hour").type))
-        return change(tiles.filter(pc.invert(here)), tiles.filter(here))
+    def faulty(aggregation: Any, events: Any) -> tuple[pa.Table, HourTotals]:
+        tiles, totals = compute_tiles_and_totals(aggregation, events)
+        return change(*split(tiles)), totals
 
-    with patch("batch_layer.aggregate.compute_tiles", faulty):
+    with patch("batch_layer.aggregate.compute_tiles_and_totals", faulty):
+        yield
+
+
+def split(tiles: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of the other hours, and those of FIRST."""
+    here = pc.equal(tiles["hour"], pa.scalar(FIRST, tiles.schema.field("hour").type))
+    return tiles.filter(pc.invert(here)), tiles.filter(here)
+
+
+@contextmanager
+def events_not_read() -> Iterator[None]:
+    """Spark leaves out some events of FIRST, so its tiles and its totals agree."""
+    mark_counted = ArchivedEvents.mark_counted
+
+    def faulty(events: ArchivedEvents) -> Any:
+        missed = f"_hourline_hour = timestamp '{FIRST:%Y-%m-%d %H:%M:%S}' AND depot = 'north'"
+        return mark_counted(events).where(f"NOT coalesce({missed}, false)")
+
+    with patch.object(ArchivedEvents, "mark_counted", faulty):
+        yield
+
+
+@contextmanager
+def a_tile_is_lost_when_staged() -> Iterator[None]:
+    def faulty(project: Any, metric: Any) -> StagedMetric:
+        others, tiles = split(metric.rows)
+        return stage_metric(project, replace(metric, rows=pa.concat_tables([others, tiles.slice(1)])))
+
+    with patch("batch_layer.stage.stage_metric", faulty):
         yield
 
 
 def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) -> None:
     faults: dict[str, tuple[AbstractContextManager[Any], set[datetime]]] = {
         "events are missing in the archive": (damaged_archive(project), {FIRST}),
+        "events are not read": (events_not_read(), {FIRST}),
+        "a row is lost when it is staged": (a_tile_is_lost_when_staged(), {FIRST}),
         "a group is lost": (
             wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles.slice(1)])),
             {FIRST},
