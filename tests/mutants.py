@@ -383,7 +383,13 @@ MUTANTS = [
     Mutant(
         "the archive is looked at for hours without events",
         "batch_layer/audit/facts.py",
-        (('{hour: {"archived": count} for hour, count in rows}', "{}"),),
+        (("ArchivedCounts(events, duplicates, ", "ArchivedCounts({}, {}, "),),
+        "tests/protocol/test_empty_hours.py",
+    ),
+    Mutant(
+        "what Spark has read is compared with the archive",
+        "batch_layer/audit/built_in_expectations.py",
+        (('        _equal("events read", "events to read"),\n', ""),),
         "tests/protocol/test_empty_hours.py",
     ),
     Mutant(

@@ -102,7 +102,7 @@ class _Audit:
         """Count the archive, and audit the events."""
         source, hours = self._source, self._hours
         archived = count_archived(self._connection, source, hours, self._staged.events.cutoff)
-        arrivals = read_arrivals(self._connection, source, self._staged.events.cutoff)
+        arrivals = read_arrivals(self._connection, source, self._staged.events.cutoff, hours[0], hours[-1])
         compared = (
             source_facts(source, archived, arrivals.events, hours),
             volume_facts(source, arrivals, archived.duplicates, hours),

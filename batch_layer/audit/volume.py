@@ -14,7 +14,7 @@ from batch_layer.audit.declared_expectations import Check, Origin
 from batch_layer.audit.history_bounds import bounds
 from hourline_core.model import History, Severity, Source
 from hourline_core.model.hours import HOUR, hour_text
-from hourline_core.sql.progress import rejected_sql
+from hourline_core.sql.progress import LONGEST_SILENCE, rejected_sql
 
 _SILENT_HOURS = 3
 """The number of successive hours without events that is a silence."""
@@ -29,16 +29,24 @@ class Arrivals:
     """What progress knows of the hours of a source, also of those that are not recomputed."""
 
     events: Mapping[datetime, int]
-    """By hour, the number of events. It has the hours without events, too."""
+    """By hour, the number of events. It has the hours without events, and those before that are looked back at."""
     late: Mapping[datetime, int]
     """By hour, the number of late events."""
     rejected: Mapping[datetime, float]
     """By hour with events, the share of rejected records in the micro-batches that brought them."""
 
 
-def read_arrivals(connection: duckdb.DuckDBPyConnection, source: Source, sequence: int) -> Arrivals:
-    """The arrivals up to ``sequence``. Rejected records are looked up only if the source limits them."""
-    hours = connection.execute(f"SELECT hour, events, late FROM hourline.source_hours_{source.name}").fetchall()
+def read_arrivals(
+    connection: duckdb.DuckDBPyConnection, source: Source, sequence: int, first: datetime, last: datetime
+) -> Arrivals:
+    """The arrivals up to ``sequence`` that ``volume_facts`` needs of the hours from ``first`` to ``last`` (UTC).
+    Rejected records are looked up only if the source limits them.
+    """
+    look_back = max(timedelta(days=source.volume.history.days), LONGEST_SILENCE + _LOOK_BACK)
+    hours = connection.execute(
+        f"SELECT hour, events, late FROM hourline.source_hours_{source.name} WHERE hour BETWEEN ? AND ?",
+        [first - look_back, last],
+    ).fetchall()
     limited = source.volume.rejected is not None
     rejected = connection.execute(rejected_sql(source, sequence)).fetchall() if limited else []
     return Arrivals(

@@ -113,9 +113,12 @@ class Drift:
 
     def _known(self, hours: list[datetime]) -> list[datetime]:
         """Those of ``hours`` that were served. The hours of a new metric were missing."""
+        if not hours:
+            return []
         rows = self._connection.execute(
-            "SELECT hour FROM hourline.metric_hours WHERE served AND metric = ? AND state <> 'missing'",
-            [self._served.metric.name],
+            "SELECT hour FROM hourline.metric_hours WHERE served AND metric = ? AND state <> 'missing' "
+            "AND hour BETWEEN ? AND ?",  # of a year, only these become Python objects
+            [self._served.metric.name, min(hours), max(hours)],
         ).fetchall()
         return sorted({hour for (hour,) in rows} & set(hours))
 

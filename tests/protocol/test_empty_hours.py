@@ -132,7 +132,10 @@ def test_an_event_in_the_archive_that_progress_does_not_know_blocks_its_hour(tab
     assert sorted(done.blocked) == sorted((metric, hour(1)) for metric in METRICS)
     with serving_layer.connect(tables.project) as connection:
         (audit, _) = report_quality(connection, blocked=True).hours
-    assert [finding.found for finding in audit.findings] == ["events in the archive: 1, events in progress: 0"]
+    assert [finding.found for finding in audit.findings] == [
+        "events in the archive: 1, events in progress: 0",
+        "events read: 0, events to read: 1",
+    ]
     assert states(tables)[1] == ("blocked", 0, True)
     assert states(tables)[2] == ("final", 0, True)
 
