@@ -1,0 +1,103 @@
+"""The events of a metric, counted in one Spark job by hour and dimensions and by hour alone, beside plain Python."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from batch_layer.read import keep_counted
+from batch_layer.totals import HourTotals, compute_tiles_and_totals
+from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline_core.model.scratch_columns import COUNTS, HOUR
+from hourline_core.runtime.spark import spark_session
+
+HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(3)]
+FIELDS = {"shop": "string", "rate": "double", "big": "long"}
+SOURCE = Source(
+    name="sales",
+    topic="sales",
+    fields={"at": Field(type="string"), **{name: Field(type=kind) for name, kind in FIELDS.items()}},
+    event_time=EventTime(expression="at"),
+)
+MEASURES = ["count", "sum(big)", "sum(rate)", "mean(rate)", "min(big)", "max(shop)", "distinct(big)"]
+# The dimensions are null for whole hours in the job, and events may have such values, too.
+METRIC = Metric(
+    name="turnover",
+    source="sales",
+    where="big <> 7",
+    dimensions={"shop": "shop", "rate": "rate", "kind": "'x'"},
+    measures={f"m{place}": Measure.parse(text) for place, text in enumerate(MEASURES)},
+)
+ROW = st.fixed_dictionaries(
+    {
+        HOUR: st.sampled_from(HOURS[:2]),
+        COUNTS: st.booleans(),
+        "shop": st.none() | st.sampled_from(["", "a", "b"]),
+        # Sums of quarters do not depend on their order.
+        "rate": st.none() | st.sampled_from([0.0, -0.0, math.nan]) | st.integers(-40, 40).map(lambda n: n / 4),
+        "big": st.none() | st.sampled_from([7, 2**63 - 1, -(2**63)]) | st.integers(-9, 9),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    project = Project(
+        tmp_path_factory.mktemp("totals"),
+        Settings.model_validate({"spark": {"master": "local[2]"}}),
+        {"sales": SOURCE},
+        {"turnover": METRIC},
+    )
+    session = spark_session(project, "test", brief=True)
+    yield session
+    session.stop()
+
+
+@settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(ROW, max_size=30))
+def test_both_groupings_count_each_event_once(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
+    kinds = {HOUR: "timestamp", COUNTS: "boolean", **{name: SOURCE.fields[name].spark_type for name in FIELDS}}
+    schema = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    events = spark.createDataFrame([tuple(row[name] for name in kinds) for row in rows], schema)
+    aggregation = plan_aggregation(spark, SOURCE, METRIC)
+    tiles, totals = compute_tiles_and_totals(aggregation, events)
+    alone = aggregation.tiles(keep_counted(events)).toArrow().cast(aggregation.schema)
+    assert by_group(tiles) == by_group(alone)
+    check_totals(aggregation, totals, rows)
+
+
+def check_totals(aggregation: AggregationPlan, totals: HourTotals, rows: list[dict[str, Any]]) -> None:
+    of_hour: dict[datetime, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        of_hour[row[HOUR]].append(row)
+    states = {row["hour"]: row for row in totals.states.to_pylist()}
+    for hour in HOURS:
+        counting = [row for row in of_hour[hour] if row[COUNTS]]
+        wanted = [row for row in counting if row["big"] is not None and row["big"] != 7]
+        found = [of.get(hour, 0) for of in (totals.read, totals.counted, totals.of_metric)]
+        assert found == [len(of_hour[hour]), len(counting), len(wanted)]
+        assert (hour in states) == bool(wanted)
+        if not wanted:
+            continue
+        assert states[hour]["m0"] == len(wanted)
+        assert states[hour]["m1"] == sum(row["big"] for row in wanted)
+        assert states[hour]["m4"] == min(row["big"] for row in wanted)
+        assert states[hour]["m5"] == max((row["shop"] for row in wanted if row["shop"] is not None), default=None)
+        assert "m6" not in states[hour], "a sketch is not compared"
+        rates = [abs(row["rate"]) for row in wanted if row["rate"] is not None]
+        size = totals.sizes.get((hour, "m2"))
+        assert rates if size is not None else not rates
+        assert size is None or size == pytest.approx(sum(rates), nan_ok=True)
+
+
+def by_group(tiles: pa.Table) -> list[str]:
+    """The tiles as text, in one order: not-a-number is not equal to itself."""
+    return sorted(map(str, tiles.to_pylist()))
