@@ -71,7 +71,9 @@ class Archive:
         maintain_source(self.project, self.source_tables)
 
     def publish(self, hours: int) -> None:
-        """Publish the first ``hours``, four weeks per job, with findings of an audit and the drift."""
+        """Publish the first ``hours``, four weeks per job, with findings of an audit and the drift. Then the speed
+        layer's maintenance prunes their provisional tiles.
+        """
         truth, all_hours = self.truth, [FIRST + number * HOUR for number in range(hours)]
         for first in range(0, hours, 672):
             chosen = all_hours[first : first + 672]
@@ -86,6 +88,7 @@ class Archive:
             publication.publish(
                 [MetricPublication(staged, drift=drift)], pa.Table.from_pylist(found, QUALITY_SCHEMA), chosen[-1]
             )
+        maintain_source(self.project, self.source_tables)
 
     @property
     def cutoff(self) -> int:
