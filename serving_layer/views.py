@@ -11,9 +11,18 @@ from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.coverage import covered_hours_sql
+from hourline_core.sql.database import provisional_is_kept
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
-from hourline_core.sql.merge import LAYERS, finished_sql, merged_states_sql, revised_rows, stored_types, values_sql
+from hourline_core.sql.merge import (
+    LAYERS,
+    finished_sql,
+    layer_sql,
+    merged_rows_sql,
+    states_sql,
+    stored_types,
+    values_sql,
+)
 
 _DRIFT = """
     SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells,
@@ -48,12 +57,12 @@ def views_sql(
             statements.append(f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}")
         if metric.measures:
             sequence = snapshot.progress[metric.source].sequence
-            made, revised = revised_rows(connection, tables)
-            statements += made
-            statements.append(f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, sequence, revised)}")
+            kept = provisional_is_kept(snapshot, tables)
+            statements.append(merged_rows_sql(connection, tables, stored, sequence, kept))
+            statements.append(f"CREATE VIEW {name}_states AS {states_sql(tables, stored)}")
             statements.append(f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}")
             for layer in LAYERS:
-                of_layer = merged_states_sql(tables, stored, sequence, revised, [layer])
+                of_layer = layer_sql(tables, stored, sequence, layer)
                 statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
     for name, known in snapshot.progress.items():
         for view, columns in ((f"events_{name}", _event_columns(project.sources[name])), (f"rejected_{name}", "*")):

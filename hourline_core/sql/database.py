@@ -168,6 +168,12 @@ def tables_sql(project: Project, snapshot: Snapshot, now: datetime, files: Files
     return statements
 
 
+def provisional_is_kept(snapshot: Snapshot, tables: MetricTables) -> bool:
+    """Whether the provisional rows of a metric are kept in memory. Their many small files are known, and not large."""
+    files = snapshot.files.get((f"provisional/{tables.metric.name}/{tables.declaration}", tables.provisional))
+    return files is not None and files.size < _KEPT_BYTES
+
+
 def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> list[str]:
     """Each blocked hour at the version of the staged table that holds its rows. A later version may be unfinished."""
     statements: list[str] = []

@@ -17,10 +17,8 @@ from hourline_core.sql.types import column_types
 Layer = Literal["final", "provisional"]
 LAYERS: tuple[Layer, ...] = ("final", "provisional")
 
-_REVISED_KEPT = 200
-"""The maximum number of hours whose rows of final, to be merged with provisional ones, are kept in memory: finding
-them takes longer than merging them.
-"""
+_KEPT_HOURS = 200
+"""The maximum number of hours with rows of final to be merged, for merged rows to be kept in memory."""
 
 
 def stored_types(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> dict[str, str]:
@@ -33,73 +31,71 @@ def counted_states_sql(
     stored: Mapping[str, str],
     sequence: int,
     layers: Collection[Layer] = LAYERS,
-    final: str | None = None,
+    hours: str = "h.state <> 'missing'",
 ) -> str:
     """A query: hour, the dimensions, state columns, state, sequence (null: final) of every row of ``layers`` that
-    counts at progress ``sequence``.
+    counts at progress ``sequence``, in ``hours`` (a condition on the states ``h``).
 
-    It reads the provisional and final tables of one declaration (``final`` instead of the latter, if given) and its
-    hours, as attached by database.py. Missing hours are left out, since their answer would be incomplete.
+    It reads the provisional and final tables of one declaration and its hours, as attached by database.py. Missing
+    hours are left out, since their answer would be incomplete.
     """
     metric = tables.metric
     columns = ", ".join(f"t.{identifier(name)}" for name in ["hour", *metric.dimensions, *_merges(metric, stored)])
     above = f"t.sequence <= {sequence} AND t.sequence >= {tables.complete_from} AND t.sequence > coalesce(h.cutoff, -1)"
     if "provisional" not in layers:
         above = "false"  # which keeps the columns
-    known = f"JOIN hourline.hours_{tables.name} h USING (hour) WHERE h.state <> 'missing'"
+    known = f"JOIN hourline.hours_{tables.name} h USING (hour) WHERE {hours}"
     parts = [f"SELECT {columns}, h.state, t.sequence FROM hourline.provisional_{tables.name} t {known} AND {above}"]
     if tables.final is not None and "final" in layers:
-        parts.append(
-            f"SELECT {columns}, h.state, NULL FROM {final or f'hourline.final_{tables.name}'} t {known} AND h.cutoff "
-            "IS NOT NULL"
-        )
+        final = f"FROM hourline.final_{tables.name} t {known} AND h.cutoff IS NOT NULL"
+        parts.append(f"SELECT {columns}, h.state, NULL {final}")
     return " UNION ALL ".join(parts)
 
 
-def revised_rows(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> tuple[list[str], str | None]:
-    """The statements that make a table or view of the rows of final in hours that both layers may have rows of
-    (covered, but not final), and its name. None: there are no such hours.
-    """
-    if tables.final is None:
-        return [], None
-    hours = f"SELECT hour FROM hourline.hours_{tables.name} WHERE cutoff IS NOT NULL AND state <> 'final'"
-    ((count,),) = connection.execute(f"SELECT count(*) FROM ({hours})").fetchall()
-    name = f"hourline.revised_{tables.name}"
-    kind = "TABLE" if count <= _REVISED_KEPT else "VIEW"
-    return (
-        ([f"CREATE {kind} {name} AS FROM hourline.final_{tables.name} WHERE hour IN ({hours})"], name)
-        if count
-        else ([], None)
-    )
-
-
-def merged_states_sql(
-    tables: MetricTables,
-    stored: Mapping[str, str],
-    sequence: int,
-    revised: str | None,
-    layers: Collection[Layer] = LAYERS,
+def merged_rows_sql(
+    connection: duckdb.DuckDBPyConnection, tables: MetricTables, stored: Mapping[str, str], sequence: int, kept: bool
 ) -> str:
-    """A query: hour, the dimensions, merged state columns, state.
+    """The statement that makes ``hourline.merged_<metric>_<declaration>``: hour, the dimensions, merged state columns
+    and state of all hours that are not final.
 
-    ``stored`` is as ``stored_types`` gives it, ``sequence`` is that of the progress, and ``revised`` is as
-    ``revised_rows`` gives it. With one of the ``layers``, it gives what that layer alone contributes; the state is
-    always that of the hour.
+    ``stored`` is as ``stored_types`` gives it, ``sequence`` is that of the progress. It is a table if the provisional
+    rows are ``kept`` in memory and only some hours have rows of both layers. Otherwise each query merges what it
+    needs.
     """
-    names = ["hour", *tables.metric.dimensions]
-    keys, merges = ", ".join(map(identifier, names)), _merges(tables.metric, stored)
-    merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in merges.items())
-    grouped = f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({{}}) GROUP BY {keys}"
-    if tables.final is None or "final" not in layers:
-        return grouped.format(counted_states_sql(tables, stored, sequence, layers))
-    # Nearly all hours are final, and have nothing to merge.
-    columns = ", ".join(f"t.{identifier(name)}" for name in [*names, *merges])
-    final = (
-        f"SELECT {columns}, h.state FROM hourline.final_{tables.name} t "
-        f"JOIN hourline.hours_{tables.name} h USING (hour) WHERE h.state = 'final'"
+    revised = f"hourline.hours_{tables.name} WHERE cutoff IS NOT NULL AND state <> 'final'"
+    ((count,),) = connection.execute(f"SELECT count(*) FROM {revised}").fetchall()
+    kind = "TABLE" if kept and count <= _KEPT_HOURS else "VIEW"
+    return f"CREATE {kind} hourline.merged_{tables.name} AS {_merged_sql(tables, stored, sequence, LAYERS)}"
+
+
+def states_sql(tables: MetricTables, stored: Mapping[str, str]) -> str:
+    """A query over the merged rows and the final table: hour, the dimensions, merged state columns, state."""
+    merged = f"FROM hourline.merged_{tables.name}"
+    return merged if tables.final is None else f"{merged} UNION ALL {_final_sql(tables, stored)}"
+
+
+def layer_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int, layer: Layer) -> str:
+    """A query: hour, the dimensions, merged state columns of what one layer contributes, and the state of the hour."""
+    merged = _merged_sql(tables, stored, sequence, [layer])
+    return merged if tables.final is None or layer != "final" else f"{merged} UNION ALL {_final_sql(tables, stored)}"
+
+
+def _merged_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int, layers: Collection[Layer]) -> str:
+    """The merged rows of ``layers`` in all hours that are not final."""
+    keys = ", ".join(map(identifier, ["hour", *tables.metric.dimensions]))
+    merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(tables.metric, stored).items())
+    counted = counted_states_sql(tables, stored, sequence, layers, "h.state NOT IN ('missing', 'final')")
+    return f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({counted}) GROUP BY {keys}"
+
+
+def _final_sql(tables: MetricTables, stored: Mapping[str, str]) -> str:
+    """The rows of all hours that are final. They have nothing to merge."""
+    columns = ", ".join(map(identifier, ["hour", *tables.metric.dimensions, *_merges(tables.metric, stored)]))
+    # Every hour with rows in final is covered, so it has a state. Nearly all are final, so the others are left out.
+    return (
+        f"SELECT {columns}, 'final' AS state FROM hourline.final_{tables.name} "
+        f"ANTI JOIN (SELECT hour FROM hourline.hours_{tables.name} WHERE state <> 'final') USING (hour)"
     )
-    others = counted_states_sql(tables, stored, sequence, layers if revised else set(layers) - {"final"}, revised)
-    return f"{grouped.format(others)} UNION ALL {final}"
 
 
 def finished_sql(metric: Metric, states: str) -> str:

@@ -20,6 +20,7 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection
 from speed_layer.source_tables import open_source_tables
 
@@ -141,14 +142,20 @@ def bytes_read(connection: Connection, query: str) -> dict[str, int]:
     return dict(database.execute(f"SELECT path, sum(bytes)::BIGINT FROM {reads} GROUP BY path").fetchall())
 
 
-def test_a_range_of_hours_and_a_dimension_reach_the_scan_of_each_layer(connection: Connection) -> None:
+def test_a_range_of_hours_and_a_dimension_reach_the_scan_of_final(connection: Connection) -> None:
     found = scans(connection, f"{ONE_DAY} AND shop = 'shop 07'")
-    for layer in ("final", "provisional"):
-        filtered = [scan["filters"] for scan in found[layer] if "shop" in scan["filters"]]
-        parts = ("hour>='2024-06-03 00:00:00+00'", "hour<'2024-06-04 00:00:00+00'", "shop='shop 07'")
-        assert filtered
-        assert all(part in filters for filters in filtered for part in parts)
+    filtered = [scan["filters"] for scan in found["final"] if "shop" in scan["filters"]]
+    parts = ("hour>='2024-06-03 00:00:00+00'", "hour<'2024-06-04 00:00:00+00'", "shop='shop 07'")
+    assert filtered
+    assert all(part in filters for filters in filtered for part in parts)
     assert max(scan["rows"] for scan in found["final"]) == 24, "no row of another hour or shop leaves the scan"
+
+
+def test_hours_that_are_not_final_are_merged_once_and_only_read_when_they_are_asked_for(connection: Connection) -> None:
+    assert "merged" not in scans(connection, ONE_DAY)
+    last = scans(connection, f"FROM turnover WHERE hour >= '{sql_timestamp(days(DAYS - 1, DAYS)[0])}'")
+    assert [scan["rows"] for scan in last["merged"]] == [24 * len(SHOPS)]
+    assert "provisional" not in last
 
 
 def test_of_files_that_lie_outside_of_the_range_only_the_ends_are_read(connection: Connection) -> None:
