@@ -36,7 +36,7 @@ from hourline_core.storage.table_maintenance import TableMaintenance
 from hourline_core.storage.vacuum import list_vacuumable
 
 _WORTH = 10
-"""The number of files that a compaction must save to be worth a publication."""
+"""The number of files that a compaction must save, unless they are files of final, which every reader opens."""
 
 
 @dataclass
@@ -82,12 +82,12 @@ class Maintenance:
         if pinned is None:  # all of its hours are blocked, or it was reset meanwhile
             return []
         maintenance = TableMaintenance(f"final/{metric}/{declaration}", self._open(uri, pinned), self.dry_run)
-        if count_compactable(maintenance.table, "hour") >= _WORTH:
+        if count_compactable(maintenance.table, "hour"):
             if not self.dry_run:
                 maintenance.table = self._open(uri)
                 if maintenance.table.version() != pinned:  # what a killed run has left
                     commits.restore(maintenance.table, pinned, {"restored": pinned})
-            maintenance.compact("hour", _WORTH)
+            maintenance.compact("hour")
             if not self.dry_run:
                 self._pin(table, coverage, metric, declaration, maintenance.table.version())
         maintenance.table = self._open(uri)

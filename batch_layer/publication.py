@@ -22,7 +22,7 @@ from hourline_core.ledger.unpublished import drop_unpublished
 from hourline_core.model import Project
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage import commits
-from hourline_core.storage.compaction import compact
+from hourline_core.storage.compaction import SMALL_BYTES, compact, count_compactable
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.retention import KEPT_HOURS, PUBLISHED
@@ -31,6 +31,9 @@ from hourline_core.storage.vacuum import vacuum
 
 _FILES = 50
 """Each publication adds a file to drift and one to quality. This number of files is merged into one."""
+
+_SAVED = 4
+"""Each publication adds a file to final. Small ones are merged as soon as that saves this number of files."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,9 @@ class Publication:
             commits.restore(table, published, {"restored": published})
         rows, hours = metric.staged.rows_of(metric.passed), metric.passed
         commits.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})
+        if count_compactable(table, "hour", SMALL_BYTES) >= _SAVED:
+            # Readers open every file of final. The merged version is published with the hours, or not at all.
+            compact(table, "hour", SMALL_BYTES)
         source, version = aggregation.source.name, table.version()
         fresh: list[CoverageRow] = [CoveredHour(*of, source, hour, cutoff, version, moment) for hour in hours]
         if metric.promotes:

@@ -18,7 +18,7 @@ from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.storage import commits
-from hourline_core.storage.compaction import compact
+from hourline_core.storage.compaction import SMALL_BYTES, compact
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.retention import KEPT_HOURS
 from hourline_core.storage.table_maintenance import TableMaintenance
@@ -35,8 +35,6 @@ MERGED = 20
 """The number of micro-batches after which the smallest files are merged. Commits and reads take longer with each file
 of a table.
 """
-SMALL_BYTES = 1024 * 1024
-"""Files below this size (bytes) are merged then."""
 
 
 def maintain_after(project: Project, source_tables: "SourceTables", finished: int) -> None:

@@ -13,6 +13,9 @@ from hourline_core.storage.file_ranges import FileRange, file_ranges
 # Files of this size are not compacted again, so each compaction writes a bounded amount.
 _FILE_BYTES = 32 * 1024 * 1024
 
+SMALL_BYTES = 1024 * 1024
+"""Files below this size (bytes) are merged between two runs of maintenance."""
+
 
 def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -> None:
     """Merge files smaller than ``below`` bytes of neighbouring values of the column ``by`` into larger ones. Rows do
@@ -42,9 +45,9 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -
             )
 
 
-def count_compactable(table: DeltaTable, by: str = "sequence") -> int:
+def count_compactable(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -> int:
     """The number of files that ``compact`` would save."""
-    return sum(len(run) - 1 for run in _runs_of_small_files(file_ranges(table, by), _FILE_BYTES))
+    return sum(len(run) - 1 for run in _runs_of_small_files(file_ranges(table, by), below))
 
 
 def _runs_of_small_files(files: list[FileRange], below: int) -> list[list[FileRange]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import serving_layer
@@ -49,6 +50,44 @@ def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -
     with serving_layer.connect(tables.project) as connection:
         assert len(connection.sql("FROM drift").fetchall()) == 6
     tables.micro_batch(2)
+    tables.check()
+
+
+def test_hours_that_are_published_one_by_one_lie_in_few_sorted_files(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=list(range(12)))
+    tables.start()
+    for number in range(12):
+        tables.micro_batch(1)
+        tables.publish(number)
+        tables.check()
+        of = ("totals", TILINGS[0].declaration)
+        final = open_table(tables.layout.final_of(*of), {}, read_coverage(tables.project).of(*of).pinned())
+        assert len(final.file_uris()) <= 5
+    assert sorted(final.to_pyarrow_table()["hour"].to_pylist()) == [hour(number) for number in range(12)]
+    for file in final.file_uris():
+        hours = pq.read_table(file)["hour"].to_pylist()
+        assert hours == sorted(hours)
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_files_that_were_merged_and_not_published_are_restored_away(side: str, tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[*range(6), *range(6)])
+    tables.start()
+    tables.micro_batch(6)
+    for number in range(4):
+        tables.publish(number)
+    tables.micro_batch(6)
+
+    def reached(place: str) -> None:
+        if place == f"{side} compact final":
+            raise CrashError
+
+    with patch("hourline_core.runtime.failpoints.visit", reached), pytest.raises(CrashError):
+        tables.publish(4)
+    tables.check()
+    tables.publish(5)
+    tables.check()
+    tables.publish(*range(6))
     tables.check()
 
 

@@ -160,9 +160,9 @@ def test_hours_that_are_not_final_are_merged_once_and_only_read_when_they_are_as
 
 def test_of_files_that_lie_outside_of_the_range_only_the_ends_are_read(connection: Connection) -> None:
     day, everything = bytes_read(connection, ONE_DAY), bytes_read(connection, "FROM turnover")
-    assert len(everything) == DAYS / AT_ONCE
+    assert 1 < len(everything) < DAYS / AT_ONCE, "small files are merged when they are published"
     (most, *others) = sorted((day[path] / everything[path] for path in day), reverse=True)
-    assert most > 0.5
+    assert most > 0
     assert max(others, default=0) < 0.2
 
 
