@@ -9,9 +9,12 @@ So each commit is compared with what its own first line (commitInfo) says that i
 import json
 from collections import Counter
 
-from pyarrow.fs import FileSelector, FileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileSystem
 
 _LOG = "_delta_log"
+
+Stamp = tuple[int | None, int | None]
+"""When a file was written (nanoseconds), and its size."""
 
 TRANSACTIONS = "transactions"
 """The key, in the commitInfo of Hourline's commits, of the number of application transactions in the commit."""
@@ -19,23 +22,29 @@ WIDENED = "widened"
 """The key in the commitInfo of a commit that changes the table's columns."""
 
 
-def incomplete_commit(files: FileSystem, version: int) -> str | None:
+def incomplete_commit(files: FileSystem, version: int, whole: dict[str, Stamp] | None = None) -> str | None:
     """The first file of the log that lacks a part of the table at ``version``. None: the log is whole. ``files`` are
     those of the table, by paths below it.
+
+    ``whole`` has the stamps of the commits that were whole at the last look. They are read again only if they have
+    another stamp. It is for files on this machine, of which it takes a tenth of the time of reading them.
     """
-    number = _last_checkpoint(files, version) + 1
-    while number <= version:
-        name = commit_file(number)
+    names = [commit_file(number) for number in range(_last_checkpoint(files, version) + 1, version + 1)]
+    stamps = {} if whole is None else {file.path: _stamp(file) for file in files.get_file_info(names)}
+    for name in names:
+        if whole and name in whole and whole[name] == stamps[name]:
+            continue
         try:
             with files.open_input_stream(name) as commit:
                 if not _is_whole(commit.read()):
                     return name
         except FileNotFoundError:
             # Another process may have written a checkpoint meanwhile, and deleted the commits before it.
-            number = _listed_checkpoint(files, version)
-            if f"{_LOG}/{number:020}.json" < name:
+            if f"{_LOG}/{_listed_checkpoint(files, version):020}.json" < name:
                 return name
-        number += 1
+    if whole is not None:
+        whole.clear()
+        whole.update(stamps)
     return None
 
 
@@ -47,6 +56,10 @@ def commit_file(version: int) -> str:
 def newest_commit(files: FileSystem) -> int:
     """The highest version that has a file in the log, whatever its content. -1: there is none."""
     return max((_number(path) for path in _listed(files) if path.endswith(".json")), default=-1)
+
+
+def _stamp(file: FileInfo) -> Stamp:
+    return file.mtime_ns, file.size
 
 
 def _is_whole(commit: bytes) -> bool:

@@ -14,7 +14,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline_core.errors import TableError, first_line
-from hourline_core.storage.commit_log import incomplete_commit, newest_commit
+from hourline_core.storage.commit_log import Stamp, incomplete_commit, newest_commit
 from hourline_core.storage.data_files import BACKUP, damage_of, file_system
 from hourline_core.storage.table_format import PLACE, refuse_other_format
 
@@ -31,6 +31,8 @@ class Table(DeltaTable):
         super().__init__(uri, version=version, storage_options=dict(storage_options))
         self._looked_up: tuple[int, dict[str, int | None]] = (self.version(), {})
         self._rows: tuple[int, pa.Table] | None = None
+        self.whole_commits: dict[str, Stamp] = {}
+        """The commits that were whole at the last look. See ``incomplete_commit``."""
 
     def transaction_version(self, app_id: str) -> int | None:
         """As delta-rs says, which goes through the log each time."""
@@ -86,7 +88,7 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
     return table
 
 
-def refuse_damaged(table: DeltaTable, uri: str) -> None:
+def refuse_damaged(table: Table, uri: str) -> None:
     """Raise TableError if the log of ``table``, opened at ``uri``, is damaged, or another table was copied to that
     place.
     """
@@ -95,7 +97,9 @@ def refuse_damaged(table: DeltaTable, uri: str) -> None:
         raise TableError(
             f"the table at {uri} is another one: it was made as '{place}', and has been copied or moved there; {BACKUP}"
         )
-    if damaged := incomplete_commit(file_system(table), table.version()):
+    files = file_system(table)
+    known = table.whole_commits if isinstance(files, SubTreeFileSystem) else None
+    if damaged := incomplete_commit(files, table.version(), known):
         raise TableError(f"the table at {uri} is damaged: {damaged} is missing, empty or cut off; {BACKUP}")
 
 

@@ -127,6 +127,15 @@ def test_a_damaged_commit_before_the_last_one_is_found_and_named(name: str, tabl
         answers(tables)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_a_commit_that_is_damaged_after_it_was_read_is_found_and_named(name: str, tables: BareTables) -> None:
+    answers(tables)
+    commit = sorted((folder(tables, name) / "_delta_log").glob("*.json"))[-2]
+    truncate(commit, 0)
+    with pytest.raises(TableError, match=f"{name} is damaged: _delta_log/{commit.name} is missing, empty or cut off"):
+        answers(tables)
+
+
 @pytest.mark.parametrize("hint", ["there", "cut off", "missing"])
 def test_the_log_is_looked_at_from_its_last_checkpoint_on(hint: str, tables: BareTables) -> None:
     before = answers(tables)
