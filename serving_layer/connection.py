@@ -18,15 +18,17 @@ from hourline_core.ledger.time_travel import forgotten, moment_of, snapshot_at, 
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.sql.database import attach, naming_damage, tables_sql
 from hourline_core.sql.database import connect as open_duckdb
+from hourline_core.sql.database import naming_damage
 from hourline_core.sql.literals import literal
+from hourline_core.sql.parts import AttachedParts, all_statements
 from hourline_core.sql.query_tree import named_tables
 from hourline_core.sql.sketches import install_sketch_functions
+from hourline_core.sql.tables import table_parts
 from serving_layer.query_scope import HourState, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.shared_snapshot import NEWEST
 from serving_layer.sql_errors import explain_error
-from serving_layer.views import views_sql
+from serving_layer.views import view_parts
 
 
 class Connection:
@@ -44,7 +46,8 @@ class Connection:
     - ``quality``: the findings of each audit, one row per hour and expectation
     - ``publications``: one row for each time that an hour of a metric was published
 
-    The snapshot is taken when the connection is opened, and again by ``refresh``. With ``as_of``, a token or a time
+    The snapshot is taken when the connection is opened, and again by ``refresh``. Its tables are attached when a query
+    first needs them. With ``as_of``, a token or a time
     (ISO text), it stays that of the earlier time. A ``strict`` connection refuses answers that use hours that are
     missing or blocked. If a table is damaged, opening is refused. A ``degraded`` connection answers what it still can,
     and ``damage`` says what it cannot.
@@ -101,7 +104,8 @@ class Connection:
         """
         with self.explaining(query):
             self._check(query)
-            return find_hour_states(self._duckdb, query, [tables.metric.name for tables in self.snapshot.served])
+            hours = {tables.metric.name: f"hourline.hours_{tables.name}" for tables in self.snapshot.served}
+            return find_hour_states(self._duckdb, query, hours)
 
     @property
     def token(self) -> str:
@@ -118,10 +122,7 @@ class Connection:
     @property
     def views(self) -> list[str]:
         """The names of all views, sorted."""
-        rows = self._duckdb.execute(
-            "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal ORDER BY view_name"
-        ).fetchall()
-        return [name for (name,) in rows if not name.startswith("_")]
+        return sorted(name for part in view_parts(self.project, self.snapshot) for name in part.names)
 
     @contextmanager
     def explaining(self, query: str) -> Iterator[None]:
@@ -138,7 +139,9 @@ class Connection:
 
     @property
     def database(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection itself, for reports of the serving layer's own."""
+        """The DuckDB connection itself, with all tables and views, for reports of the serving layer's own."""
+        with naming_damage(self.project, self.snapshot):
+            self._parts.make()
         return self._duckdb
 
     @property
@@ -146,10 +149,8 @@ class Connection:
         """The script that gives any DuckDB with the delta extension the same tables and views, at this snapshot.
         Comments say what it lacks.
         """
-        return [
-            *tables_sql(self.project, self.snapshot, self.taken),
-            *views_sql(self._duckdb, self.project, self.snapshot, functions=False),
-        ]
+        tables = table_parts(self.project, self.snapshot, self.taken)
+        return all_statements(self.database, [*tables, *view_parts(self.project, self.snapshot, functions=False)])
 
     @property
     def moment(self) -> str:
@@ -170,8 +171,7 @@ class Connection:
         again. Either may be closed first.
         """
         twin = copy(self)
-        twin._duckdb = self._duckdb.cursor()
-        twin._duckdb.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
+        twin._duckdb = self._parts.cursor()
         return twin
 
     def close(self) -> None:
@@ -204,6 +204,7 @@ class Connection:
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
 
+        self._parts.make_for(query)
         if self.snapshot.unreadable:
             named = named_tables(self._duckdb, query)
             for view, damage in self.snapshot.unreadable.items():
@@ -215,7 +216,8 @@ class Connection:
         """What a degraded connection lacks, or has read at an older version: one sentence for each table."""
         if self._as_of is None and not self._degraded:
             opened = NEWEST.open(self.project, self._clock, self._attached)
-            self.snapshot, self.taken, self._duckdb = opened.snapshot, opened.taken, opened.database
+            self.snapshot, self.taken, self._parts = opened
+            self._duckdb = self._parts.cursor()
             return
         self.taken = self._clock()
         now = self.taken
@@ -226,17 +228,15 @@ class Connection:
         else:
             self.snapshot, damage = degraded_snapshot(self.project)
             self.damage = sorted(damage)
-        self._duckdb = self._attached(self.snapshot, now)
+        self._parts = self._attached(self.snapshot, now)
+        self._duckdb = self._parts.cursor()
 
-    def _attached(self, snapshot: Snapshot, taken: datetime) -> duckdb.DuckDBPyConnection:
-        """A new database with the tables of a snapshot, and the views on them."""
+    def _attached(self, snapshot: Snapshot, taken: datetime) -> AttachedParts:
+        """The tables of a snapshot and the views on them, in a new database."""
         database = open_duckdb()
-        with naming_damage(self.project, snapshot):
-            attach(database, self.project, snapshot, taken)
-            install_sketch_functions(database)
-            for statement in views_sql(database, self.project, snapshot):
-                database.execute(statement)
-        return database
+        install_sketch_functions(database)
+        tables = table_parts(self.project, snapshot, taken, snapshot.files)
+        return AttachedParts(database, [*tables, *view_parts(self.project, snapshot)])
 
 
 def connect(

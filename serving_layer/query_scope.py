@@ -19,7 +19,6 @@ import duckdb
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model.hours import hour_text
 from hourline_core.sql.hour_states import WEAKEST_FIRST
-from hourline_core.sql.literals import literal
 from hourline_core.sql.query_tree import Node, named_table, names_any_table, nodes_of, parse_query
 from hourline_core.storage.retention import KEPT_HOURS
 
@@ -36,17 +35,15 @@ class HourState(NamedTuple):
     state: str
 
 
-def find_hour_states(database: duckdb.DuckDBPyConnection, query: str, metrics: Collection[str]) -> list[HourState]:
-    """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. ``query`` is one SELECT;
-    raises DuckDB's errors on it.
+def find_hour_states(database: duckdb.DuckDBPyConnection, query: str, metrics: Mapping[str, str]) -> list[HourState]:
+    """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. Each metric has a table with
+    the states of its hours. ``query`` is one SELECT; raises DuckDB's errors on it.
     """
     tree = parse_query(database, query)
     views = {f"{metric}{end}": metric for metric in metrics for end in _VIEWS}
     found = set()
     for metric, conditions in _named(tree, views, {}):
-        hours = parse_query(
-            database, f"SELECT hour, state FROM hours WHERE kind = 'metric' AND name = {literal(metric)}"
-        )
+        hours = parse_query(database, f"SELECT hour, state FROM {metrics[metric]} WHERE true AND true")
         hours["statements"][0]["node"]["where_clause"]["children"] += conditions
         ((sql,),) = database.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(hours)]).fetchall()
         found |= {HourState(metric, *row) for row in database.execute(sql).fetchall()}

@@ -8,25 +8,22 @@ tables.
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
-
-import duckdb
 
 from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock
+from hourline_core.sql.parts import AttachedParts
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A snapshot with its tables attached."""
+class Opened(NamedTuple):
+    """A snapshot with its tables, which all readers share."""
 
     snapshot: Snapshot
     taken: datetime
     """When, in UTC."""
-    database: duckdb.DuckDBPyConnection
+    parts: AttachedParts
 
 
 class _Last(NamedTuple):
@@ -45,29 +42,21 @@ class SharedSnapshot:
         self._lock = threading.Lock()
         self._last: _Last | None = None
 
-    def open(
-        self, project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], duckdb.DuckDBPyConnection]
-    ) -> Opened:
-        """The newest snapshot, with a connection of the caller's own. ``attached`` makes a database if there is
-        none. Raises TableError.
-        """
+    def open(self, project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], AttachedParts]) -> Opened:
+        """The newest snapshot. ``attached`` gives its tables in a new database, if there is none. Raises TableError."""
         asked = time.monotonic()
         with self._lock:
             last = self._last
             known = last if last and (last.project, last.clock) == (project, clock) else None
             if known and known.began > asked:
-                opened = known.opened
-            else:
-                began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
-                # By wall time, the closed hours change without a commit.
-                by_wall = any(source.clock == "wall" for source in project.sources.values())
-                reusable = known is not None and known.opened.snapshot == snapshot and not by_wall
-                database = known.opened.database if known and reusable else attached(snapshot, taken)
-                opened = Opened(snapshot, taken, database)
-                self._last = _Last(project, clock, began, opened)
-            connection = opened.database.cursor()
-        connection.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
-        return replace(opened, database=connection)
+                return known.opened
+            began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
+            # By wall time, the closed hours change without a commit.
+            by_wall = any(source.clock == "wall" for source in project.sources.values())
+            reusable = known is not None and known.opened.snapshot == snapshot and not by_wall
+            parts = known.opened.parts if known and reusable else attached(snapshot, taken)
+            self._last = _Last(project, clock, began, Opened(snapshot, taken, parts))
+            return self._last.opened
 
 
 NEWEST = SharedSnapshot()

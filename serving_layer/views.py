@@ -1,6 +1,7 @@
 """The views that people query, made from the snapshot's tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import duckdb
 
@@ -11,11 +12,11 @@ from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.coverage import covered_hours_sql
-from hourline_core.sql.database import provisional_is_kept
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import (
     LAYERS,
+    Layer,
     finished_sql,
     layer_sql,
     merged_rows_sql,
@@ -23,6 +24,8 @@ from hourline_core.sql.merge import (
     stored_types,
     values_sql,
 )
+from hourline_core.sql.parts import Part
+from hourline_core.sql.tables import provisional_is_kept
 
 _DRIFT = """
     SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells,
@@ -38,48 +41,75 @@ _NO_LATE_EVENTS = """
     WHERE false"""
 
 
-def views_sql(
-    connection: duckdb.DuckDBPyConnection, project: Project, snapshot: Snapshot, functions: bool = True
-) -> list[str]:
-    """The statements that create the views which ``Connection`` describes. The snapshot is attached to ``connection``
-    already.
+def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> Iterator[Part]:
+    """The parts that make the views which ``Connection`` describes, from those of ``table_parts``.
 
     Without ``functions`` they suit a DuckDB that lacks those of sketches.py. Measures that need them are left out, and
     a comment says so.
     """
-    statements: list[str] = []
-    computable = {tables.name: _computable(connection, tables, functions) for tables in snapshot.metrics}
     for tables in snapshot.served:
-        name = tables.metric.name
-        metric, stored = computable[tables.name]
-        if not functions and metric != tables.metric:
-            absent = [name for name in tables.metric.measures if name not in metric.measures]
-            statements.append(f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}")
-        if metric.measures:
-            sequence = snapshot.progress[metric.source].sequence
-            kept = provisional_is_kept(snapshot, tables)
-            statements.append(merged_rows_sql(connection, tables, stored, sequence, kept))
-            statements.append(f"CREATE VIEW {name}_states AS {states_sql(tables, stored)}")
-            statements.append(f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}")
-            for layer in LAYERS:
-                of_layer = layer_sql(tables, stored, sequence, layer)
-                statements.append(f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({of_layer})')}")
+        yield from _metric_parts(tables, snapshot, functions)
     for name, known in snapshot.progress.items():
         for view, columns in ((f"events_{name}", _event_columns(project.sources[name])), (f"rejected_{name}", "*")):
             if view not in snapshot.unreadable:
-                rows = f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}"
-                statements.append(f"CREATE VIEW {view} AS {rows}")
-    statements.append(f"CREATE VIEW hours AS {_hours_sql(project, snapshot)}")
+                yield _part(view, [view], f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}")
+    yield _part("hours", ["metric_hours", *_each("source_hours", snapshot)], _hours_sql(project, snapshot))
     if "late_events" not in snapshot.unreadable:
-        statements.append(f"CREATE VIEW late_events AS {_late_events_sql(snapshot)}")
-    statements.append(f"CREATE VIEW drift AS {_DRIFT}")
-    statements.append("CREATE VIEW quality AS SELECT * EXCLUDE (declaration) FROM hourline.quality")
-    statements.append(f"CREATE VIEW publications AS {_publications_sql(snapshot)}")
+        yield _part("late_events", [*_each("events", snapshot), *_each("late", snapshot)], _late_events_sql(snapshot))
+    yield _part("drift", ["drift"], _DRIFT)
+    yield _part("quality", ["quality"], "SELECT * EXCLUDE (declaration) FROM hourline.quality")
+    yield _part("publications", ["drift", "coverage"], _publications_sql(snapshot))
     for tables in snapshot.recomputed:
-        metric, stored = computable[tables.name]
-        if metric.measures and f"{metric.name}_staged" not in snapshot.unreadable:
-            statements.append(f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}")
-    return statements
+        if f"{tables.metric.name}_staged" not in snapshot.unreadable:
+            yield _staged_part(tables, snapshot, functions)
+
+
+def _metric_parts(tables: MetricTables, snapshot: Snapshot, functions: bool) -> Iterator[Part]:
+    name, sequence = tables.metric.name, snapshot.progress[tables.source.name].sequence
+    needs = [f"hours_{tables.name}", *([] if tables.final is None else [f"final_{tables.name}"])]
+
+    def merged(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        metric, stored = _computable(connection, tables, functions)
+        if metric != tables.metric:
+            absent = [measure for measure in tables.metric.measures if measure not in metric.measures]
+            yield f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}"
+        if metric.measures:
+            yield merged_rows_sql(connection, tables, stored, sequence, provisional_is_kept(snapshot, tables))
+            yield f"CREATE VIEW {name}_states AS {states_sql(tables, stored)}"
+            yield f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}"
+
+    def of_layer(layer: Layer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        metric, stored = _computable(connection, tables, functions)
+        if metric.measures:
+            states = layer_sql(tables, stored, sequence, layer)
+            yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({states})')}"
+
+    yield Part((f"{name}_states", name), _tables(needs), merged)
+    for layer in LAYERS:
+        yield Part((f"{name}_{layer}",), _tables(needs), partial(of_layer, layer))
+
+
+def _staged_part(tables: MetricTables, snapshot: Snapshot, functions: bool) -> Part:
+    def made(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        metric, stored = _computable(connection, tables, functions)
+        if metric.measures:
+            yield f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}"
+
+    needs = [f"provisional_{tables.name}", *([f"staged_{tables.name}"] if snapshot.staged_versions(tables) else [])]
+    return Part((f"{tables.metric.name}_staged",), _tables(needs), made)
+
+
+def _part(view: str, needs: list[str], query: str) -> Part:
+    return Part((view,), _tables(needs), lambda _: [f"CREATE VIEW {view} AS {query}"])
+
+
+def _tables(names: list[str]) -> tuple[str, ...]:
+    return tuple(f"hourline.{name}" for name in names)
+
+
+def _each(kind: str, snapshot: Snapshot) -> list[str]:
+    """The tables of a kind of all sources."""
+    return [f"{kind}_{source}" for source in snapshot.progress]
 
 
 def _event_columns(source: Source) -> str:

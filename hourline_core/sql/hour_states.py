@@ -10,10 +10,19 @@ An hour has a row once its source has accepted an event in it, or its source's c
 ``source_hours_sql``. It is closed when the source's clock is ``grace`` past its end.
 """
 
+from collections.abc import Iterable
+
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.sql.coverage import marks_sql
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import last_arrivals_sql
+
+_NO_HOURS = """
+    SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served,
+           NULL::TIMESTAMPTZ AS hour, NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late,
+           NULL::BIGINT AS cutoff, NULL::BOOLEAN AS closed,
+           NULL::BIGINT AS blocked_cutoff, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh
+    WHERE false"""
 
 WEAKEST_FIRST = ("missing", "blocked", "provisional", "revised", "final")
 
@@ -24,15 +33,27 @@ def weakest_sql() -> str:
     return f"([{order}])[min(list_position([{order}], state))]"
 
 
-def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
-    """A query: source, metric, declaration, served, hour, state, events, late, cutoff (null: not covered), closed,
-    blocked_cutoff (null: not blocked), expectations (the hash of those it was audited with), fresh (events have come
-    since it was) — of one declaration of a metric.
+def metric_hours_sql(declarations: Iterable[MetricTables]) -> str:
+    """A query: source, metric, declaration, served, and the columns of ``states_sql``, of these declarations. Reads
+    ``hourline.hours_<metric>_<declaration>``.
+    """
+    parts = [
+        f"SELECT {literal(tables.source.name)} AS source, {literal(tables.metric.name)} AS metric, "
+        f"{literal(tables.declaration)} AS declaration, {tables.served} AS served, * FROM hourline.hours_{tables.name}"
+        for tables in declarations
+    ]
+    return " UNION ALL ".join(f"({part})" for part in [_NO_HOURS, *parts])
+
+
+def states_sql(tables: MetricTables, sequence: int) -> str:
+    """A query: hour, state, events, late, cutoff (null: not covered), closed, blocked_cutoff (null: not blocked),
+    expectations (the hash of those it was audited with), fresh (events have come since it was) — of one declaration of
+    a metric.
 
     Up to ``sequence``. Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``,
     ``hourline.provisional_<metric>_<declaration>`` and ``hourline.coverage``.
     """
-    source, metric = tables.source, tables.metric
+    source = tables.source
     unseen = last_arrivals_sql(source, sequence, tables.complete_from)
     return f"""
         WITH unseen AS ({unseen}), above AS (
@@ -40,8 +61,7 @@ def metric_hours_sql(tables: MetricTables, sequence: int) -> str:
             WHERE sequence <= {sequence} AND sequence >= {tables.complete_from} GROUP BY hour
         )
         SELECT
-            {literal(source.name)} AS source, {literal(metric.name)} AS metric,
-            {literal(tables.declaration)} AS declaration, {tables.served} AS served, h.hour,
+            h.hour,
             CASE
                 WHEN unseen.last > coalesce(cutoff, -1) THEN 'missing'
                 WHEN blocked_cutoff IS NOT NULL THEN 'blocked'

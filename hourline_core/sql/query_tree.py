@@ -13,6 +13,10 @@ _NAMED_BY_TEXT = ("query", "query_table")
 """Table functions that take a table's name as text."""
 
 
+_WITHOUT_TABLES = ("range", "generate_series", "unnest")
+"""Table functions that read no table."""
+
+
 def parse_query(database: duckdb.DuckDBPyConnection, query: str) -> Node:
     """The tree of ``query``, one SELECT. If DuckDB cannot give it as a tree, its ``error`` is true."""
     ((text,),) = database.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
@@ -45,6 +49,21 @@ def named_tables(database: duckdb.DuckDBPyConnection, query: str) -> set[str] | 
     if any(names_any_table(node) for node in nodes):
         return None
     return {name for node in nodes if (name := named_table(node))}
+
+
+def named_views(database: duckdb.DuckDBPyConnection, query: str) -> set[str] | None:
+    """The same, if ``query`` names nothing but views, so it needs no others. None: it may list or read anything."""
+    nodes = list(nodes_of(parse_query(database, query)))
+    names = {name for node in nodes if (name := named_table(node))}
+    plain = not any(names_any_table(node) or _names_more_than_views(node) for node in nodes)
+    return names if plain else None
+
+
+def _names_more_than_views(node: Node) -> bool:
+    """Whether ``node`` names a schema, is a table function that may list tables, or shows them."""
+    if node.get("type") == "TABLE_FUNCTION":
+        return (node.get("function") or {}).get("function_name") not in _WITHOUT_TABLES
+    return bool(node.get("schema_name")) or str(node.get("show_type", "")).startswith("SHOW")
 
 
 def fold_case(name: str) -> str:

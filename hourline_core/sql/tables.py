@@ -1,0 +1,184 @@
+"""The snapshot's tables in DuckDB: each table at its version, and the state of every hour."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import pyarrow as pa
+
+from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
+from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
+from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.model import Project
+from hourline_core.sql.coverage import staged_sql
+from hourline_core.sql.hour_states import metric_hours_sql, states_sql
+from hourline_core.sql.literals import identifier, literal
+from hourline_core.sql.parts import Part
+from hourline_core.sql.progress import late_sql, source_hours_sql
+from hourline_core.storage.data_files import DataFiles
+
+Files = Mapping[tuple[str, int], DataFiles]
+NO_FILES: Files = {}
+
+_KEPT_BYTES = 8 << 20
+"""The maximum size in bytes of all provisional files that are kept in memory."""
+
+_TYPES = {
+    pa.string(): "VARCHAR",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    TIMESTAMP: "TIMESTAMPTZ",
+}
+
+
+def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: Files = NO_FILES) -> Iterator[Part]:
+    """The parts that attach the snapshot's tables and make the views below in schema ``hourline``, for any DuckDB that
+    has the delta extension.
+
+    ``now`` (UTC) closes hours that go by wall time. Tables of which ``files`` are given are read without that
+    extension, which would read the log of the table again at each question.
+
+    - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned),
+      ``coverage``: the tables
+    - ``events_<source>``, ``rejected_<source>``: all rows, also beyond the snapshot's progress
+    - ``source_hours_<source>`` (a table): hour, events, late, clock, closed
+    - ``late_<source>``: hour, sequence, events, arrived, clock
+    - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
+    - ``hours_<metric>_<declaration>`` (a table): see ``states_sql``; ``metric_hours``: all of these together, see
+      ``metric_hours_sql``
+    - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cutoff``
+      (absent, if there are none)
+    """
+    layout = Layout.of(project)
+    yield _part("coverage", (), _coverage_sql(layout, snapshot, files))
+    for name, known in snapshot.progress.items():
+        source, progress = project.sources[name], f"progress_{name}"
+        yield _part(progress, (), _attached(progress, layout, layout.progress(source), known.version, files))
+        # The states of hours are tables, since nearly every query reads them, and most of them several times.
+        hours = source_hours_sql(source, known.sequence, now)
+        yield _part(f"source_hours_{name}", (progress,), [f"CREATE TABLE hourline.source_hours_{name} AS {hours}"])
+        late = f"CREATE VIEW hourline.late_{name} AS {late_sql(source, known.sequence)}"
+        yield _part(f"late_{name}", (progress,), [late])
+        for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
+            if (version := snapshot.other_tables.get(f"{kind}/{name}")) is not None:
+                yield _part(f"{kind}_{name}", (), _attached(f"{kind}_{name}", layout, uri, version))
+    for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
+        yield _part(kept, (), _published_sql(kept, uri, schema, snapshot))
+    for tables in snapshot.metrics:
+        yield from _metric_parts(layout, tables, snapshot, files)
+    yield _part(
+        "metric_hours",
+        tuple(f"hours_{tables.name}" for tables in snapshot.metrics),
+        [f"CREATE VIEW hourline.metric_hours AS {metric_hours_sql(snapshot.metrics)}"],
+    )
+
+
+def _metric_parts(layout: Layout, tables: MetricTables, snapshot: Snapshot, files: Files) -> Iterator[Part]:
+    name, source = tables.name, tables.source
+    uri = layout.provisional(source, tables.metric)
+    rows = _attached(f"provisional_{name}", layout, uri, tables.provisional, files)
+    yield _part(f"provisional_{name}", (), rows)
+    if tables.final is not None:
+        rows = _attached(f"final_{name}", layout, layout.final(source, tables.metric), tables.final, files)
+        yield _part(f"final_{name}", (), rows)
+    if staged := _staged_sql(layout, tables, snapshot):
+        yield _part(f"staged_{name}", ("coverage",), staged)
+    states = states_sql(tables, snapshot.progress[source.name].sequence)
+    needs = ("coverage", f"source_hours_{source.name}", f"provisional_{name}")
+    yield _part(f"hours_{name}", needs, [f"CREATE TABLE hourline.hours_{name} AS {states}"])
+
+
+def _part(name: str, needs: tuple[str, ...], statements: list[str]) -> Part:
+    """The part that makes a table or view in schema ``hourline`` from others there."""
+    return Part((f"hourline.{name}",), tuple(f"hourline.{needed}" for needed in needs), lambda _: statements)
+
+
+def _coverage_sql(layout: Layout, snapshot: Snapshot, files: Files) -> list[str]:
+    if snapshot.publication is None:
+        return [f"CREATE VIEW hourline.coverage AS {_no_rows(COVERAGE_SCHEMA)}"]
+    made = _attached("all_coverage", layout, layout.coverage, snapshot.publication, files)
+    # The extension would go through its log for each metric again.
+    kind = "VIEW" if _files_of(files, layout, layout.coverage, snapshot.publication) else "TABLE"
+    rows = f"{_no_rows(COVERAGE_SCHEMA)} UNION ALL BY NAME FROM hourline.all_coverage"
+    return [*made, f"CREATE {kind} hourline.coverage AS {rows}"]
+
+
+def _published_sql(kept: str, uri: str, schema: pa.Schema, snapshot: Snapshot) -> list[str]:
+    """Drift or quality. Rows are only ever appended. Those of an unfinished publication have a number that no
+    publication has reached.
+    """
+    if kept not in snapshot.other_tables or snapshot.publication is None:
+        return [f"CREATE VIEW hourline.{kept} AS {_no_rows(schema)}"]
+    rows = f"{_no_rows(schema)} UNION ALL BY NAME SELECT * FROM _{kept} WHERE publication <= {snapshot.publication}"
+    return [_attach_sql(kept, uri, snapshot.other_tables[kept]), f"CREATE VIEW hourline.{kept} AS {rows}"]
+
+
+def provisional_is_kept(snapshot: Snapshot, tables: MetricTables) -> bool:
+    """Whether the provisional rows of a metric are kept in memory. Their many small files are known, and not large."""
+    files = snapshot.files.get((f"provisional/{tables.metric.name}/{tables.declaration}", tables.provisional))
+    return files is not None and files.size < _KEPT_BYTES
+
+
+def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> list[str]:
+    """Each blocked hour at the version of the staged table that holds its rows. A later version may be unfinished."""
+    statements: list[str] = []
+    parts = []
+    for version in snapshot.staged_versions(tables):
+        name = f"staged_{tables.name}_{version}"
+        statements += _attached(name, layout, layout.staged(tables.source, tables.metric), version)
+        parts.append(
+            f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({staged_sql(tables, version)}) m "
+            "USING (hour)"
+        )
+    if parts:
+        statements.append(f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}")
+    return statements
+
+
+def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = NO_FILES) -> list[str]:
+    if known := _files_of(files, layout, uri, version):
+        paths = ", ".join(map(literal, known.paths))
+        # Streamed rows are in many small files, and every query would open each of them.
+        kind = "TABLE" if name.startswith("provisional") and known.size < _KEPT_BYTES else "VIEW"
+        # An older version of Hourline may have written fewer columns of progress and coverage. Those of a metric are as
+        # declared.
+        by_name = not name.startswith(("provisional", "final"))
+        rows = f"FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"
+        return [f"CREATE {kind} hourline.{name} AS {_widened(name, rows)}"]
+    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS {_widened(name, f'FROM _{name}')}"]
+
+
+def _files_of(files: Files, layout: Layout, uri: str, version: int) -> DataFiles | None:
+    return files.get((uri.removeprefix(f"{layout.root}/"), version))
+
+
+def _widened(name: str, rows: str) -> str:
+    """The query ``rows`` with all columns of progress, if it is progress, which an older version of Hourline wrote with
+    fewer.
+    """
+    return f"{_no_rows(PROGRESS_SCHEMA)} UNION ALL BY NAME {rows}" if name.startswith("progress_") else rows
+
+
+def _attach_sql(name: str, uri: str, version: int) -> str:
+    return f"ATTACH IF NOT EXISTS {literal(uri)} AS _{name} (TYPE delta, PIN_SNAPSHOT, VERSION {version})"
+
+
+def _no_rows(schema: pa.Schema) -> str:
+    """A query for no rows, with the columns of ``schema``. An older table may have fewer columns, and before the
+    first publication there is none.
+    """
+    return (
+        f"SELECT {', '.join(f'NULL::{_type(field.type)} AS {identifier(field.name)}' for field in schema)} WHERE false"
+    )
+
+
+def _type(arrow: pa.DataType) -> str:
+    """DuckDB's name of a type of the layout."""
+    if pa.types.is_list(arrow):
+        return f"{_type(arrow.value_type)}[]"
+    if pa.types.is_struct(arrow):
+        return f"STRUCT({', '.join(f'{identifier(field.name)} {_type(field.type)}' for field in arrow)})"
+    return _TYPES[arrow]

@@ -1,0 +1,138 @@
+"""A connection attaches what a query needs, when it needs it. No answer depends on what was asked before."""
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import serving_layer
+from hourline_core.errors import TableError, UsageError
+from serving_layer import Connection
+from tests.support.bare_tables import METRICS, SOURCE, BareTables, hour
+
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> BareTables:
+    """Hours 0 and 1 are final, 2 is blocked, 3 is provisional and 1 of `odd` revised."""
+    tables = BareTables(tmp_path_factory.mktemp("tables"), hours=[0, 1, 2, 3, 2, 1, 3, 0])
+    tables.start()
+    tables.micro_batch(4)
+    tables.publish(0, 1, 2, 3)
+    tables.publish(0, 1, 2, blocked=[2])
+    tables.micro_batch(4)
+    tables.publish(0, 1, metrics=["totals"])
+    return tables
+
+
+@pytest.fixture
+def connection(tables: BareTables) -> Iterator[Connection]:
+    tables.micro_batch(0)  # so that no earlier reader's snapshot is used again
+    with serving_layer.connect(tables.project) as connection:
+        yield connection
+
+
+def made(connection: Connection) -> set[str]:
+    """The tables and views that are there, without making the others."""
+    names = "SELECT view_name FROM duckdb_views() WHERE NOT internal UNION SELECT table_name FROM duckdb_tables()"
+    return {name for (name,) in connection._duckdb.execute(names).fetchall()}
+
+
+def content(connection: Connection, view: str) -> Rows:
+    return connection.sql(f"FROM {view} ORDER BY ALL").fetchall()
+
+
+def test_every_view_alone_has_the_rows_that_it_has_beside_all_others(tables: BareTables) -> None:
+    with serving_layer.connect(tables.project) as whole:
+        assert whole.database
+        views, token = whole.views, whole.token
+        expected = {view: content(whole, view) for view in views}
+    assert {"totals", "odd_states", "odd_final", "totals_staged", "hours", "events_clicks", "drift"} < set(views)
+    for view in views:
+        with serving_layer.connect(tables.project, as_of=token) as alone:
+            assert content(alone, view) == expected[view], view
+    for _ in range(3):
+        order = random.sample(views, len(views))
+        with serving_layer.connect(tables.project, as_of=token) as connection:
+            assert {view: content(connection, view) for view in order} == expected, order
+
+
+def test_a_question_about_one_metric_attaches_nothing_of_others(connection: Connection) -> None:
+    assert connection.sql("SELECT sum(n) FROM Totals WHERE hour > '2000-01-01'").fetchall()
+    there = made(connection)
+    assert {"totals", "totals_states"} < there
+    assert not [name for name in there if "odd" in name or "events" in name or "drift" in name or "quality" in name]
+    states = connection.states("FROM odd JOIN totals USING (hour)")
+    assert {state.metric for state in states} == set(METRICS)
+    assert "odd" in made(connection)
+    assert "drift" not in made(connection)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SHOW TABLES",
+        "SELECT view_name FROM duckdb_views()",
+        "SELECT table_name FROM information_schema.tables",
+        "SELECT table_name FROM information_schema.tables JOIN totals ON true",
+        "FROM query_table('od' || 'd')",
+        "FROM query('FROM odd')",
+        "FROM hourline.metric_hours",
+        "FROM main.odd",
+    ],
+)
+def test_a_query_that_may_read_anything_finds_everything(connection: Connection, query: str) -> None:
+    assert connection.sql(query).fetchall()
+    assert set(connection.views) < made(connection)
+
+
+def test_a_name_that_does_not_exist_is_refused_as_before(connection: Connection) -> None:
+    with pytest.raises(UsageError, match="there is no view 'totls' — did you mean 'totals'"):
+        connection.sql("FROM totls")
+
+
+def test_threads_that_share_a_snapshot_make_it_once(connection: Connection) -> None:
+    views = [view for view in connection.views for _ in range(4)]
+
+    def ask(view: str) -> tuple[str, Rows]:
+        with connection.twin() as twin:
+            return view, content(twin, view)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, random.sample(views, len(views))))
+    assert all(rows == content(connection, view) for view, rows in answers)
+
+
+def test_a_twin_still_attaches_tables_when_its_original_is_closed(tables: BareTables) -> None:
+    with serving_layer.connect(tables.project) as newest:
+        token = newest.token
+    original = serving_layer.connect(tables.project, as_of=token)
+    with original.twin() as twin:
+        original.close()
+        assert content(twin, "totals")
+
+
+def test_a_table_that_could_not_be_attached_is_tried_again(tables: BareTables, tmp_path: Path) -> None:
+    with serving_layer.connect(tables.project) as connection:
+        (path,) = [
+            path
+            for (name, _), of in connection.snapshot.files.items()
+            if "provisional/odd" in name
+            for path in of.paths
+        ][:1]
+        token = connection.token
+    file, aside = Path(path), tmp_path / "aside.parquet"
+    with serving_layer.connect(tables.project, as_of=token) as connection:
+        file.rename(aside)
+        for _ in range(2):
+            with pytest.raises(TableError, match=r"provisional/odd/.* is damaged: its file .* is missing"):
+                connection.sql("FROM odd")
+        assert content(connection, "totals")
+        aside.rename(file)
+        assert content(connection, "odd")
+        assert connection.states("FROM odd")[0].hour == hour(0)
+    assert SOURCE.name in connection.snapshot.progress
