@@ -116,6 +116,8 @@ class History:
         self.source_tables = open_source_tables(Layout.of(self.project), SOURCE, fields, TILINGS)
         self.sequence = self.source_tables.first_sequence
         self.truth: Tiles = {}
+        self._newest = -1
+        """The number of the newest hour with events."""
         self._open_hours: set[int] = set()
         """The sums that no publication has counted yet."""
         self._random = random.Random(1)  # noqa: S311 (the same numbers each time)
@@ -145,7 +147,7 @@ class History:
     @property
     def next_hour(self) -> int:
         """The number of the first hour without events."""
-        return max(self.truth, default=-1) + 1
+        return self._newest + 1
 
     def micro_batch(self, numbers: Sequence[int], orders: int = 1, late: bool = False) -> None:
         """Commit ``orders`` in each shop and hour, and if ``late``, one in a published hour."""
@@ -195,7 +197,7 @@ class History:
                     HourEvents(hour(at), count, late=count if at not in numbers else 0) for at, count in counts.items()
                 ),
                 metrics=source_tables.written_metrics(),
-                clock=hour(max(number, *self.truth, 0)),
+                clock=hour(max(number, self._newest)),
                 started=hour(number),
                 finished=hour(number),
             )
@@ -203,6 +205,7 @@ class History:
         for at, shops in tiles.items():
             for known, more in zip(self.truth.setdefault(at, [Sums() for _ in SHOPS]), shops, strict=True):
                 known.add(more)
+        self._newest = max(self._newest, number)
         self._open_hours |= tiles.keys()
         maintain_after(self.project, self.source_tables, self.sequence)
         self.sequence += 1
