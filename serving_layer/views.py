@@ -20,6 +20,7 @@ from hourline_core.sql.merge import (
     finished_sql,
     layer_sql,
     merged_rows_sql,
+    revised_hours,
     states_sql,
     stored_types,
     values_sql,
@@ -74,14 +75,15 @@ def _metric_parts(tables: MetricTables, snapshot: Snapshot, functions: bool) -> 
             absent = [measure for measure in tables.metric.measures if measure not in metric.measures]
             yield f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}"
         if metric.measures:
-            yield merged_rows_sql(connection, tables, stored, sequence, provisional_is_kept(snapshot, tables))
-            yield f"CREATE VIEW {name}_states AS {states_sql(tables, stored)}"
+            revised = revised_hours(connection, tables)
+            yield merged_rows_sql(tables, stored, sequence, revised, provisional_is_kept(snapshot, tables))
+            yield f"CREATE VIEW {name}_states AS {states_sql(tables, stored, revised)}"
             yield f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}"
 
     def of_layer(layer: Layer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         metric, stored = _computable(connection, tables, functions)
         if metric.measures:
-            states = layer_sql(tables, stored, sequence, layer)
+            states = layer_sql(tables, stored, sequence, revised_hours(connection, tables), layer)
             yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({states})')}"
 
     yield Part((f"{name}_states", name), _tables(needs), merged)

@@ -10,6 +10,7 @@ import pytest
 
 import serving_layer
 from hourline_core.errors import TableError, UsageError
+from hourline_core.sql import merge
 from serving_layer import Connection
 from tests.support.bare_tables import METRICS, SOURCE, BareTables, hour
 
@@ -18,7 +19,7 @@ Rows = list[tuple[Any, ...]]
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> BareTables:
-    """Hours 0 and 1 are final, 2 is blocked, 3 is provisional and 1 of `odd` revised."""
+    """Of `totals`, hours 0 and 1 are final, 2 is blocked and 3 is revised. Both hours of `odd` are revised."""
     tables = BareTables(tmp_path_factory.mktemp("tables"), hours=[0, 1, 2, 3, 2, 1, 3, 0])
     tables.start()
     tables.micro_batch(4)
@@ -136,3 +137,18 @@ def test_a_table_that_could_not_be_attached_is_tried_again(tables: BareTables, t
         assert content(connection, "odd")
         assert connection.states("FROM odd")[0].hour == hour(0)
     assert SOURCE.name in connection.snapshot.progress
+
+
+def test_each_query_merges_for_itself_when_many_hours_are_revised(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = [f"{metric}{end}" for metric in METRICS for end in ("", "_states", "_final", "_provisional")]
+    with serving_layer.connect(tables.project) as few:
+        token = few.token
+        expected = {view: content(few, view) for view in views}
+        assert {state for *_, state in expected["totals"]} == {"final", "revised", "blocked"}
+    monkeypatch.setattr(merge, "_FEW_HOURS", 0)
+    with serving_layer.connect(tables.project, as_of=token) as many:
+        assert {view: content(many, view) for view in views} == expected
+        kept = many.database.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        assert not [name for (name,) in kept if name.startswith("merged_")]
