@@ -159,11 +159,11 @@ MUTANTS = [
     ),
     Mutant(
         "final is read at the version that coverage pins",
-        "hourline_core/sql/database.py",
+        "hourline_core/sql/tables.py",
         (
             (
-                "layout.final(tables.source, tables.metric), tables.final, files\n",
-                "(at := layout.final(tables.source, tables.metric)), open_table(at, layout.storage_options).version(), files\n",
+                "layout.final(source, tables.metric), tables.final, files)",
+                '(at := layout.final(source, tables.metric)), __import__("deltalake").DeltaTable(at).version(), files)',
             ),
         ),
         "tests/protocol/test_publications.py",
