@@ -29,14 +29,14 @@ from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
 from hourline_core.sql.database import open_database
 from hourline_core.storage import commits
-from hourline_core.storage.compaction import count_compactable
+from hourline_core.storage.compaction import SAVED_FILES, count_compactable
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.retention import KEPT_HOURS
 from hourline_core.storage.table_maintenance import TableMaintenance
 from hourline_core.storage.vacuum import list_vacuumable
 
 _WORTH = 10
-"""The number of files that a compaction must save, unless they are files of final, which every reader opens."""
+"""The number of files that a compaction of drift, quality or coverage must save. For final, it is ``SAVED_FILES``."""
 
 
 @dataclass
@@ -82,12 +82,12 @@ class Maintenance:
         if pinned is None:  # all of its hours are blocked, or it was reset meanwhile
             return []
         maintenance = TableMaintenance(f"final/{metric}/{declaration}", self._open(uri, pinned), self.dry_run)
-        if count_compactable(maintenance.table, "hour"):
+        if count_compactable(maintenance.table, "hour") >= SAVED_FILES:
             if not self.dry_run:
                 maintenance.table = self._open(uri)
                 if maintenance.table.version() != pinned:  # what a killed run has left
                     commits.restore(maintenance.table, pinned, {"restored": pinned})
-            maintenance.compact("hour")
+            maintenance.compact("hour", SAVED_FILES)
             if not self.dry_run:
                 self._pin(table, coverage, metric, declaration, maintenance.table.version())
         maintenance.table = self._open(uri)

@@ -5,6 +5,7 @@ Its rows stay in the version of the staged table that the mark names.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -14,7 +15,7 @@ from deltalake import DeltaTable
 from batch_layer.drift.by_cause import HourDrift
 from batch_layer.stage import StagedMetric
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.errors import ConflictError
+from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA, BlockedHour, CoverageRow, CoveredHour, Promotion
 from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
@@ -22,7 +23,7 @@ from hourline_core.ledger.unpublished import drop_unpublished
 from hourline_core.model import Project
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage import commits
-from hourline_core.storage.compaction import SMALL_BYTES, compact, count_compactable
+from hourline_core.storage.compaction import SAVED_FILES, SMALL_BYTES, compact, count_compactable
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.retention import KEPT_HOURS, PUBLISHED
@@ -31,9 +32,6 @@ from hourline_core.storage.vacuum import vacuum
 
 _FILES = 50
 """Each publication adds a file to drift and one to quality. This number of files is merged into one."""
-
-_SAVED = 4
-"""Each publication adds a file to final. Small ones are merged as soon as that saves this number of files."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +183,11 @@ class Publication:
             commits.restore(table, published, {"restored": published})
         rows, hours = metric.staged.rows_of(metric.passed), metric.passed
         commits.overwrite(table, rows, _among("hour", hours), {"cutoff": cutoff, "hours": len(hours)})
-        if count_compactable(table, "hour", SMALL_BYTES) >= _SAVED:
+        if count_compactable(table, "hour", SMALL_BYTES) >= SAVED_FILES:
             # Readers open every file of final. The merged version is published with the hours, or not at all.
-            compact(table, "hour", SMALL_BYTES)
+            # A damaged file of other hours must not hold up these. Its readers and the maintenance tell of it.
+            with suppress(TableError):
+                compact(table, "hour", SMALL_BYTES)
         source, version = aggregation.source.name, table.version()
         fresh: list[CoverageRow] = [CoveredHour(*of, source, hour, cutoff, version, moment) for hour in hours]
         if metric.promotes:

@@ -14,12 +14,15 @@ from hourline_core.storage.file_ranges import FileRange, file_ranges
 _FILE_BYTES = 32 * 1024 * 1024
 
 SMALL_BYTES = 1024 * 1024
-"""Files below this size (bytes) are merged between two runs of maintenance."""
+"""Files below this size (bytes) are merged between two runs of maintenance, without reading larger ones."""
+
+SAVED_FILES = 4
+"""The number of files that merging files of final must save. Each publication adds one, and readers open all."""
 
 
 def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -> None:
     """Merge files smaller than ``below`` bytes of neighbouring values of the column ``by`` into larger ones. Rows do
-    not change.
+    not change. With less than the default ``below``, a small file between the values of a larger one is left as it is.
 
     Raises TableError when they cannot be read, ConflictError as ``append`` does. It does not use delta-rs' own
     OPTIMIZE, which commits after another process's commit, and then doubles the rows.
@@ -52,9 +55,11 @@ def count_compactable(table: DeltaTable, by: str = "sequence", below: int = _FIL
 
 def _runs_of_small_files(files: list[FileRange], below: int) -> list[list[FileRange]]:
     """Each run of two or more small files, between large ones."""
+    # A run with values between those of a large file rewrites a part of that. The daily maintenance alone may do so.
+    large = [file for file in files if file.size >= below] if below < _FILE_BYTES else []
     runs: list[list[FileRange]] = [[]]
     for file in files:
-        if file.size < below:
+        if file.size < below and not any(file.first <= one.last and file.last >= one.first for one in large):
             runs[-1].append(file)
         else:
             runs.append([])

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 import serving_layer
 from batch_layer.aggregate import MetricTiles
@@ -18,11 +19,12 @@ from batch_layer.publication import MetricPublication, Publication
 from batch_layer.publish import commit
 from batch_layer.results import results_since
 from batch_layer.stage import stage_metric
-from hourline_core.errors import ConflictError
+from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.coverage import read_coverage
 from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model.hours import HourRange, wall_clock
+from hourline_core.storage.compaction import compact, count_compactable
 from hourline_core.storage.opening import open_table
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import BASE, METRICS, SOURCE, TILINGS, BareTables, hour, tiles
@@ -67,6 +69,47 @@ def test_hours_that_are_published_one_by_one_lie_in_few_sorted_files(tmp_path: P
     for file in final.file_uris():
         hours = pq.read_table(file)["hour"].to_pylist()
         assert hours == sorted(hours)
+
+
+def test_a_damaged_file_of_other_hours_holds_up_no_publication(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=list(range(7)))
+    tables.start()
+    tables.micro_batch(7)
+    of = ("totals", TILINGS[0].declaration)
+    for number in range(7):
+        tables.publish(number)
+        final = open_table(tables.layout.final_of(*of), {}, read_coverage(tables.project).of(*of).pinned())
+        if number == 0:
+            (damaged,) = final.file_uris()
+            Path(damaged).write_bytes(b"damaged")
+    assert set(read_coverage(tables.project).of(*of).cutoffs()) == {hour(number) for number in range(7)}
+    assert len(final.file_uris()) == 7, "they are left as they are, for who mends the table"
+    with pytest.raises(TableError, match="reset totals"), serving_layer.connect(tables.project) as connection:
+        connection.sql("FROM totals").fetchall()
+
+
+def test_a_merge_of_small_files_leaves_those_among_the_values_of_a_larger_file(tmp_path: Path) -> None:
+    uri, folder = str(tmp_path / "table"), tmp_path / "table"
+
+    def append(*values: int) -> str:
+        before = set(folder.glob("*.parquet"))
+        write_deltalake(uri, pa.table({"sequence": pa.array(values, pa.int64())}), mode="append")
+        (file,) = set(folder.glob("*.parquet")) - before
+        return file.name
+
+    large = append(*range(0, 90_000, 3))
+    inside, ahead = append(50), append(-1)
+    after = [append(90_000 + number) for number in range(3)]
+    table, below = DeltaTable(uri), (folder / large).stat().st_size
+    rows = sorted(table.to_pyarrow_table()["sequence"].to_pylist())
+    assert count_compactable(table, below=below) == 2
+    compact(table, below=below)
+    left = {Path(path).name for path in table.file_uris()}
+    assert {large, inside, ahead} < left and not left & {*after}
+    assert len(left) == 4
+    compact(table)
+    assert len(table.file_uris()) == 1, "the daily maintenance merges them"
+    assert sorted(table.to_pyarrow_table()["sequence"].to_pylist()) == rows
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
