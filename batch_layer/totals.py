@@ -1,7 +1,10 @@
-"""Counts the events of a metric twice in one Spark job: by hour and dimensions, as its tiles, and by hour alone.
+"""Counts the events of a metric twice in one Spark job: by hour and dimensions, as its tiles, and by hour alone, as
+its totals.
 
-Each event that counts is doubled behind the scan and the sort, so both groupings share these. The rows of an hour are
-added up from events, not from tiles: a group that is lost, doubled or wrong shows as a difference.
+The scan and the sort are shared. Behind them, each event has a copy for the totals. An event that the metric counts
+has a second copy, for a tile. The totals do not go by these copies: they decide by a condition of their own which
+events the metric counts. So a tile that is lost, doubled or wrong shows as a difference, and so does an event that is
+in the tiles by mistake.
 """
 
 from collections.abc import Mapping
@@ -11,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.aggregates import aggregate_of
@@ -20,17 +23,19 @@ from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import COUNTS, HOUR, SCRATCH_PREFIX
 
 _PART = f"{SCRATCH_PREFIX}part"
-"""int: the part of the result that a row belongs to, one of the next four."""
-_TILE, _HOUR, _NOT_OF_METRIC, _NOT_COUNTED = range(4)
-_EVENTS = f"{SCRATCH_PREFIX}events"
-"""bigint: the number of events of a group."""
+"""int: the part of the result that a copy of an event belongs to, one of the next two."""
+_TILE, _HOUR = range(2)
+_OF_METRIC = f"{SCRATCH_PREFIX}of_metric"
+"""boolean: whether the metric counts the event of a copy. It is true of each copy for a tile."""
+_READ, _COUNTED, _COUNTED_BY_METRIC = (f"{SCRATCH_PREFIX}{name}" for name in ("read", "counted", "counted_by_metric"))
+"""bigint: the numbers of events of a group: all, those that count, and those that the metric counts."""
 
 
 @dataclass(frozen=True)
 class HourTotals:
     """What one metric counts in each hour, over all of its dimensions. An hour without events counts nothing."""
 
-    states: pa.Table
+    rows: pa.Table
     """hour and the state columns of ``added_up``, one row for each hour with events that the metric counts."""
     of_metric: Mapping[datetime, int]
     """By hour (UTC), the number of events that the metric counts."""
@@ -38,6 +43,8 @@ class HourTotals:
     """The number of events that count, also if the metric's ``where`` leaves them out."""
     read: Mapping[datetime, int]
     """The number of archived events, also if they do not count."""
+    without: Mapping[str, Mapping[datetime, int]]
+    """By required field of the source, the number of archived events in which Spark has read null."""
     sizes: Mapping[tuple[datetime, str], float]
     """By hour and measure of ``doubles``, the magnitude of what is added up. It bounds the error of adding in another
     order.
@@ -46,7 +53,8 @@ class HourTotals:
 
 def no_totals(aggregation: AggregationPlan) -> HourTotals:
     """The totals of no events."""
-    return HourTotals(_states_schema(aggregation).empty_table(), {}, {}, {}, {})
+    without: dict[str, dict[datetime, int]] = {name: {} for name in aggregation.source.required_fields}
+    return HourTotals(_rows_schema(aggregation).empty_table(), {}, {}, {}, without, {})
 
 
 def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) -> tuple[pa.Table, HourTotals]:
@@ -54,9 +62,9 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
     ``ArchivedEvents.mark_counted`` gives them.
     """
     metric = aggregation.metric
-    counting = F.when(F.expr(metric.where or "true"), _parts(_TILE, _HOUR)).otherwise(_parts(_NOT_OF_METRIC))
-    rows = events.withColumn(_PART, F.explode(F.when(F.col(COUNTS), counting).otherwise(_parts(_NOT_COUNTED))))
     is_tile = F.col(_PART) == _TILE
+    rows = events.withColumn(_PART, F.explode(F.when(_in_tiles(metric), _parts(_TILE, _HOUR)).otherwise(_parts(_HOUR))))
+    rows = rows.withColumn(_OF_METRIC, is_tile | F.expr(_in_totals(metric)))
     keys = [
         F.col(HOUR).alias("hour"),
         F.col(_PART),
@@ -64,12 +72,38 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
     ]
     twice = added_up(aggregation)
     # A sketch is not compared, and costs more than all other states.
-    states = {name: sql if name in twice else _only(_TILE, sql) for name, sql in aggregation.states.items()}
-    sizes = {f"{SCRATCH_PREFIX}size_{name}": _only(_HOUR, sql) for name, sql in doubles(aggregation).items()}
-    aggregates = [F.expr(sql).alias(column) for column, sql in {**states, **sizes}.items()]
-    table = rows.groupBy(*keys).agg(F.count("*").alias(_EVENTS), *aggregates).toArrow()
+    states = {
+        name: _only(_OF_METRIC if name in twice else f"{_PART} = {_TILE}", sql)
+        for name, sql in aggregation.states.items()
+    }
+    sizes = {
+        _size(name): _only(f"{_PART} = {_HOUR} AND {_OF_METRIC}", sql) for name, sql in doubles(aggregation).items()
+    }
+    there = {column.casefold() for column in events.columns}
+    counts = {
+        _READ: "count(*)",
+        _COUNTED: f"count_if({COUNTS})",
+        _COUNTED_BY_METRIC: f"count_if({_OF_METRIC})",
+        # A field that was declared after the last micro-batch is no column yet.
+        **{
+            _without(name): f"count_if(`{name}` IS NULL)" if name.casefold() in there else "count(*)"
+            for name in aggregation.source.required_fields
+        },
+    }
+    aggregates = [F.expr(sql).alias(column) for column, sql in {**states, **sizes, **counts}.items()]
+    table = rows.groupBy(*keys).agg(*aggregates).toArrow()
     tiles = table.filter(pc.equal(table[_PART], _TILE)).select(aggregation.schema.names).cast(aggregation.schema)
-    return tiles, _totals(aggregation, table.filter(pc.not_equal(table[_PART], _TILE)))
+    return tiles, _totals(aggregation, table.filter(pc.equal(table[_PART], _HOUR)))
+
+
+def _in_tiles(metric: Metric) -> Column:
+    """Whether an event has a copy for a tile. Apart from ``_in_totals``, so that the audit finds a fault in either."""
+    return F.col(COUNTS) & F.expr(metric.where or "true")
+
+
+def _in_totals(metric: Metric) -> str:
+    """Whether the totals count an event (Spark SQL)."""
+    return f"{COUNTS} AND ({metric.where})" if metric.where else COUNTS
 
 
 def added_up(aggregation: AggregationPlan) -> list[str]:
@@ -94,41 +128,44 @@ def without_sketches(metric: Metric) -> Metric:
     return metric.model_copy(update={"measures": exact, "dimensions": {}})
 
 
-def _totals(aggregation: AggregationPlan, rows: pa.Table) -> HourTotals:
-    """The totals from the rows of all parts but the tiles: at most three for each hour."""
-    of_hour = rows.filter(pc.equal(rows[_PART], _HOUR))
-    states = of_hour.select(_states_schema(aggregation).names).cast(_states_schema(aggregation))
-    sizes = of_hour.select(["hour", *(f"{SCRATCH_PREFIX}size_{name}" for name in doubles(aggregation))]).to_pylist()
+def _totals(aggregation: AggregationPlan, of_hour: pa.Table) -> HourTotals:
+    """The totals from one row for each hour that has events."""
+    schema = _rows_schema(aggregation)
+    counted_by_metric = of_hour.filter(pc.greater(of_hour[_COUNTED_BY_METRIC], 0))
     return HourTotals(
-        states,
-        _events(rows, _HOUR),
-        _events(rows, _HOUR, _NOT_OF_METRIC),
-        _events(rows, _HOUR, _NOT_OF_METRIC, _NOT_COUNTED),
+        counted_by_metric.select(schema.names).cast(schema),
+        _by_hour(of_hour, _COUNTED_BY_METRIC),
+        _by_hour(of_hour, _COUNTED),
+        _by_hour(of_hour, _READ),
+        {name: _by_hour(of_hour, _without(name)) for name in aggregation.source.required_fields},
         {
-            (row["hour"], name): size
-            for row in sizes
+            (hour, name): size
             for name in doubles(aggregation)
-            if (size := row[f"{SCRATCH_PREFIX}size_{name}"]) is not None
+            for hour, size in _by_hour(of_hour, _size(name)).items()
+            if size is not None
         },
     )
 
 
-def _events(rows: pa.Table, *parts: int) -> dict[datetime, int]:
-    """By hour, the number of events of these parts."""
-    events: dict[datetime, int] = {}
-    columns: list[list[Any]] = [rows[name].to_pylist() for name in ("hour", _PART, _EVENTS)]
-    for hour, part, count in zip(*columns, strict=True):
-        events[hour] = events.get(hour, 0) + (count if part in parts else 0)
-    return events
+def _by_hour(of_hour: pa.Table, column: str) -> dict[datetime, Any]:
+    return dict(zip(of_hour["hour"].to_pylist(), of_hour[column].to_pylist(), strict=True))
 
 
-def _states_schema(aggregation: AggregationPlan) -> pa.Schema:
+def _rows_schema(aggregation: AggregationPlan) -> pa.Schema:
     return pa.schema([aggregation.schema.field(name) for name in ("hour", *added_up(aggregation))])
 
 
-def _parts(*parts: int) -> Any:
+def _parts(*parts: int) -> Column:
     return F.array(*map(F.lit, parts))
 
 
-def _only(part: int, aggregate: str) -> str:
-    return f"{aggregate} FILTER (WHERE {_PART} = {part})"
+def _only(condition: str, aggregate: str) -> str:
+    return f"{aggregate} FILTER (WHERE {condition})"
+
+
+def _size(measure: str) -> str:
+    return f"{SCRATCH_PREFIX}size_{measure}"
+
+
+def _without(field: str) -> str:
+    return f"{SCRATCH_PREFIX}without_{field}"

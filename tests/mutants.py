@@ -393,6 +393,47 @@ MUTANTS = [
         "tests/protocol/test_empty_hours.py",
     ),
     Mutant(
+        "an event that does not count is in no tile",
+        "batch_layer/totals.py",
+        (('    return F.col(COUNTS) & F.expr(metric.where or "true")', '    return F.expr(metric.where or "true")'),),
+        "tests/stack/test_totals.py",
+    ),
+    Mutant(
+        "an event that a metric leaves out is in no tile",
+        "batch_layer/totals.py",
+        (('    return F.col(COUNTS) & F.expr(metric.where or "true")', "    return F.col(COUNTS)"),),
+        "tests/stack/test_totals.py",
+    ),
+    Mutant(
+        "an event that does not count is not in the totals",
+        "batch_layer/totals.py",
+        (
+            (
+                'return f"{COUNTS} AND ({metric.where})" if metric.where else COUNTS',
+                'return metric.where or "true"',
+            ),
+        ),
+        "tests/stack/test_totals.py",
+    ),
+    Mutant(
+        "an event that a metric leaves out is not in the totals",
+        "batch_layer/totals.py",
+        (('return f"{COUNTS} AND ({metric.where})" if metric.where else COUNTS', "return COUNTS"),),
+        "tests/stack/test_totals.py",
+    ),
+    Mutant(
+        "a required field is never null where Spark reads it",
+        "batch_layer/audit/built_in_expectations.py",
+        (('        *(_none(f"events read without {name}") for name in totals.without),\n', ""),),
+        "tests/stack/test_audit.py -k fault",
+    ),
+    Mutant(
+        "without an id and a condition, all events count",
+        "batch_layer/audit/built_in_expectations.py",
+        (("_at_least if source.id or source.where else _equal", "_at_least"),),
+        "tests/unit/batch_layer/test_built_in_expectations.py",
+    ),
+    Mutant(
         "the number of events in an hour without events is 0",
         "batch_layer/audit/volume.py",
         (("while events.get(hour - length * HOUR) == 0", "while events.get(hour - length * HOUR) is None"),),

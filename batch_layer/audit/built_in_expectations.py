@@ -65,12 +65,15 @@ def metric_facts(
     ``archived`` is counted by DuckDB, ``totals`` by Spark. ``rows`` gives the number of rows and of groups in the tiles
     of each hour. ``known`` has the values of published hours, ``stored`` the columns of the staged table.
     """
-    metric = aggregation.metric
+    metric, source = aggregation.metric, aggregation.source
     counted = [totals.of_metric.get(hour, 0) for hour in hours]
     columns: dict[str, list[Any]] = {
         "hour": [hour_text(hour) for hour in hours],
         "events read": [totals.read.get(hour, 0) for hour in hours],
         "events to read": [archived.all_events(hour) for hour in hours],
+        "events that count": [totals.counted.get(hour, 0) for hour in hours],
+        "events of the metric": counted,
+        **{f"events read without {name}": [of.get(hour, 0) for hour in hours] for name, of in totals.without.items()},
         "number of rows": [rows.get(hour, (0, 0))[0] for hour in hours],
         "number of groups": [rows.get(hour, (0, 0))[1] for hour in hours],
         # No events give no rows; some events give at least one row.
@@ -81,6 +84,10 @@ def metric_facts(
     }
     checks = [
         _equal("events read", "events to read"),
+        # The source's id and ``where`` leave events out, then the metric's ``where``. Without these, all of them count.
+        (_at_least if source.id or source.where else _equal)("events read", "events that count"),
+        (_at_least if metric.where else _equal)("events that count", "events of the metric"),
+        *(_none(f"events read without {name}") for name in totals.without),
         _equal("columns", "declared columns"),
         _equal("number of rows", "number of groups"),
         _at_least("number of rows", "rows at least"),

@@ -47,22 +47,26 @@ def count_archived(
     Spark computes the results, and is not asked: what it may have missed in the archive shows here.
     """
     size = f"INTERVAL '{int(HOURLY.size.total_seconds())} seconds'"
-    stored = stored_names(source)
-    columns = [identifier(stored.get(name, name)) for name in source.required_fields]
+    stored = {name: stored_names(source).get(name, name) for name in source.required_fields}
+    table = f"hourline.events_{source.name}"
+    there = {name.casefold() for name, *_ in connection.execute(f"DESCRIBE {table}").fetchall()}
     counts = [
         "count(*) FILTER (NOT duplicate)",
         "count(*) FILTER (duplicate)",
         f"count(*) FILTER (event_time IS NULL OR event_time < hour OR event_time >= hour + {size})",
-        *(f"count(*) - count({column})" for column in columns),
+        # A field that was declared after the last micro-batch is no column yet.
+        *(
+            f"count(*) - count({identifier(column)})" if column.casefold() in there else "count(*)"
+            for column in stored.values()
+        ),
     ]
     # The bounds let DuckDB skip files.
     chosen = f"hour BETWEEN {literal(hours[0])} AND {literal(hours[-1])} AND hour IN ({', '.join(map(literal, hours))})"
     rows = connection.execute(
-        f"SELECT hour, {', '.join(counts)} FROM hourline.events_{source.name} "
-        f"WHERE {chosen} AND sequence <= {cutoff} GROUP BY hour"
+        f"SELECT hour, {', '.join(counts)} FROM {table} WHERE {chosen} AND sequence <= {cutoff} GROUP BY hour"
     ).fetchall()
     events, duplicates, strays, *without = ({row[0]: row[place] for row in rows} for place in range(1, 1 + len(counts)))
-    return ArchivedCounts(events, duplicates, strays, dict(zip(source.required_fields, without, strict=True)))
+    return ArchivedCounts(events, duplicates, strays, dict(zip(stored, without, strict=True)))
 
 
 def result_frame(

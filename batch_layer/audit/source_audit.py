@@ -2,7 +2,7 @@
 audit blocks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
@@ -75,6 +75,8 @@ class _Audit:
         self._connection, self._snapshot = staged.events.job.database, staged.events.job.snapshot
         self._hours = sorted({hour for metric in staged.metrics for hour in metric.hours})
         self._audited = AuditedSource(staged)
+        self._archived: ArchivedCounts | None = None
+        """What is in the archive. None: it is not counted yet, or could not be."""
 
     @cached_property
     def _validator(self) -> Validator:
@@ -82,10 +84,9 @@ class _Audit:
 
     def run(self) -> AuditedSource:
         failpoints.visit("before audit")
-        counted: list[ArchivedCounts] = []
-        self._guard(None, self._hours, lambda: counted.append(self._audit_events()))
+        self._guard(None, self._hours, self._audit_events)
         for metric in self._staged.metrics:
-            self._guard(metric.aggregation.metric.name, metric.hours, partial(self._audit_results, counted, metric))
+            self._guard(metric.aggregation.metric.name, metric.hours, partial(self._audit_results, metric))
         failpoints.visit("after audit")
         return self._audited
 
@@ -98,7 +99,7 @@ class _Audit:
             self._audited.findings[of] = [Finding(hour_text(hour), FAILED, False, words) for hour in hours]
             self._audited.broken.add(of)
 
-    def _audit_events(self) -> ArchivedCounts:
+    def _audit_events(self) -> None:
         """Count the archive, and audit the events."""
         source, hours = self._source, self._hours
         archived = count_archived(self._connection, source, hours, self._staged.events.cutoff)
@@ -111,7 +112,7 @@ class _Audit:
         if source.expectations:
             validations.append(self._expect_nothing() if self._events is None else self._expect(self._events))
         self._keep(None, validations)
-        return archived
+        self._archived = archived
 
     def _expect_nothing(self) -> Validation:
         """Audit the user's expectations on no events. Those on a column have nothing to evaluate."""
@@ -138,9 +139,9 @@ class _Audit:
             known[row[0]] = {"": row[1], **dict(zip(columns, row[2:], strict=True))}
         return self._validator.events(counting, checks, known, list(keys))
 
-    def _audit_results(self, counted: Sequence[ArchivedCounts], item: StagedMetric) -> None:
-        """Audit the results of one metric against its totals, and what was ``counted`` of the archive."""
-        if not counted:
+    def _audit_results(self, item: StagedMetric) -> None:
+        """Audit the results of one metric against its totals and the counts of the archive."""
+        if self._archived is None:
             raise RuntimeError("the events could not be counted")
         aggregation, connection = item.aggregation, self._connection
         metric = aggregation.metric
@@ -148,7 +149,7 @@ class _Audit:
         tables = next((tables for tables in self._snapshot.metrics if tables.name == aggregation.name), None)
         frame, types = facts.result_frame(connection, aggregation, item.rows)
         of_tiles = facts.totals(connection, metric, item.rows)
-        of_events = facts.totals(connection, without_sketches(metric), totals.states)
+        of_events = facts.totals(connection, without_sketches(metric), totals.rows)
         earlier = (
             {}
             if tables is None
@@ -159,7 +160,7 @@ class _Audit:
         compared = metric_facts(
             aggregation,
             totals,
-            counted[0],
+            self._archived,
             of_tiles,
             of_events,
             rows,

@@ -3,6 +3,7 @@ and without Spark. An event that comes into it later counts, whenever it comes.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute
 from batch_layer.results import results_since
 from hourline.airflow import PARTITION_KEY
+from hourline_core.model import Field
 from hourline_core.model.hours import parse_hour, wall_clock
 from serving_layer.reports.lineage import explain_number
 from serving_layer.reports.quality import report_quality
@@ -138,6 +140,15 @@ def test_an_event_in_the_archive_that_progress_does_not_know_blocks_its_hour(tab
     ]
     assert states(tables)[1] == ("blocked", 0, True)
     assert states(tables)[2] == ("final", 0, True)
+
+
+def test_a_field_that_is_required_from_now_on_holds_up_no_hour_without_events(tables: BareTables) -> None:
+    """No micro-batch has made its column yet."""
+    newer = SOURCE.model_copy(update={"fields": {**SOURCE.fields, "shop": Field(type="string", required=True)}})
+    project = replace(tables.project, sources={SOURCE.name: newer})
+    (done,) = recompute(project, empty(tables))
+    assert done.blocked == []
+    assert {moment for _, moment in done.published} == {hour(number) for number in (1, 2, 4)}
 
 
 def test_an_event_of_an_hour_published_without_events_revises_it(tables: BareTables) -> None:

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from typer.testing import CliRunner, Result
 
 import serving_layer
@@ -30,8 +31,10 @@ from batch_layer.recompute import run_job
 from batch_layer.stage import StagedMetric, stage_metric
 from batch_layer.totals import HourTotals, compute_tiles_and_totals
 from hourline.cli import app
+from hourline_core.compute.archive import from_archive
 from hourline_core.errors import DeclarationError
 from hourline_core.model.hours import HOUR, HourRange, wall_clock
+from hourline_core.model.scratch_columns import COUNTS
 from hourline_core.runtime.spark import spark_session
 from tests.support import oracle, parcels
 from tests.support.speed_process import SpeedProcess
@@ -169,6 +172,24 @@ def events_not_read() -> Iterator[None]:
 
 
 @contextmanager
+def a_required_field_is_not_read() -> Iterator[None]:
+    """Spark has null in its place. By the source's ``where`` no event counts then, and no hour has rows or totals."""
+
+    def faulty(events: DataFrame, source: Any) -> DataFrame:
+        return from_archive(events, source).withColumn("depot", F.lit(None).cast("string"))
+
+    with patch("batch_layer.read.from_archive", faulty):
+        yield
+
+
+@contextmanager
+def wrong_condition(condition: Callable[[Any], str]) -> Iterator[None]:
+    """The tiles have the events that fulfil ``condition`` of a metric."""
+    with patch("batch_layer.totals._in_tiles", lambda metric: F.expr(condition(metric))):
+        yield
+
+
+@contextmanager
 def a_tile_is_lost_when_staged() -> Iterator[None]:
     def faulty(project: Any, metric: Any) -> StagedMetric:
         others, tiles = split(metric.rows)
@@ -182,6 +203,15 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
     faults: dict[str, tuple[AbstractContextManager[Any], set[datetime]]] = {
         "events are missing in the archive": (damaged_archive(project), {FIRST}),
         "events are not read": (events_not_read(), {FIRST}),
+        "a required field is not read": (a_required_field_is_not_read(), {FIRST, SECOND}),
+        "events that do not count are in the tiles": (
+            wrong_condition(lambda metric: metric.where or "true"),
+            {FIRST, SECOND},
+        ),
+        "each metric has the other one's condition": (
+            wrong_condition(lambda metric: f"{COUNTS} AND {'true' if metric.where else 'fragile AND weight > 100'}"),
+            {FIRST, SECOND},
+        ),
         "a row is lost when it is staged": (a_tile_is_lost_when_staged(), {FIRST}),
         "a group is lost": (
             wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles.slice(1)])),

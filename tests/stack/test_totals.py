@@ -78,20 +78,20 @@ def check_totals(aggregation: AggregationPlan, totals: HourTotals, rows: list[di
     of_hour: dict[datetime, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         of_hour[row[HOUR]].append(row)
-    states = {row["hour"]: row for row in totals.states.to_pylist()}
+    measured = {row["hour"]: row for row in totals.rows.to_pylist()}
     for hour in HOURS:
         counting = [row for row in of_hour[hour] if row[COUNTS]]
         wanted = [row for row in counting if row["big"] is not None and row["big"] != 7]
         found = [of.get(hour, 0) for of in (totals.read, totals.counted, totals.of_metric)]
         assert found == [len(of_hour[hour]), len(counting), len(wanted)]
-        assert (hour in states) == bool(wanted)
+        assert (hour in measured) == bool(wanted)
         if not wanted:
             continue
-        assert states[hour]["m0"] == len(wanted)
-        assert states[hour]["m1"] == sum(row["big"] for row in wanted)
-        assert states[hour]["m4"] == min(row["big"] for row in wanted)
-        assert states[hour]["m5"] == max((row["shop"] for row in wanted if row["shop"] is not None), default=None)
-        assert "m6" not in states[hour], "a sketch is not compared"
+        assert measured[hour]["m0"] == len(wanted)
+        assert measured[hour]["m1"] == sum(row["big"] for row in wanted)
+        assert measured[hour]["m4"] == min(row["big"] for row in wanted)
+        assert measured[hour]["m5"] == max((row["shop"] for row in wanted if row["shop"] is not None), default=None)
+        assert "m6" not in measured[hour], "a sketch is not compared"
         rates = [abs(row["rate"]) for row in wanted if row["rate"] is not None]
         size = totals.sizes.get((hour, "m2"))
         assert rates if size is not None else not rates

@@ -1,0 +1,53 @@
+"""The numbers of events of an hour: those read, those that count, and those of the metric, as Spark has counted them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from batch_layer.audit.built_in_expectations import metric_facts
+from batch_layer.audit.facts import ArchivedCounts
+from batch_layer.audit.validator import Validator
+from batch_layer.totals import HourTotals
+from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.model.hours import hour_text
+from tests.support.bare_tables import METRICS, SOURCE, TILE_SCHEMA
+
+HOUR = datetime(2024, 5, 6, 20, tzinfo=UTC)
+EVERYTHING, SOME = METRICS["totals"], METRICS["odd"]  # without and with a condition
+
+
+@pytest.fixture(scope="module")
+def validator() -> Validator:
+    return Validator()
+
+
+def found(validator: Validator, numbers: tuple[int, int, int], some: bool, of_source: dict[str, Any]) -> list[str]:
+    """What does not agree of the numbers of events that were read, that count, and that are of the metric."""
+    read, counted, of_metric = ({HOUR: number} for number in numbers)
+    source, rows = SOURCE.model_copy(update=of_source), {HOUR: (min(numbers), min(numbers))}
+    aggregation = AggregationPlan(source, SOME if some else EVERYTHING, {}, TILE_SCHEMA)
+    totals = HourTotals(TILE_SCHEMA.empty_table(), of_metric, counted, read, {}, {})
+    archived = ArchivedCounts(read, {}, {}, {})
+    compared = metric_facts(aggregation, totals, archived, {}, {}, rows, [HOUR], {}, TILE_SCHEMA)
+    checks = [check for check in compared.checks if "events" in str(check.parameters["column_A"])]
+    results = validator.results(compared.frame, checks, [hour_text(HOUR)], ["hour"])
+    return [
+        f"{finding.check.parameters['column_A']}, {finding.check.parameters['column_B']}"
+        for finding in results.findings
+        if not finding.success
+    ]
+
+
+def test_all_events_count_unless_an_id_or_a_condition_leaves_some_out(validator: Validator) -> None:
+    assert found(validator, (3, 3, 3), some=False, of_source={}) == []
+    assert found(validator, (3, 2, 2), some=False, of_source={}) == ["events read, events that count"]
+    assert found(validator, (3, 2, 2), some=False, of_source={"id": "n"}) == []
+    assert found(validator, (3, 2, 2), some=False, of_source={"where": "n > 1"}) == []
+    assert found(validator, (2, 3, 3), some=False, of_source={"id": "n"}) == ["events read, events that count"]
+
+
+def test_a_metric_has_all_events_that_count_unless_its_condition_leaves_some_out(validator: Validator) -> None:
+    assert found(validator, (3, 3, 2), some=False, of_source={}) == ["events that count, events of the metric"]
+    assert found(validator, (3, 3, 2), some=True, of_source={}) == []
+    assert found(validator, (3, 3, 4), some=True, of_source={}) == ["events that count, events of the metric"]
