@@ -17,6 +17,11 @@ from hourline_core.errors import TableError, first_line
 BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
 """How to mend a table that cannot be computed anew."""
 
+BY_HANDLE = ("progress", "coverage", "provisional", "final")
+"""The kinds of tables whose data files a reader gets from an open table, if they are on this machine. So it does not
+read the log again.
+"""
+
 _PIECE = 1024 * 1024
 
 

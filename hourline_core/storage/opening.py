@@ -15,7 +15,7 @@ from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline_core.errors import TableError, first_line
 from hourline_core.storage.commit_log import Stamp, incomplete_commit, newest_commit
-from hourline_core.storage.data_files import BACKUP, damage_of, file_system
+from hourline_core.storage.data_files import BACKUP, BY_HANDLE, damage_of, file_system, local_files
 from hourline_core.storage.table_format import PLACE, refuse_other_format
 
 _TRIED = 50
@@ -97,9 +97,9 @@ def refuse_damaged(table: Table, uri: str) -> None:
         raise TableError(
             f"the table at {uri} is another one: it was made as '{place}', and has been copied or moved there; {BACKUP}"
         )
-    files = file_system(table)
-    known = table.whole_commits if isinstance(files, SubTreeFileSystem) else None
-    if damaged := incomplete_commit(files, table.version(), known):
+    # The files of these tables come from the open handle. DuckDB reads the log of any other table again.
+    by_handle = table.metadata().name in BY_HANDLE and local_files(table)
+    if damaged := incomplete_commit(file_system(table), table.version(), table.whole_commits if by_handle else None):
         raise TableError(f"the table at {uri} is damaged: {damaged} is missing, empty or cut off; {BACKUP}")
 
 

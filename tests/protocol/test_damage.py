@@ -2,6 +2,7 @@
 table for a healthy one.
 """
 
+import os
 import re
 import shutil
 import sys
@@ -134,6 +135,21 @@ def test_a_commit_that_is_damaged_after_it_was_read_is_found_and_named(name: str
     truncate(commit, 0)
     with pytest.raises(TableError, match=f"{name} is damaged: _delta_log/{commit.name} is missing, empty or cut off"):
         answers(tables)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_commit_that_is_damaged_and_keeps_its_time_and_size_changes_no_answer(name: str, tables: BareTables) -> None:
+    before = answers(tables)
+    for commit in sorted((folder(tables, name) / "_delta_log").glob("*.json"))[1:]:
+        text, times = commit.read_bytes(), commit.stat()
+        commit.write_bytes(re.sub(rb'(?m)^\{"(add|remove)":.*$', lambda line: b" " * len(line[0]), text))
+        os.utime(commit, ns=(times.st_atime_ns, times.st_mtime_ns))
+    try:
+        found = answers(tables)
+    except TableError as error:
+        assert re.search(f"{name} is damaged: _delta_log/.* is missing, empty or cut off", str(error))
+    else:
+        assert found == before
 
 
 @pytest.mark.parametrize("hint", ["there", "cut off", "missing"])
