@@ -1,7 +1,7 @@
 """The connection that people query: DuckDB with one view per metric, merged from both layers."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from datetime import datetime
 from html import escape
@@ -18,11 +18,12 @@ from hourline_core.ledger.time_travel import forgotten, moment_of, snapshot_at, 
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.database import connect as open_duckdb
-from hourline_core.sql.database import naming_damage
+from hourline_core.sql.database import cursor_of, naming_damage
 from hourline_core.sql.literals import literal
 from hourline_core.sql.parts import AttachedParts, all_statements
-from hourline_core.sql.query_tree import named_tables
+from hourline_core.sql.query_tree import find_names
 from hourline_core.sql.sketches import install_sketch_functions
 from hourline_core.sql.tables import table_parts
 from serving_layer.query_scope import HourState, find_hour_states, refuse_forgotten, refuse_weak
@@ -46,11 +47,13 @@ class Connection:
     - ``quality``: the findings of each audit, one row per hour and expectation
     - ``publications``: one row for each time that an hour of a metric was published
 
-    The snapshot is taken when the connection is opened, and again by ``refresh``. Its tables are attached when a query
-    first needs them. With ``as_of``, a token or a time
-    (ISO text), it stays that of the earlier time. A ``strict`` connection refuses answers that use hours that are
-    missing or blocked. If a table is damaged, opening is refused. A ``degraded`` connection answers what it still can,
-    and ``damage`` says what it cannot.
+    The snapshot is taken when the connection is opened, and again by ``refresh``. With ``as_of``, a token or a time
+    (ISO text), it stays that of the earlier time. Its tables are attached when they are first needed.
+
+    A ``strict`` connection refuses answers that use hours that are missing or blocked.
+
+    If the log of a table is damaged, opening is refused. A damaged data file is found when it is first needed.
+    A ``degraded`` connection answers what it still can, and ``damage`` says what it cannot.
     """
 
     def __init__(
@@ -70,6 +73,9 @@ class Connection:
         self._as_of = as_of
         self._degraded = degraded
         self._clock = clock
+        self._duckdb: duckdb.DuckDBPyConnection
+        self._root: duckdb.DuckDBPyConnection
+        """The connection that cursors are made of, which would be closed with it."""
         self._open()
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
@@ -78,6 +84,15 @@ class Connection:
         Raises UsageError when the query is not one SELECT, names something that does not exist, or needs earlier rows
         that are no longer kept. Raises UnreliableResultError when the connection is ``strict`` and the answer uses
         hours that are missing or blocked.
+
+        All tables are attached before, since the methods of a relation may name any view.
+        """
+        self._attach_all()
+        return self.answer(query)
+
+    def answer(self, query: str) -> duckdb.DuckDBPyRelation:
+        """The same, for a caller who names no other view in the relation's methods. Only the tables that ``query``
+        needs are attached.
         """
         with self.explaining(query):
             self._check(query)
@@ -92,9 +107,9 @@ class Connection:
         """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. Raises UsageError as
         ``sql`` does.
         """
-        result = self.sql(query)  # noqa: F841 (DuckDB finds it by its name)
+        result, name = self.answer(query), f"{SCRATCH_PREFIX}result"
         with self.explaining(query):
-            self._duckdb.execute(f"COPY (FROM result) TO {literal(path)} ({options})")
+            result.query(name, f"COPY (FROM {name}) TO {literal(path)} ({options})")
 
     def states(self, query: str) -> list[HourState]:
         """The hours (UTC) that the answer to ``query`` uses, each with its state, by metric and hour.
@@ -124,6 +139,12 @@ class Connection:
         """The names of all views, sorted."""
         return sorted(name for part in view_parts(self.project, self.snapshot) for name in part.names)
 
+    def naming_damage(self) -> AbstractContextManager[None]:
+        """Within the block, DuckDB's errors become a TableError where a table is damaged, and a UsageError where the
+        snapshot is too old.
+        """
+        return naming_damage(self.project, self.snapshot, self.taken, self._clock)
+
     @contextmanager
     def explaining(self, query: str) -> Iterator[None]:
         """Within the block, DuckDB's errors on ``query`` become a UsageError of one sentence, or a TableError where a
@@ -132,17 +153,27 @@ class Connection:
         Fetching computes: wrap that too.
         """
         try:
-            with naming_damage(self.project, self.snapshot):
+            with self.naming_damage():
                 yield
         except duckdb.Error as error:
             raise UsageError(explain_error(error, self._duckdb, query, self.project, self.snapshot)) from None
 
     @property
     def database(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection itself, with all tables and views, for reports of the serving layer's own."""
-        with naming_damage(self.project, self.snapshot):
-            self._parts.make()
+        """The DuckDB connection itself, for reports of the serving layer's own. Attaches all tables and views. Raises
+        TableError.
+        """
+        self._attach_all()
         return self._duckdb
+
+    def interrupt(self) -> None:
+        """Stop what runs on this connection, from any thread."""
+        self._duckdb.interrupt()
+
+    def split(self, text: str) -> list[str]:
+        """The statements in ``text``. Raises UsageError."""
+        with self.explaining(text):
+            return [statement.query for statement in self._duckdb.extract_statements(text)]
 
     @property
     def statements(self) -> list[str]:
@@ -171,12 +202,15 @@ class Connection:
         again. Either may be closed first.
         """
         twin = copy(self)
-        twin._duckdb = self._parts.cursor()
+        twin._duckdb = cursor_of(self._root)
         return twin
 
     def close(self) -> None:
-        """Close the connection. The newest snapshot stays attached, for the next reader in this process."""
+        """Close the connection. The newest snapshot stays attached, for the next reader in this process. Another one is
+        freed with the last connection on it.
+        """
         self._duckdb.close()
+        self._root = self._duckdb
 
     def __repr__(self) -> str:
         return f"<{self.project.name} as of {self.token}>"
@@ -194,7 +228,7 @@ class Connection:
     ) -> None:
         try:
             if isinstance(error, duckdb.Error):
-                with naming_damage(self.project, self.snapshot):
+                with self.naming_damage():
                     raise error
         finally:
             self.close()
@@ -204,20 +238,20 @@ class Connection:
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
 
-        self._parts.make_for(query)
+        self._parts.attach_for(self._duckdb, query)
         if self.snapshot.unreadable:
-            named = named_tables(self._duckdb, query)
+            named = find_names(self._duckdb, query)
             for view, damage in self.snapshot.unreadable.items():
-                if named is None or view in named:
+                if named.may_be_any or view in named.tables:
                     raise TableError(f"'{view}' cannot be answered: {damage}")
 
     def _open(self) -> None:
         self.damage: list[str] = []
         """What a degraded connection lacks, or has read at an older version: one sentence for each table."""
         if self._as_of is None and not self._degraded:
-            opened = NEWEST.open(self.project, self._clock, self._attached)
-            self.snapshot, self.taken, self._parts = opened
-            self._duckdb = self._parts.cursor()
+            opened = NEWEST.open(self.project, self._clock, self._attachable)
+            self.snapshot, self.taken, self._root, self._parts = opened
+            self._duckdb = cursor_of(self._root)
             return
         self.taken = self._clock()
         now = self.taken
@@ -228,15 +262,19 @@ class Connection:
         else:
             self.snapshot, damage = degraded_snapshot(self.project)
             self.damage = sorted(damage)
-        self._parts = self._attached(self.snapshot, now)
-        self._duckdb = self._parts.cursor()
+        self._root, self._parts = self._attachable(self.snapshot, now)
+        self._duckdb = cursor_of(self._root)
 
-    def _attached(self, snapshot: Snapshot, taken: datetime) -> AttachedParts:
-        """The tables of a snapshot and the views on them, in a new database."""
+    def _attach_all(self) -> None:
+        with self.naming_damage():
+            self._parts.attach_all(self._duckdb)
+
+    def _attachable(self, snapshot: Snapshot, taken: datetime) -> tuple[duckdb.DuckDBPyConnection, AttachedParts]:
+        """A new database, and the tables of a snapshot and the views on them, to be attached to it."""
         database = open_duckdb()
         install_sketch_functions(database)
         tables = table_parts(self.project, snapshot, taken, snapshot.files)
-        return AttachedParts(database, [*tables, *view_parts(self.project, snapshot)])
+        return database, AttachedParts(database, [*tables, *view_parts(self.project, snapshot)])
 
 
 def connect(

@@ -12,7 +12,6 @@ from typing import Literal
 import duckdb
 
 from hourline_core.errors import SetupError, TableError, UsageError
-from hourline_core.sql.database import naming_damage
 from hourline_core.sql.literals import identifier, literal
 from serving_layer.connection import Connection
 
@@ -84,7 +83,7 @@ def export(connection: Connection, target: Path, form: Format, events: bool, mov
     }
     with _beside(target) as folder:
         written = folder / "new"
-        with _explaining(connection.database, target), naming_damage(connection.project, connection.snapshot):
+        with _explaining(connection.database, target), connection.naming_damage():
             _write(connection.database, contents, form, written, move)
         if target.is_dir():
             target.rename(folder / "old")  # which goes with the folder

@@ -38,7 +38,7 @@ def fetch(connection: Connection, query: str) -> Result:
     UsageError.
     """
     with connection.explaining(query):
-        answer = connection.sql(query)
+        answer = connection.answer(query)
         columns = [
             f"CAST(#{number} AS VARCHAR) AS {identifier(name)}" if kind.id in _AS_TEXT else f"#{number}"
             for number, (name, kind) in enumerate(zip(answer.columns, answer.types, strict=True), start=1)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
+import duckdb
+
 from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock
@@ -23,6 +25,8 @@ class Opened(NamedTuple):
     snapshot: Snapshot
     taken: datetime
     """When, in UTC."""
+    database: duckdb.DuckDBPyConnection
+    """Each reader has a cursor of it. It is freed with the last of them, once another snapshot was opened."""
     parts: AttachedParts
 
 
@@ -42,8 +46,15 @@ class SharedSnapshot:
         self._lock = threading.Lock()
         self._last: _Last | None = None
 
-    def open(self, project: Project, clock: Clock, attached: Callable[[Snapshot, datetime], AttachedParts]) -> Opened:
-        """The newest snapshot. ``attached`` gives its tables in a new database, if there is none. Raises TableError."""
+    def open(
+        self,
+        project: Project,
+        clock: Clock,
+        attachable: Callable[[Snapshot, datetime], tuple[duckdb.DuckDBPyConnection, AttachedParts]],
+    ) -> Opened:
+        """The newest snapshot. ``attachable`` gives a new database with its tables, if there is none. Raises
+        TableError.
+        """
         asked = time.monotonic()
         with self._lock:
             last = self._last
@@ -54,8 +65,8 @@ class SharedSnapshot:
             # By wall time, the closed hours change without a commit.
             by_wall = any(source.clock == "wall" for source in project.sources.values())
             reusable = known is not None and known.opened.snapshot == snapshot and not by_wall
-            parts = known.opened.parts if known and reusable else attached(snapshot, taken)
-            self._last = _Last(project, clock, began, Opened(snapshot, taken, parts))
+            database, parts = known.opened[2:] if known and reusable else attachable(snapshot, taken)
+            self._last = _Last(project, clock, began, Opened(snapshot, taken, database, parts))
             return self._last.opened
 
 

@@ -7,7 +7,7 @@ import duckdb
 from hourline_core.errors import did_you_mean
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project
-from hourline_core.sql.query_tree import named_tables
+from hourline_core.sql.query_tree import find_names
 
 _VIEWS = ("hours", "late_events", "drift", "quality", "publications")
 
@@ -25,7 +25,7 @@ def explain_error(
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
         # DuckDB offers only the nearest few names. A user who looks for a measure wants to see all.
-        named = named_tables(database, query) or ()
+        named = find_names(database, query).tables
         metrics = [tables.metric for tables in snapshot.served if tables.metric.name in named]
         candidates = {name for metric in metrics for name in ("hour", *metric.dimensions, *metric.measures, "state")}
         candidates |= set(re.findall(r"[\"']([^\"']+)[\"']", column[2]))

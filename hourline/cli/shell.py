@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from serving_layer import Connection
 
 _HELP = """\
-SQL ends with `;` and may take several lines. Tab completes views and columns; Ctrl-C stops a query, Ctrl-D leaves.
+SQL ends with `;` and may take several lines. Ctrl-C stops a query, Ctrl-D leaves.
+Tab completes views, and the columns of metrics.
 .tables   the views, with their columns
 .refresh  read from now on at the newest snapshot; until then, all queries see one moment
 .help     this"""
@@ -38,9 +39,7 @@ def _converse(connection: "Connection") -> None:
     from hourline.cli.line_editing import line_editing
 
     say(f"{connection.project.name} as of {connection.moment}; .help tells more")
-    with line_editing(
-        lambda: [*_COMMANDS, *(name for names in _views(connection).items() for name in (names[0], *names[1]))]
-    ):
+    with line_editing(lambda: [*_COMMANDS, *_names(connection)]):
         while True:
             try:
                 if (text := _read(input, at_end="forget")) is None:
@@ -54,7 +53,7 @@ def _converse(connection: "Connection") -> None:
                 ):  # DuckDB raises this for Ctrl-C.
                     raise
                 note("\ninterrupted")
-                connection.database.interrupt()  # Otherwise DuckDB would wait for ever for the stopped query.
+                connection.interrupt()  # Otherwise DuckDB would wait for ever for the stopped query.
     say("")
 
 
@@ -95,11 +94,16 @@ def _run(connection: "Connection", text: str) -> None:
             connection.refresh()
             say(f"as of {connection.moment}")
         return
-    with connection.explaining(text):
-        statements = connection.database.extract_statements(text)
-    for statement in statements:
-        result = fetch(connection, statement.query)
+    for statement in connection.split(text):
+        result = fetch(connection, statement)
         say_table(result.columns, result.rows, right=result.numbers)
+
+
+def _names(connection: "Connection") -> list[str]:
+    """The views, and the columns of the metrics. None of them needs to be attached."""
+    metrics = [tables.metric for tables in connection.snapshot.served]
+    columns = (name for metric in metrics for name in (*metric.dimensions, *metric.measures))
+    return [*connection.views, "hour", *columns, "state"]
 
 
 def _views(connection: "Connection") -> dict[str, list[str]]:

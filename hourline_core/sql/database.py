@@ -5,12 +5,13 @@ Reading needs neither Spark nor Java. The delta extension is loaded from the ins
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
 import duckdb_extension_delta
 
-from hourline_core.errors import TableError
+from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Project
@@ -20,6 +21,7 @@ from hourline_core.sql.parts import AttachedParts
 from hourline_core.sql.tables import table_parts
 from hourline_core.storage.data_files import damage_of, data_size
 from hourline_core.storage.opening import open_table
+from hourline_core.storage.retention import KEPT_HOURS
 
 
 @contextmanager
@@ -27,17 +29,19 @@ def open_database(project: Project, clock: Clock = wall_clock) -> Iterator[tuple
     """A connection with the tables of the newest snapshot, closed at the end of the block. Raises TableError."""
     connection = connect()
     try:
-        snapshot = take_snapshot(project)
-        with naming_damage(project, snapshot):
-            AttachedParts(connection, table_parts(project, snapshot, clock(), snapshot.files)).make()
+        taken, snapshot = clock(), take_snapshot(project)
+        with naming_damage(project, snapshot, taken, clock):
+            AttachedParts(connection, table_parts(project, snapshot, taken, snapshot.files)).attach_all(connection)
             yield connection, snapshot
     finally:
         connection.close()
 
 
 @contextmanager
-def naming_damage(project: Project, snapshot: Snapshot) -> Iterator[None]:
-    """Turn an error of DuckDB within the block into a TableError that names the damaged file, if one explains it."""
+def naming_damage(project: Project, snapshot: Snapshot, taken: datetime, clock: Clock = wall_clock) -> Iterator[None]:
+    """Turn an error of DuckDB within the block into a TableError that names the damaged file, if one explains it. If
+    the snapshot was ``taken`` so long ago that its files may be deleted by now, it is a UsageError that says so.
+    """
     try:
         yield
     except duckdb.Error as error:
@@ -45,6 +49,11 @@ def naming_damage(project: Project, snapshot: Snapshot) -> Iterator[None]:
         if (
             isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or "parquet" in str(error).lower()
         ) and (damage := _damage(project, snapshot)):
+            if clock() - taken >= timedelta(hours=KEPT_HOURS):
+                raise UsageError(
+                    f"this snapshot is of {taken:%Y-%m-%dT%H:%M:%SZ}, and its files are kept for {KEPT_HOURS} hours; "
+                    "read the newest snapshot: `refresh()`, or `.refresh` in the shell"
+                ) from None
             raise TableError(damage) from None
         raise
 
@@ -58,11 +67,24 @@ def _damage(project: Project, snapshot: Snapshot) -> str | None:
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A DuckDB in memory, in UTC, that can read Delta tables."""
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
+    """A DuckDB in memory, in UTC, that can read Delta tables. A name in its SQL is never a variable of the program."""
+    connection = duckdb.connect(
+        config={
+            "allow_unsigned_extensions": "true",
+            "autoinstall_known_extensions": "false",
+            "python_enable_replacements": "false",
+        }
+    )
     folder = Path(duckdb_extension_delta.__file__).parent
     extension = next(folder.glob(f"extensions/v{duckdb.__version__}/delta.duckdb_extension"))
     connection.execute(f"LOAD {literal(str(extension))}")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET parquet_metadata_cache = true")
+    return connection
+
+
+def cursor_of(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """A connection for one thread. The others stay open when it is closed."""
+    connection = database.cursor()
+    connection.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
     return connection

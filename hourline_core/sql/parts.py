@@ -1,6 +1,6 @@
-"""The tables and views of a snapshot in a DuckDB, each made when it is first needed.
+"""The tables and views of a snapshot in a DuckDB, each attached when it is first needed.
 
-A snapshot pins every version, so what is made later shows the same moment.
+A snapshot pins every version, so what is attached later shows the same moment.
 """
 
 import threading
@@ -9,83 +9,77 @@ from dataclasses import dataclass
 
 import duckdb
 
-from hourline_core.sql.query_tree import named_views
+from hourline_core.sql.query_tree import find_names
 
 SCHEMA = "CREATE SCHEMA hourline"
 """The statement before those of all parts."""
 
 
-_QUERIES = 1_000
-"""The maximum number of queries that are remembered not to need any other part."""
-
-
 @dataclass(frozen=True)
 class Part:
-    """Some tables and views that are made together."""
+    """Some tables and views that are attached together."""
 
     names: tuple[str, ...]
     """Their names in SQL."""
     needs: tuple[str, ...]
-    """The names of tables and views of other parts, which are made before."""
+    """The names of tables and views of other parts, which are attached before."""
     statements: Callable[[duckdb.DuckDBPyConnection], Iterable[str]]
-    """Gives the statements that make them, once what they need is there."""
+    """Gives the statements that attach them, once what they need is there."""
 
 
 class AttachedParts:
-    """The parts of one snapshot in one DuckDB. Threads may share it."""
+    """Which parts of one snapshot are attached to one DuckDB. Threads may share it, each with its own cursor.
+
+    Statements run on the cursor of who asks, so that its ``interrupt`` stops them. Only those who need the same part
+    wait for each other.
+    """
 
     def __init__(self, database: duckdb.DuckDBPyConnection, parts: Iterable[Part]) -> None:
-        """``parts`` come in an order in which all can be made."""
-        self._database = database
-        self._database.execute(SCHEMA)
-        self._missing = {name: part for part in parts for name in part.names}
-        self._made_for: set[str] = set()
-        self._lock = threading.Lock()
+        database.execute(SCHEMA)
+        self._parts = {name: part for part in parts for name in part.names}
+        """By each of its names, the part, so one part may be here several times."""
+        self._locks = {part: threading.Lock() for part in self._parts.values()}
+        self._attached: set[str] = set()
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection for one thread. The others stay open when it is closed."""
-        connection = self._database.cursor()
-        connection.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
-        return connection
-
-    def make_for(self, query: str) -> None:
-        """Make the tables and views that ``query``, one SELECT, names. Raises DuckDB's errors; then a later call tries
-        again.
+    def attach_for(self, cursor: duckdb.DuckDBPyConnection, query: str) -> None:
+        """Attach the tables and views that ``query``, one SELECT, names; or all, if it may read others. Raises DuckDB's
+        errors; then a later call tries again.
         """
-        if self._missing and query not in self._made_for:
-            with self._lock:
-                named = named_views(self._database, query)
-                self._make_all(list(self._missing) if named is None else named)
-                self._made_for.add(query)
-                if len(self._made_for) > _QUERIES:
-                    self._made_for.clear()
-
-    def make(self) -> None:
-        """Make all tables and views. Raises DuckDB's errors."""
-        if self._missing:
-            with self._lock:
-                self._make_all(list(self._missing))
-
-    def _make_all(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._make(name)
-
-    def _make(self, name: str) -> None:
-        part = self._missing.get(name)
-        if part is None:
+        if len(self._attached) == len(self._parts):
             return
+        named = find_names(cursor, query)
+        # Any other name may be a view of DuckDB's own that lists all tables, such as duckdb_columns.
+        if named.may_be_any or named.may_list or named.tables - named.expressions - self._parts.keys():
+            self.attach_all(cursor)
+            return
+        for name in named.tables & self._parts.keys():
+            self._attach(cursor, name)
+
+    def attach_all(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Attach all tables and views. Raises DuckDB's errors."""
+        if len(self._attached) < len(self._parts):
+            for name in self._parts:
+                self._attach(cursor, name)
+
+    def _attach(self, cursor: duckdb.DuckDBPyConnection, name: str) -> None:
+        if name in self._attached:
+            return
+        part = self._parts[name]
         for needed in part.needs:
-            self._make(needed)
-        self._database.begin()
-        try:
-            for statement in part.statements(self._database):
-                self._database.execute(statement)
-            self._database.commit()
-        except BaseException:
-            self._database.rollback()
-            raise
-        for made in part.names:
-            del self._missing[made]
+            self._attach(cursor, needed)
+        with self._locks[part]:
+            if name in self._attached:
+                return
+            cursor.begin()
+            try:
+                for statement in part.statements(cursor):
+                    cursor.execute(statement)
+                cursor.commit()
+            except BaseException:
+                cursor.interrupt()  # Otherwise DuckDB would wait for ever for a statement that Ctrl-C has stopped.
+                cursor.rollback()
+                raise
+            self._attached.update(part.names)
 
 
 def all_statements(connection: duckdb.DuckDBPyConnection, parts: Iterable[Part]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -12,9 +13,24 @@ Node = dict[str, Any]
 _NAMED_BY_TEXT = ("query", "query_table")
 """Table functions that take a table's name as text."""
 
-
 _WITHOUT_TABLES = ("range", "generate_series", "unnest")
 """Table functions that read no table."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a query names. All names are folded."""
+
+    tables: frozenset[str]
+    """The names of tables, views and common table expressions that it reads."""
+    expressions: frozenset[str]
+    """The names of the common table expressions that it defines."""
+    may_be_any: bool
+    """Whether it may name any table: by a computed text, or because DuckDB gives no tree of it."""
+    may_list: bool
+    """Whether it may list or read tables that it does not name as a view: it names a schema, uses a table function, or
+    shows tables.
+    """
 
 
 def parse_query(database: duckdb.DuckDBPyConnection, query: str) -> Node:
@@ -43,23 +59,18 @@ def names_any_table(node: Node) -> bool:
     return bool(node.get("error")) or node.get("function_name") in _NAMED_BY_TEXT
 
 
-def named_tables(database: duckdb.DuckDBPyConnection, query: str) -> set[str] | None:
-    """The names (folded) of all tables, views and common table expressions in ``query``. None: it may name any."""
+def find_names(database: duckdb.DuckDBPyConnection, query: str) -> Names:
+    """What the tree of ``query``, one SELECT, says about the tables that it reads."""
     nodes = list(nodes_of(parse_query(database, query)))
-    if any(names_any_table(node) for node in nodes):
-        return None
-    return {name for node in nodes if (name := named_table(node))}
+    return Names(
+        frozenset(name for node in nodes if (name := named_table(node))),
+        frozenset(fold_case(known["key"]) for node in nodes for known in node.get("cte_map", {}).get("map", [])),
+        any(names_any_table(node) for node in nodes),
+        any(_may_list_tables(node) for node in nodes),
+    )
 
 
-def named_views(database: duckdb.DuckDBPyConnection, query: str) -> set[str] | None:
-    """The same, if ``query`` names nothing but views, so it needs no others. None: it may list or read anything."""
-    nodes = list(nodes_of(parse_query(database, query)))
-    names = {name for node in nodes if (name := named_table(node))}
-    plain = not any(names_any_table(node) or _names_more_than_views(node) for node in nodes)
-    return names if plain else None
-
-
-def _names_more_than_views(node: Node) -> bool:
+def _may_list_tables(node: Node) -> bool:
     """Whether ``node`` names a schema, is a table function that may list tables, or shows them."""
     if node.get("type") == "TABLE_FUNCTION":
         return (node.get("function") or {}).get("function_name") not in _WITHOUT_TABLES

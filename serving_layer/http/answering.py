@@ -194,7 +194,7 @@ class _Job(Generic[_T]):
         self._on_stop()
         if self._connection is not None:
             with suppress(duckdb.Error):  # it is closed already
-                self._connection.database.interrupt()
+                self._connection.interrupt()
 
 
 def _declared(project: Project) -> str:

@@ -1,16 +1,25 @@
 """A connection attaches what a query needs, when it needs it. No answer depends on what was asked before."""
 
+import gc
 import random
+import threading
+import weakref
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 import serving_layer
+from hourline.cli import shell
 from hourline_core.errors import TableError, UsageError
 from hourline_core.sql import merge
+from hourline_core.sql.database import connect, cursor_of
+from hourline_core.sql.parts import AttachedParts, Part
 from serving_layer import Connection
 from tests.support.bare_tables import METRICS, SOURCE, BareTables, hour
 
@@ -44,7 +53,7 @@ def made(connection: Connection) -> set[str]:
 
 
 def content(connection: Connection, view: str) -> Rows:
-    return connection.sql(f"FROM {view} ORDER BY ALL").fetchall()
+    return connection.answer(f"FROM {view} ORDER BY ALL").fetchall()
 
 
 def test_every_view_alone_has_the_rows_that_it_has_beside_all_others(tables: BareTables) -> None:
@@ -63,7 +72,7 @@ def test_every_view_alone_has_the_rows_that_it_has_beside_all_others(tables: Bar
 
 
 def test_a_question_about_one_metric_attaches_nothing_of_others(connection: Connection) -> None:
-    assert connection.sql("SELECT sum(n) FROM Totals WHERE hour > '2000-01-01'").fetchall()
+    assert connection.answer("SELECT sum(n) FROM Totals WHERE hour > '2000-01-01'").fetchall()
     there = made(connection)
     assert {"totals", "totals_states"} < there
     assert not [name for name in there if "odd" in name or "events" in name or "drift" in name or "quality" in name]
@@ -84,16 +93,51 @@ def test_a_question_about_one_metric_attaches_nothing_of_others(connection: Conn
         "FROM query('FROM odd')",
         "FROM hourline.metric_hours",
         "FROM main.odd",
+        "FROM duckdb_views WHERE NOT internal",
+        "FROM duckdb_columns",
+        "FROM sqlite_master",
+        "FROM pg_tables",
+        "WITH t AS (FROM totals) FROM t, pg_views",
     ],
 )
 def test_a_query_that_may_read_anything_finds_everything(connection: Connection, query: str) -> None:
-    assert connection.sql(query).fetchall()
+    assert connection.answer(query).fetchall()
     assert set(connection.views) < made(connection)
 
 
 def test_a_name_that_does_not_exist_is_refused_as_before(connection: Connection) -> None:
     with pytest.raises(UsageError, match="there is no view 'totls' — did you mean 'totals'"):
         connection.sql("FROM totls")
+
+
+def test_the_methods_of_a_relation_may_name_any_view(connection: Connection) -> None:
+    odd = None  # A variable is never taken for a view.
+    totals = connection.sql("FROM totals")
+    both = totals.filter("hour IN (SELECT hour FROM odd)").fetchall()
+    assert both == connection.sql("FROM totals SEMI JOIN odd USING (hour)").fetchall() != []
+    assert odd is None
+
+
+def test_a_variable_of_the_program_is_never_a_table(connection: Connection) -> None:
+    somewhere = pa.table({"n": [1]})
+    totals = connection.sql("FROM totals")
+    with pytest.raises(duckdb.CatalogException, match="somewhere does not exist"):
+        totals.filter("n IN (SELECT n FROM somewhere)").fetchall()
+    assert somewhere.num_rows == 1
+
+
+def test_a_result_is_copied_whatever_views_there_are(connection: Connection, tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    connection.copy("FROM odd ORDER BY ALL; -- all of it", str(path), "FORMAT csv, HEADER false")
+    assert len(path.read_text().splitlines()) == len(content(connection, "odd"))
+    assert "drift" not in made(connection)
+
+
+def test_a_shell_attaches_nothing_to_split_its_input_to_complete_a_name_or_to_stop(connection: Connection) -> None:
+    assert connection.split("FROM odd; SELECT ';' -- of totals") == ["FROM odd", " SELECT ';' -- of totals"]
+    assert {"totals", "odd_states", "late_events", "hour", "n", "state"} < set(shell._names(connection))
+    connection.interrupt()
+    assert not made(connection)
 
 
 def test_threads_that_share_a_snapshot_make_it_once(connection: Connection) -> None:
@@ -117,6 +161,65 @@ def test_a_twin_still_attaches_tables_when_its_original_is_closed(tables: BareTa
         assert content(twin, "totals")
 
 
+def test_the_tables_of_an_earlier_time_are_freed_with_the_last_connection_on_them(tables: BareTables) -> None:
+    with serving_layer.connect(tables.project) as newest:
+        token = newest.token
+    original = serving_layer.connect(tables.project, as_of=token)
+    database = weakref.ref(original._root)
+    twin = original.twin()
+    original.close()
+    assert content(twin, "totals")
+    twin.close()
+    gc.collect()
+    assert database() is None
+
+
+def test_a_snapshot_whose_files_are_no_longer_kept_is_not_called_damaged(tables: BareTables, tmp_path: Path) -> None:
+    tables.micro_batch(0)
+    moment = [datetime(2026, 1, 1, tzinfo=UTC)]
+    with Connection(tables.project, lambda: moment[0]) as connection:
+        name = next(name for name in connection.snapshot.files if "provisional/odd" in name[0])
+        path = connection.snapshot.files[name].paths[0]
+        file, aside = Path(path), tmp_path / "aside.parquet"
+        file.rename(aside)
+        moment[0] += timedelta(hours=1, minutes=59)
+        with pytest.raises(TableError, match=r"is damaged: its file .* is missing"):
+            connection.answer("FROM odd")
+        moment[0] += timedelta(minutes=1)
+        with pytest.raises(
+            UsageError, match=r"this snapshot is of 2026-01-01T00:00:00Z, .* kept for 2 hours; .*refresh"
+        ):
+            connection.answer("FROM odd")
+        aside.rename(file)
+        assert content(connection, "odd")
+
+
+def test_an_asker_who_is_interrupted_stops_attaching_and_keeps_nobody_else_waiting() -> None:
+    database = connect()
+    endless = "CREATE TABLE endless AS SELECT count(*) AS n FROM range(1_000_000_000_000_000) WHERE range % 7 = 8"
+    statements, begun = [endless], threading.Event()
+
+    def told(_: duckdb.DuckDBPyConnection) -> list[str]:
+        begun.set()
+        return statements
+
+    quick = Part(("quick",), (), lambda _: ["CREATE VIEW quick AS SELECT 1 AS n"])
+    parts = AttachedParts(database, [Part(("endless",), (), told), quick])
+    patient, other = cursor_of(database), cursor_of(database)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(parts.attach_for, patient, "FROM endless")
+        assert begun.wait(30)
+        parts.attach_for(other, "FROM quick")
+        assert other.sql("FROM quick").fetchall() == [(1,)]
+        while not asked.done():
+            patient.interrupt()
+            wait([asked], timeout=0.05)
+        assert isinstance(asked.exception(), duckdb.InterruptException)
+    statements[:] = ["CREATE VIEW endless AS SELECT 2 AS n"]
+    parts.attach_for(patient, "FROM endless")
+    assert patient.sql("FROM endless").fetchall() == [(2,)]
+
+
 def test_a_table_that_could_not_be_attached_is_tried_again(tables: BareTables, tmp_path: Path) -> None:
     with serving_layer.connect(tables.project) as connection:
         (path,) = [
@@ -131,7 +234,7 @@ def test_a_table_that_could_not_be_attached_is_tried_again(tables: BareTables, t
         file.rename(aside)
         for _ in range(2):
             with pytest.raises(TableError, match=r"provisional/odd/.* is damaged: its file .* is missing"):
-                connection.sql("FROM odd")
+                connection.answer("FROM odd")
         assert content(connection, "totals")
         aside.rename(file)
         assert content(connection, "odd")

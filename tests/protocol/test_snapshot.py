@@ -104,7 +104,7 @@ def test_readers_who_wait_for_another_one_share_what_is_opened_after_they_have_a
     tables = BareTables(tmp_path, hours=[0] * 6)
     tables.start()
     tables.micro_batch(3)
-    attached, opened = serving_layer.Connection._attached, []
+    attached, opened = serving_layer.Connection._attachable, []
     begun, go_on, waiting = threading.Event(), threading.Event(), threading.Semaphore(0)
 
     def attaching(*arguments: Any) -> Any:
@@ -128,7 +128,7 @@ def test_readers_who_wait_for_another_one_share_what_is_opened_after_they_have_a
         with serving_layer.connect(tables.project) as connection:
             return int(connection.sql("SELECT sum(n) FROM totals").fetchall()[0][0])
 
-    monkeypatch.setattr(serving_layer.Connection, "_attached", attaching)
+    monkeypatch.setattr(serving_layer.Connection, "_attachable", attaching)
     monkeypatch.setattr(NEWEST, "_lock", Lock())
     with ThreadPoolExecutor() as pool:
         first = pool.submit(asked)

@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from hourline_core.sql.query_tree import named_tables
+from hourline_core.sql.query_tree import find_names
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,24 @@ from hourline_core.sql.query_tree import named_tables
 )
 def test_tables_are_named_wherever_they_stand(query: str, names: set[str] | None) -> None:
     with duckdb.connect() as database:
-        assert named_tables(database, query) == names
+        found = find_names(database, query)
+        assert (None if found.may_be_any else found.tables) == names
 
 
 def test_a_query_that_has_no_tree_may_name_any_table() -> None:
     with duckdb.connect() as database:
-        assert named_tables(database, "PIVOT totals ON n USING count(*)") is None
+        assert find_names(database, "PIVOT totals ON n USING count(*)").may_be_any
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("FROM totals", set()),
+        ("WITH T AS (FROM totals) FROM t", {"t"}),
+        ("FROM (WITH t AS (FROM totals) FROM t), odd", {"t"}),
+        ("WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 3) FROM t", {"t"}),
+    ],
+)
+def test_the_expressions_of_a_query_are_known(query: str, names: set[str]) -> None:
+    with duckdb.connect() as database:
+        assert find_names(database, query).expressions == names
