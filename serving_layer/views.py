@@ -20,8 +20,8 @@ from hourline_core.sql.merge import (
     finished_sql,
     layer_sql,
     merged_rows_sql,
+    merged_states_sql,
     revised_hours,
-    states_sql,
     stored_types,
     values_sql,
 )
@@ -49,23 +49,27 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
     a comment says so.
     """
     for tables in snapshot.served:
-        yield from _metric_parts(tables, snapshot, functions)
+        yield from _views_of_metric(tables, snapshot, functions)
     for name, known in snapshot.progress.items():
         for view, columns in ((f"events_{name}", _event_columns(project.sources[name])), (f"rejected_{name}", "*")):
             if view not in snapshot.unreadable:
-                yield _part(view, [view], f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}")
-    yield _part("hours", ["metric_hours", *_each("source_hours", snapshot)], _hours_sql(project, snapshot))
+                yield _view_part(
+                    view, [view], f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}"
+                )
+    yield _view_part("hours", ["metric_hours", *_each("source_hours", snapshot)], _hours_sql(project, snapshot))
     if "late_events" not in snapshot.unreadable:
-        yield _part("late_events", [*_each("events", snapshot), *_each("late", snapshot)], _late_events_sql(snapshot))
-    yield _part("drift", ["drift"], _DRIFT)
-    yield _part("quality", ["quality"], "SELECT * EXCLUDE (declaration) FROM hourline.quality")
-    yield _part("publications", ["drift", "coverage"], _publications_sql(snapshot))
+        yield _view_part(
+            "late_events", [*_each("events", snapshot), *_each("late", snapshot)], _late_events_sql(snapshot)
+        )
+    yield _view_part("drift", ["drift"], _DRIFT)
+    yield _view_part("quality", ["quality"], "SELECT * EXCLUDE (declaration) FROM hourline.quality")
+    yield _view_part("publications", ["drift", "coverage"], _publications_sql(snapshot))
     for tables in snapshot.recomputed:
         if f"{tables.metric.name}_staged" not in snapshot.unreadable:
             yield _staged_part(tables, snapshot, functions)
 
 
-def _metric_parts(tables: MetricTables, snapshot: Snapshot, functions: bool) -> Iterator[Part]:
+def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) -> Iterator[Part]:
     name, sequence = tables.metric.name, snapshot.progress[tables.source.name].sequence
     needs = [f"hours_{tables.name}", *([] if tables.final is None else [f"final_{tables.name}"])]
 
@@ -77,7 +81,7 @@ def _metric_parts(tables: MetricTables, snapshot: Snapshot, functions: bool) -> 
         if metric.measures:
             revised = revised_hours(connection, tables)
             yield merged_rows_sql(tables, stored, sequence, revised, provisional_is_kept(snapshot, tables))
-            yield f"CREATE VIEW {name}_states AS {states_sql(tables, stored, revised)}"
+            yield f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, revised)}"
             yield f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}"
 
     def of_layer(layer: Layer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
@@ -86,9 +90,9 @@ def _metric_parts(tables: MetricTables, snapshot: Snapshot, functions: bool) -> 
             states = layer_sql(tables, stored, sequence, revised_hours(connection, tables), layer)
             yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({states})')}"
 
-    yield Part((f"{name}_states", name), _tables(needs), merged)
+    yield Part((f"{name}_states", name), _in_schema(needs), merged)
     for layer in LAYERS:
-        yield Part((f"{name}_{layer}",), _tables(needs), partial(of_layer, layer))
+        yield Part((f"{name}_{layer}",), _in_schema(needs), partial(of_layer, layer))
 
 
 def _staged_part(tables: MetricTables, snapshot: Snapshot, functions: bool) -> Part:
@@ -98,14 +102,14 @@ def _staged_part(tables: MetricTables, snapshot: Snapshot, functions: bool) -> P
             yield f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}"
 
     needs = [f"provisional_{tables.name}", *([f"staged_{tables.name}"] if snapshot.staged_versions(tables) else [])]
-    return Part((f"{tables.metric.name}_staged",), _tables(needs), made)
+    return Part((f"{tables.metric.name}_staged",), _in_schema(needs), made)
 
 
-def _part(view: str, needs: list[str], query: str) -> Part:
-    return Part((view,), _tables(needs), lambda _: [f"CREATE VIEW {view} AS {query}"])
+def _view_part(view: str, needs: list[str], query: str) -> Part:
+    return Part((view,), _in_schema(needs), lambda _: [f"CREATE VIEW {view} AS {query}"])
 
 
-def _tables(names: list[str]) -> tuple[str, ...]:
+def _in_schema(names: list[str]) -> tuple[str, ...]:
     return tuple(f"hourline.{name}" for name in names)
 
 

@@ -34,8 +34,8 @@ def weakest_sql() -> str:
 
 
 def metric_hours_sql(declarations: Iterable[MetricTables]) -> str:
-    """A query: source, metric, declaration, served, and the columns of ``states_sql``, of these declarations. Reads
-    ``hourline.hours_<metric>_<declaration>``.
+    """A query: source, metric, declaration, served, and the columns of ``hour_states_sql``, of these declarations. It
+    reads ``hourline.hours_<metric>_<declaration>``.
     """
     parts = [
         f"SELECT {literal(tables.source.name)} AS source, {literal(tables.metric.name)} AS metric, "
@@ -45,7 +45,7 @@ def metric_hours_sql(declarations: Iterable[MetricTables]) -> str:
     return " UNION ALL ".join(f"({part})" for part in [_NO_HOURS, *parts])
 
 
-def states_sql(tables: MetricTables, sequence: int) -> str:
+def hour_states_sql(tables: MetricTables, sequence: int) -> str:
     """A query: hour, state, events, late, cutoff (null: not covered), closed, blocked_cutoff (null: not blocked),
     expectations (the hash of those it was audited with), fresh (events have come since it was) — of one declaration of
     a metric.

@@ -23,7 +23,7 @@ _FEW_HOURS = 200
 
 
 def stored_types(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> dict[str, str]:
-    """The DuckDB type of each column of the provisional table, as attached by database.py."""
+    """The DuckDB type of each column of the provisional table, as attached by tables.py."""
     return column_types(connection, f"hourline.provisional_{tables.name}")
 
 
@@ -37,7 +37,7 @@ def counted_states_sql(
     """A query: hour, the dimensions, state columns, state, sequence (null: final) of every row of ``layers`` that
     counts at progress ``sequence``, in ``hours`` (a condition on the states ``h``).
 
-    It reads the provisional and final tables of one declaration and its hours, as attached by database.py. Missing
+    It reads the provisional and final tables of one declaration and its hours, as attached by tables.py. Missing
     hours are left out, since their answer would be incomplete.
     """
     metric = tables.metric
@@ -73,7 +73,7 @@ def merged_rows_sql(
     return f"CREATE {kind} hourline.merged_{tables.name} AS {_merged_sql(tables, stored, sequence, LAYERS)}"
 
 
-def states_sql(tables: MetricTables, stored: Mapping[str, str], revised: Collection[datetime]) -> str:
+def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], revised: Collection[datetime]) -> str:
     """A query over the merged rows and the final table: hour, the dimensions, merged state columns, state."""
     merged = f"FROM hourline.merged_{tables.name}"
     return merged if tables.final is None else f"{merged} UNION ALL {_final_sql(tables, stored, revised)}"

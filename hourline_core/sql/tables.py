@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Literal
 
 import pyarrow as pa
 
@@ -12,17 +13,18 @@ from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project
 from hourline_core.sql.coverage import staged_sql
-from hourline_core.sql.hour_states import metric_hours_sql, states_sql
+from hourline_core.sql.hour_states import hour_states_sql, metric_hours_sql
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.parts import Part
 from hourline_core.sql.progress import late_sql, source_hours_sql
 from hourline_core.storage.data_files import DataFiles
 
+Kind = Literal["TABLE", "VIEW"]
 Files = Mapping[tuple[str, int], DataFiles]
 NO_FILES: Files = {}
 
-_KEPT_BYTES = 8 << 20
-"""The maximum size in bytes of all provisional files that are kept in memory."""
+KEPT_BYTES = 8 << 20
+"""The maximum size in bytes of the files of a metric whose rows are kept in memory."""
 
 _TYPES = {
     pa.string(): "VARCHAR",
@@ -47,51 +49,55 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
     - ``source_hours_<source>`` (a table): hour, events, late, clock, closed
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
-    - ``hours_<metric>_<declaration>`` (a table): see ``states_sql``; ``metric_hours``: all of these together, see
+    - ``hours_<metric>_<declaration>`` (a table): see ``hour_states_sql``; ``metric_hours``: all of them, see
       ``metric_hours_sql``
     - ``staged_<metric>_<declaration>``: the rows of its blocked hours, which did not pass their audit, with ``cutoff``
       (absent, if there are none)
     """
     layout = Layout.of(project)
-    yield _part("coverage", (), _coverage_sql(layout, snapshot, files))
+    yield _table_part("coverage", (), _coverage_sql(layout, snapshot, files))
     for name, known in snapshot.progress.items():
         source, progress = project.sources[name], f"progress_{name}"
-        yield _part(progress, (), _attached(progress, layout, layout.progress(source), known.version, files))
+        yield _table_part(progress, (), _attached(progress, layout, layout.progress(source), known.version, files))
         # The states of hours are tables, since nearly every query reads them, and most of them several times.
         hours = source_hours_sql(source, known.sequence, now)
-        yield _part(f"source_hours_{name}", (progress,), [f"CREATE TABLE hourline.source_hours_{name} AS {hours}"])
+        yield _table_part(
+            f"source_hours_{name}", (progress,), [f"CREATE TABLE hourline.source_hours_{name} AS {hours}"]
+        )
         late = f"CREATE VIEW hourline.late_{name} AS {late_sql(source, known.sequence)}"
-        yield _part(f"late_{name}", (progress,), [late])
+        yield _table_part(f"late_{name}", (progress,), [late])
         for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
             if (version := snapshot.other_tables.get(f"{kind}/{name}")) is not None:
-                yield _part(f"{kind}_{name}", (), _attached(f"{kind}_{name}", layout, uri, version))
+                yield _table_part(f"{kind}_{name}", (), _attached(f"{kind}_{name}", layout, uri, version))
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
-        yield _part(kept, (), _published_sql(kept, uri, schema, snapshot))
+        yield _table_part(kept, (), _published_sql(kept, uri, schema, snapshot))
     for tables in snapshot.metrics:
-        yield from _metric_parts(layout, tables, snapshot, files)
-    yield _part(
+        yield from _tables_of_metric(layout, tables, snapshot, files)
+    yield _table_part(
         "metric_hours",
         tuple(f"hours_{tables.name}" for tables in snapshot.metrics),
         [f"CREATE VIEW hourline.metric_hours AS {metric_hours_sql(snapshot.metrics)}"],
     )
 
 
-def _metric_parts(layout: Layout, tables: MetricTables, snapshot: Snapshot, files: Files) -> Iterator[Part]:
+def _tables_of_metric(layout: Layout, tables: MetricTables, snapshot: Snapshot, files: Files) -> Iterator[Part]:
     name, source = tables.name, tables.source
     uri = layout.provisional(source, tables.metric)
-    rows = _attached(f"provisional_{name}", layout, uri, tables.provisional, files)
-    yield _part(f"provisional_{name}", (), rows)
+    # Streamed rows are in many small files, and every query would open each of them.
+    kind: Kind = "TABLE" if provisional_is_kept(snapshot, tables) else "VIEW"
+    rows = _attached(f"provisional_{name}", layout, uri, tables.provisional, files, kind)
+    yield _table_part(f"provisional_{name}", (), rows)
     if tables.final is not None:
         rows = _attached(f"final_{name}", layout, layout.final(source, tables.metric), tables.final, files)
-        yield _part(f"final_{name}", (), rows)
+        yield _table_part(f"final_{name}", (), rows)
     if staged := _staged_sql(layout, tables, snapshot):
-        yield _part(f"staged_{name}", ("coverage",), staged)
-    states = states_sql(tables, snapshot.progress[source.name].sequence)
+        yield _table_part(f"staged_{name}", ("coverage",), staged)
+    states = hour_states_sql(tables, snapshot.progress[source.name].sequence)
     needs = ("coverage", f"source_hours_{source.name}", f"provisional_{name}")
-    yield _part(f"hours_{name}", needs, [f"CREATE TABLE hourline.hours_{name} AS {states}"])
+    yield _table_part(f"hours_{name}", needs, [f"CREATE TABLE hourline.hours_{name} AS {states}"])
 
 
-def _part(name: str, needs: tuple[str, ...], statements: list[str]) -> Part:
+def _table_part(name: str, needs: tuple[str, ...], statements: list[str]) -> Part:
     """The part that makes a table or view in schema ``hourline`` from others there."""
     return Part((f"hourline.{name}",), tuple(f"hourline.{needed}" for needed in needs), lambda _: statements)
 
@@ -119,7 +125,7 @@ def _published_sql(kept: str, uri: str, schema: pa.Schema, snapshot: Snapshot) -
 def provisional_is_kept(snapshot: Snapshot, tables: MetricTables) -> bool:
     """Whether the provisional rows of a metric are kept in memory. Their many small files are known, and not large."""
     files = snapshot.files.get((f"provisional/{tables.metric.name}/{tables.declaration}", tables.provisional))
-    return files is not None and files.size < _KEPT_BYTES
+    return files is not None and files.size < KEPT_BYTES
 
 
 def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> list[str]:
@@ -138,14 +144,15 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     return statements
 
 
-def _attached(name: str, layout: Layout, uri: str, version: int, files: Files = NO_FILES) -> list[str]:
+def _attached(
+    name: str, layout: Layout, uri: str, version: int, files: Files = NO_FILES, kind: Kind = "VIEW"
+) -> list[str]:
+    """The statements that attach a table. It is a ``kind`` if its files are known, and otherwise a view."""
     if known := _files_of(files, layout, uri, version):
         paths = ", ".join(map(literal, known.paths))
-        # Streamed rows are in many small files, and every query would open each of them.
-        kind = "TABLE" if name.startswith("provisional") and known.size < _KEPT_BYTES else "VIEW"
         # An older version of Hourline may have written fewer columns of progress and coverage. Those of a metric are as
         # declared.
-        by_name = not name.startswith(("provisional", "final"))
+        by_name = name.startswith(("progress_", "all_coverage"))
         rows = f"FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"
         return [f"CREATE {kind} hourline.{name} AS {_widened(name, rows)}"]
     return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS {_widened(name, f'FROM _{name}')}"]
