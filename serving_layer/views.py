@@ -1,6 +1,7 @@
 """The views that people query, made from the snapshot's tables."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import partial
 
 import duckdb
@@ -22,11 +23,12 @@ from hourline_core.sql.merge import (
     merged_rows_sql,
     merged_states_sql,
     revised_hours,
+    revised_share,
     stored_types,
     values_sql,
 )
 from hourline_core.sql.parts import Part
-from hourline_core.sql.tables import provisional_is_kept
+from hourline_core.sql.tables import KEPT_BYTES, provisional_is_kept
 
 _DRIFT = """
     SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells,
@@ -80,7 +82,8 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
             yield f"-- {name} is without {', '.join(absent)}: {_WHY_ABSENT}"
         if metric.measures:
             revised = revised_hours(connection, tables)
-            yield merged_rows_sql(tables, stored, sequence, revised, provisional_is_kept(snapshot, tables))
+            kept = _merged_is_kept(connection, snapshot, tables, revised)
+            yield merged_rows_sql(tables, stored, sequence, revised, kept)
             yield f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, revised)}"
             yield f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}"
 
@@ -93,6 +96,17 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
     yield Part((f"{name}_states", name), _in_schema(needs), merged)
     for layer in LAYERS:
         yield Part((f"{name}_{layer}",), _in_schema(needs), partial(of_layer, layer))
+
+
+def _merged_is_kept(
+    connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, tables: MetricTables, revised: list[datetime]
+) -> bool:
+    """Whether the merged rows of a metric are kept in memory. They are not many more than what they are made of."""
+    if not provisional_is_kept(snapshot, tables):
+        return False
+    files = snapshot.files.get((f"final/{tables.metric.name}/{tables.declaration}", tables.final or 0))
+    size = files.size if files else 0
+    return size < KEPT_BYTES or size * revised_share(connection, tables, revised) < KEPT_BYTES
 
 
 def _staged_part(tables: MetricTables, snapshot: Snapshot, functions: bool) -> Part:

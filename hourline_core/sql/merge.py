@@ -59,6 +59,15 @@ def revised_hours(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -
     return [hour for (hour,) in rows]
 
 
+def revised_share(connection: duckdb.DuckDBPyConnection, tables: MetricTables, revised: Collection[datetime]) -> float:
+    """The share, from 0 to 1, of the rows of final that are in the ``revised`` hours."""
+    if tables.final is None or not revised:
+        return 0.0
+    final, hours = f"SELECT count(*) FROM hourline.final_{tables.name}", ", ".join(map(literal, revised))
+    ((some, every),) = connection.execute(f"SELECT ({final} WHERE hour IN ({hours})), ({final})").fetchall()
+    return float(some / max(every, 1))
+
+
 def merged_rows_sql(
     tables: MetricTables, stored: Mapping[str, str], sequence: int, revised: Collection[datetime], kept: bool
 ) -> str:
@@ -66,7 +75,7 @@ def merged_rows_sql(
     and state of all hours that are not final.
 
     ``stored`` is as ``stored_types`` gives it, ``sequence`` is that of the progress, and ``revised`` is as
-    ``revised_hours`` gives it. It is a table if the provisional rows are ``kept`` in memory and few hours are revised.
+    ``revised_hours`` gives it. It is a table if its rows are to be ``kept`` in memory and few hours are revised.
     Otherwise each query merges what it needs.
     """
     kind = "TABLE" if kept and len(revised) <= _FEW_HOURS else "VIEW"

@@ -174,6 +174,21 @@ def test_the_tables_of_an_earlier_time_are_freed_with_the_last_connection_on_the
     assert database() is None
 
 
+@pytest.mark.parametrize("most", [1, 8 << 20])
+def test_few_revised_hours_with_many_rows_in_final_are_not_kept_in_memory(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    with serving_layer.connect(tables.project) as newest:
+        token = newest.token
+        expected = content(newest, "totals")
+    monkeypatch.setattr("serving_layer.views.KEPT_BYTES", most)
+    with serving_layer.connect(tables.project, as_of=token) as connection:
+        assert content(connection, "totals") == expected
+        kept = {name for (name,) in connection._duckdb.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        assert any(name.startswith("provisional_totals_") for name in kept)
+        assert any(name.startswith("merged_totals_") for name in kept) == (most > 1)
+
+
 def test_a_snapshot_whose_files_are_no_longer_kept_is_not_called_damaged(tables: BareTables, tmp_path: Path) -> None:
     tables.micro_batch(0)
     moment = [datetime(2026, 1, 1, tzinfo=UTC)]
