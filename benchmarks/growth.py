@@ -131,10 +131,10 @@ def _writing(root: Path, now: int) -> float:
 
 
 def check(history: History, connection: Connection) -> None:
-    """Query the last complete day, and compare it with the written data."""
+    """Query the last complete day, as `hourline query` does, and compare it with the written data."""
     end = history.next_hour - 1
     within = f"hour >= '{sql_timestamp(hour(end - 24))}' AND hour < '{sql_timestamp(hour(end))}'"
-    got = connection.sql(
+    got = connection.answer(
         "SELECT hour, sum(orders)::BIGINT, sum(takings)::BIGINT FROM turnover "
         f"WHERE {within} GROUP BY hour ORDER BY hour"
     ).fetchall()
