@@ -434,6 +434,24 @@ MUTANTS = [
         "tests/unit/batch_layer/test_built_in_expectations.py",
     ),
     Mutant(
+        "a relation has all views beside it",
+        "serving_layer/connection.py",
+        (("        self._attach_all()\n        return self.answer(query)", "        return self.answer(query)"),),
+        "tests/protocol/test_attached_parts.py",
+    ),
+    Mutant(
+        "a name that is no view attaches all",
+        "hourline_core/sql/parts.py",
+        ((" or named.tables - named.expressions - self._parts.keys()", ""),),
+        "tests/protocol/test_attached_parts.py",
+    ),
+    Mutant(
+        "the commits of tables whose log DuckDB reads are read again",
+        "hourline_core/storage/opening.py",
+        (("table.metadata().name in BY_HANDLE and local_files(table)", "local_files(table)"),),
+        "tests/protocol/test_damage.py -k keeps_its_time",
+    ),
+    Mutant(
         "the number of events in an hour without events is 0",
         "batch_layer/audit/volume.py",
         (("while events.get(hour - length * HOUR) == 0", "while events.get(hour - length * HOUR) is None"),),

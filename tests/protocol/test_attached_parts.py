@@ -113,6 +113,7 @@ def test_a_name_that_does_not_exist_is_refused_as_before(connection: Connection)
 def test_the_methods_of_a_relation_may_name_any_view(connection: Connection) -> None:
     odd = None  # A variable is never taken for a view.
     totals = connection.sql("FROM totals")
+    assert set(connection.views) < made(connection)
     both = totals.filter("hour IN (SELECT hour FROM odd)").fetchall()
     assert both == connection.sql("FROM totals SEMI JOIN odd USING (hour)").fetchall() != []
     assert odd is None
