@@ -2,8 +2,8 @@
 
 It reads ahead: it returns when Spark has evaluated the records of a micro-batch. One thread commits them. Meanwhile,
 Spark reads the next micro-batch, which waits for that commit. So commits are in order, and at most two micro-batches
-are in memory. After a failed commit there is no other: it would leave a gap of lost records. What was read and not
-committed is read again by the next start.
+are in memory. After a failed commit there is no other: it would leave a gap of lost records. The next start reads again
+what was not committed.
 """
 
 import threading

@@ -1,7 +1,6 @@
 """Evaluates what metrics need of each event, as columns: dimensions, conditions, and what the aggregates take.
 
-Then one pass of Spark over the events serves all metrics. What is left of a metric is to group and to fold columns, for
-which any engine will do.
+So one pass of Spark over the events serves all metrics. Any engine can then group and fold the columns.
 """
 
 import re
