@@ -75,12 +75,16 @@ class CompilerTime:
     def seconds(self) -> float:
         """Since the first call, for all threads that a call has seen."""
         for pid in cpu_seconds(self._ancestor):
-            for file in Path(f"/proc/{pid}/task").glob("[0-9]*/stat"):
-                with suppress(OSError):
-                    name, _, rest = file.read_text().rpartition(")")
-                    if " Compiler" in name:
-                        self._seconds[str(file)] = sum(int(ticks) for ticks in rest.split()[11:13]) / _TICKS
+            with suppress(OSError):  # The process may have ended meanwhile.
+                for thread in Path(f"/proc/{pid}/task").iterdir():
+                    self._read(thread / "stat")
         return sum(self._seconds.values())
+
+    def _read(self, file: Path) -> None:
+        with suppress(OSError):  # The thread may have ended.
+            name, _, rest = file.read_text().rpartition(")")
+            if " Compiler" in name:
+                self._seconds[str(file)] = sum(int(ticks) for ticks in rest.split()[11:13]) / _TICKS
 
 
 def megabytes(ancestor: int) -> dict[int, float]:
