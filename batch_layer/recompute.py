@@ -16,7 +16,6 @@ from functools import cache
 from importlib import import_module
 from threading import Thread
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from batch_layer.aggregate import aggregate
@@ -25,13 +24,11 @@ from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
 from batch_layer.read import read_events
 from batch_layer.stage import stage
-from hourline_core.compute.aggregation import explain
 from hourline_core.compute.check import refuse_unresolved
-from hourline_core.errors import SparkError
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.lease import turn
-from hourline_core.runtime.spark import spark_session
+from hourline_core.runtime.spark import spark_session, stop_spark
 
 _BRIEF = 1_000_000
 """Below this number of events, over all metrics, code that Java compiles quickly is faster."""
@@ -53,8 +50,8 @@ def recompute(
     process that this one waits for. Hours that another process has published meanwhile are left out, and passed to
     ``on_left_out``. Recomputing again changes no answer. ``clock`` dates the publication (UTC).
 
-    Raises DeclarationError, TableError, SparkError, and ConflictError when a process on another workspace has published
-    to the same tables meanwhile. What was published before stays published.
+    Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
+    published to the same tables meanwhile. What was published before stays published.
     """
     done: list[Recomputed] = []
     with ExitStack() as held:
@@ -64,23 +61,20 @@ def recompute(
             # Great Expectations takes seconds to import. Spark starts meanwhile.
             Thread(target=import_module, args=("batch_layer.audit.source_audit",), daemon=True).start()
             session = spark_session(project, "batch", brief=sum(item.events for item in planned) < _BRIEF)
-            held.callback(session.stop)
+            held.callback(stop_spark, session)
             refuse_unresolved(session, project)
             return session
 
-        try:
-            for hours in _split(planned, hours_per_job or project.settings.batch.hours_per_job):
-                with turn(project.workspace, "batch", on_waiting):
-                    publication = Publication(project)
-                    with open_job(project, hours, clock, spark) as job:
-                        if job.left_out:
-                            on_left_out(job.left_out)
-                        if not job.hours:
-                            continue
-                        done.append(run_job(publication, job))
-                on_published(done[-1])
-        except PySparkException as error:
-            raise SparkError(f"Spark could not recompute: {explain(error)}") from error
+        for hours in _split(planned, hours_per_job or project.settings.batch.hours_per_job):
+            with turn(project.workspace, "batch", on_waiting):
+                publication = Publication(project)
+                with open_job(project, hours, clock, spark) as job:
+                    if job.left_out:
+                        on_left_out(job.left_out)
+                    if not job.hours:
+                        continue
+                    done.append(run_job(publication, job))
+            on_published(done[-1])
     return done
 
 

@@ -1,6 +1,10 @@
-"""The exit status of the command line. Errors in arguments end with 2, as typer's own do."""
+"""The exit status of the command line: the numbers of sysexits.h above 63. Errors in arguments end with 2, as typer's
+own do.
+"""
 
 import os
+
+from hourline_core.errors import FaultError, HourlineError, SourceError, UsageError
 
 MISTAKE = 1
 """A mistake that the user must mend first; or the answer is bad news, such as a blocked hour."""
@@ -11,11 +15,27 @@ USAGE = 2
 BLOCKED = 3
 """A recompute has finished, and at least one hour did not pass its audit."""
 
+EX_DATAERR = os.EX_DATAERR
+"""Kafka's records are not those that were read. A person decides how to go on: trying again does not help."""
+
 EX_SOFTWARE = os.EX_SOFTWARE
-"""An unforeseen error of Hourline. Its stack trace is shown."""
+"""A fault of Hourline. Its stack trace is in the log."""
 
 EX_TEMPFAIL = os.EX_TEMPFAIL
-"""A temporary failure, such as a Kafka that cannot be reached. Trying again may help."""
+"""A temporary failure, such as a Kafka that cannot be reached, or a full disk. Trying again may help."""
 
 INTERRUPTED = 130
 """Ended by Ctrl-C."""
+
+NEEDS_A_PERSON = (MISTAKE, USAGE, EX_DATAERR)
+"""With these, trying again does not help."""
+
+_OF: dict[type[HourlineError], int] = {UsageError: USAGE, SourceError: EX_DATAERR, FaultError: EX_SOFTWARE}
+
+
+def status_of(error: HourlineError) -> int:
+    """The exit status of a command that ends with ``error``."""
+    return next(
+        (status for kind, status in _OF.items() if isinstance(error, kind)),
+        EX_TEMPFAIL if error.retryable else MISTAKE,
+    )

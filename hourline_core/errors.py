@@ -4,17 +4,22 @@
     ├── DeclarationError          a mistake in hourline.yaml, sources/ or metrics/; names the file and line
     ├── UsageError                a wrong argument: a range, a name, a file, a query
     ├── SetupError                the machine lacks something: Java, a jar, a port, the network
-    ├── BrokerError               Kafka cannot be reached, or refused something
+    ├── BrokerError               Kafka refused something, or does not hold what it should
+    │   ├── KafkaAwayError        Kafka does not answer
+    │   └── KafkaForbidsError     Kafka does not let this user in, or does not allow what it asks for
+    ├── SourceError               Kafka's records are not those that were read: a person decides how to go on
     ├── StartTimeoutError         a background service was not ready in time
     ├── ConflictError             another process writes here: it holds a lease, or has committed meanwhile
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
+    ├── ResourceError             the machine's disk or memory is used up, or its disk is read-only
+    ├── FaultError                an unforeseen exception: a fault of Hourline's
     ├── UnreliableResultError     a strict answer would use hours that are missing or blocked
     ├── OldWorkspaceError         the workspace was written by a version whose tables this one does not read
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
-The command line prints the sentence and exits with status 1 (2 for UsageError; 75, the EX_TEMPFAIL of sysexits.h, for
-one that trying again may mend); no stack trace is shown for any of these.
+The command line prints the sentence, and exits with the status that ``hourline.exit_status`` says. No stack trace is
+shown for any of these. What libraries raise becomes one of these in ``hourline_core.faults``.
 """
 
 from collections.abc import Iterable
@@ -46,6 +51,22 @@ class BrokerError(HourlineError):
     retryable = True
 
 
+class KafkaAwayError(BrokerError):
+    """Kafka does not answer, or says that trying again may help. It may be back by itself."""
+
+
+class KafkaForbidsError(BrokerError):
+    """Kafka does not let this user in, or does not allow what it asks for."""
+
+    retryable = False
+
+
+class SourceError(HourlineError):
+    """Kafka's records are not those that were read: some are gone, or a topic was made anew. Trying again does not
+    help.
+    """
+
+
 class StartTimeoutError(HourlineError):
     """A background service was not ready in time, and was stopped again."""
 
@@ -65,9 +86,19 @@ class DeliveryError(HourlineError):
 
 
 class SparkError(HourlineError):
-    """A Spark job failed, for example for lack of memory or disk."""
+    """A Spark job failed, or Spark's Java process has ended."""
 
     retryable = True
+
+
+class ResourceError(HourlineError):
+    """The machine's disk or memory is used up, or its disk is read-only. The message names the folder or the limit."""
+
+    retryable = True
+
+
+class FaultError(HourlineError):
+    """An exception that nobody has foreseen: a fault of Hourline's. Its stack trace is in the log."""
 
 
 class UnreliableResultError(HourlineError):

@@ -30,6 +30,8 @@ def explain_error(
         candidates = {name for metric in metrics for name in ("hour", *metric.dimensions, *metric.measures, "state")}
         candidates |= set(re.findall(r"[\"']([^\"']+)[\"']", column[2]))
         return f"there is no column '{column[1]}'{did_you_mean(column[1], candidates)}"
+    if of_function := re.search(r"executing the UDF: \w+: ([^\n]*)", text):  # a function of Hourline's
+        return f"the query cannot be answered: {of_function[1]}"
     kind, _, rest = text.partition(": ")
     return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}"
 

@@ -14,11 +14,9 @@ from datetime import datetime
 from itertools import islice
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hourline_core.compute.aggregation import explain
-from hourline_core.errors import HourlineError, UsageError
+from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
 from hourline_core.ledger.layout import TIMESTAMP, Layout
@@ -127,24 +125,19 @@ def import_files(
     # Spark puts small tables into the plan itself, where its optimizer parses them: three times slower.
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     done = [Imported(file) for file in files]
-    try:
-        batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], clock, reads_alone=True)
-        chunks = _chunks(files, project.settings.speed.max_records_per_batch)
-        for number, (index, first, payloads) in enumerate(chunks):
-            if stopped():
-                break
-            origin = Origin({files[index].name: files[index].topic_id}, history=True)
-            records = _records(spark, files[index].name, first, payloads, clock())
-            read = batch.read(batch.plan.apply(records), origin)
-            assert read, "a chunk has rows"
-            finished = batch.commit(read, batch.source_tables.first_sequence + number)
-            on_finished(finished)
-            done[index] = done[index].plus(finished)
-            maintain_after(project, batch.source_tables, number + 1)
-    except PySparkException as error:
-        raise HourlineError(
-            f"Spark could not import: {explain(error)}; what was imported before stays, and the same command goes on"
-        ) from error
+    batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], clock, reads_alone=True)
+    chunks = _chunks(files, project.settings.speed.max_records_per_batch)
+    for number, (index, first, payloads) in enumerate(chunks):
+        if stopped():
+            break
+        origin = Origin({files[index].name: files[index].topic_id}, history=True)
+        records = _records(spark, files[index].name, first, payloads, clock())
+        read = batch.read(batch.plan.apply(records), origin)
+        assert read, "a chunk has rows"
+        finished = batch.commit(read, batch.source_tables.first_sequence + number)
+        on_finished(finished)
+        done[index] = done[index].plus(finished)
+        maintain_after(project, batch.source_tables, number + 1)
     return done
 
 

@@ -1,15 +1,13 @@
 """The Spark session of the speed layer, and its warm-up."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hourline_core.compute.aggregation import event_time_type, plan_aggregation
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.compute.projection import Projection
-from hourline_core.errors import HourlineError, SparkError
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock, wall_clock
@@ -24,7 +22,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
 )
-from hourline_core.runtime.spark import spark_session
+from hourline_core.runtime.spark import spark_session, stop_spark
 from speed_layer.fold import Fold, connect_for_folds
 from speed_layer.record_plan import RecordPlan
 
@@ -42,23 +40,14 @@ _STREAMING = {
 def speed_session(project: Project) -> Iterator[SparkSession]:
     """A Spark session for ``run``, for the length of the block. All declared expressions are checked first.
 
-    Raises DeclarationError, SetupError, SparkError, and HourlineError when Spark's Java process dies within the block.
+    Raises DeclarationError, SetupError, SparkError.
     """
     spark = spark_session(project, "speed", _STREAMING)
     try:
         refuse_unresolved(spark, project)
         yield spark
-    except Py4JJavaError as error:
-        raise SparkError(f"Spark failed: {error.java_exception}") from error
-    except (Py4JError, ConnectionError) as error:
-        log = project.workspace / "logs" / "spark-speed.log"
-        raise HourlineError(
-            "Spark's Java process has ended; nothing is lost, `hourline up` goes on where it stopped "
-            f"(its log is {log})"
-        ) from error
     finally:
-        with suppress(Py4JError, ConnectionError):  # it has stopped already
-            spark.stop()
+        stop_spark(spark)
 
 
 def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) -> None:

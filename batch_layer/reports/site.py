@@ -15,7 +15,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from hourline_core.errors import HourlineError
+from hourline_core.errors import ResourceError
 from hourline_core.ledger.report_pages import report_site
 from hourline_core.model import Project
 
@@ -62,11 +62,11 @@ def write(site: Path, path: str, text: str) -> Path:
 
 @contextmanager
 def writing(project: Project, consequence: str) -> Iterator[None]:
-    """Reports are written within the block. If that fails, raises HourlineError with the ``consequence``."""
+    """Reports are written within the block. If that fails, raises ResourceError with the ``consequence``."""
     try:
         yield
     except OSError as error:
-        raise HourlineError(
+        raise ResourceError(
             f"the reports in {report_site(project)} cannot be written ({error.strerror or error}); {consequence}"
         ) from error
 

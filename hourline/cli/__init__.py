@@ -5,7 +5,7 @@ Each command imports its engine when it runs. So ``--help`` answers at once, and
 
 import sys
 import traceback
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -39,9 +39,13 @@ from hourline.cli import (
     up,
     verify,
 )
-from hourline.exit_status import EX_SOFTWARE, EX_TEMPFAIL, INTERRUPTED, MISTAKE, USAGE
-from hourline_core.errors import HourlineError, UsageError
-from hourline_core.runtime.quirks import exit_at_once
+from hourline.cli.faults import end_with
+from hourline.cli.options import ON_LOADED
+from hourline.exit_status import EX_SOFTWARE, INTERRUPTED, MISTAKE
+from hourline_core.runtime.quirks import exit_at_once, native_errors_to
+
+if TYPE_CHECKING:
+    from hourline_core.model import Project
 
 _EXTRAS = {
     "pyspark": "engine",
@@ -99,6 +103,7 @@ app.add_typer(airflow.app, name="airflow")
 def main() -> NoReturn:
     """The command's entry point: run it, and end the process at once."""
     ended: object = 0
+    ON_LOADED.set(_log_native_errors)
     try:
         run()
     except SystemExit as error:
@@ -109,20 +114,23 @@ def main() -> NoReturn:
     exit_at_once(ended if isinstance(ended, int) else MISTAKE)
 
 
+def _log_native_errors(project: "Project") -> None:
+    logs = project.workspace / "logs"
+    if logs.is_dir():  # A command that only reads makes no folder.
+        native_errors_to(logs / "native.log")
+
+
 def run() -> None:
-    """Run the command line. An error that a user can mend is one message on standard error.
+    """Run the command line. Whatever a command raises is one sentence on standard error.
 
     Raises SystemExit with a status of ``hourline.exit_status``.
     """
     try:
         app()
-    except HourlineError as error:
-        sys.stderr.write(f"hourline: {error}\n")
-        sys.exit(USAGE if isinstance(error, UsageError) else EX_TEMPFAIL if error.retryable else MISTAKE)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
-            raise
+            end_with(error)
         sys.stderr.write(
             f"hourline: this command needs {error.name}, which is not installed; "
             f"`pip install 'hourline[{extra}]'` brings it\n"
@@ -130,12 +138,14 @@ def run() -> None:
         sys.exit(MISTAKE)
     except RuntimeError as error:
         if "Query interrupted" not in str(error):  # what DuckDB makes of Ctrl-C
-            raise
+            end_with(error)
         _exit_interrupted()
     except KeyboardInterrupt:
         _exit_interrupted()
     except BrokenPipeError:
         sys.exit(0)
+    except Exception as error:
+        end_with(error)
 
 
 def _exit_interrupted() -> NoReturn:

@@ -1,5 +1,7 @@
 """Options that many commands share, and how they find the project."""
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -66,18 +68,35 @@ AsOf = Annotated[
 ]
 
 
+ON_LOADED: ContextVar[Callable[["Project"], None]] = ContextVar("on_loaded", default=lambda project: None)
+"""Called with the project that the command has loaded."""
+
+_LOADED: ContextVar["Project | None"] = ContextVar("loaded", default=None)
+
+
 def load(folder: Path, workspace: Path | None) -> "Project":
     """The project in ``folder``. Raises DeclarationError, UsageError."""
     from hourline_core.model import load_project
 
-    return load_project(folder, workspace=workspace)
+    return _note_loaded(load_project(folder, workspace=workspace))
 
 
 def load_settings_alone(folder: Path, workspace: Path | None) -> "Project":
     """The project without its sources and metrics, whose mistakes do not matter then. Raises as ``load``."""
     from hourline_core.model import load_settings
 
-    return load_settings(folder, workspace=workspace)
+    return _note_loaded(load_settings(folder, workspace=workspace))
+
+
+def loaded_project() -> "Project | None":
+    """The project that the command has loaded, for the sentence about a fault."""
+    return _LOADED.get()
+
+
+def _note_loaded(project: "Project") -> "Project":
+    _LOADED.set(project)
+    ON_LOADED.get()(project)
+    return project
 
 
 def require_known(kind: str, name: str, allowed: list[str]) -> str:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from hourline_core.errors import BrokerError
+from hourline_core.errors import BrokerError, KafkaAwayError, KafkaForbidsError
 
 TIMEOUT_SECONDS = 10.0
 _NOT_REACHED = {
@@ -17,6 +17,19 @@ _NOT_REACHED = {
     KafkaError._RESOLVE,
     KafkaError.REQUEST_TIMED_OUT,
 }
+_WITHOUT_LEADER = {
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+}
+_FORBIDDEN = {
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
 
 
 @contextmanager
@@ -26,7 +39,8 @@ def admin(
     """An admin client for the Kafka at ``bootstrap``. ``client_options`` are those of librdkafka.
 
     ``seconds`` is the time limit of the calls in the block, for the message. Raises BrokerError for any error of Kafka
-    or the client in the block. Its message contains ``doing``, such as "create topic 'x'".
+    or the client in the block: KafkaAwayError, KafkaForbidsError, or another refusal. Its message contains ``doing``,
+    such as "create topic 'x'".
     """
     # The client reports only here why it cannot connect, such as a wrong password. The call itself just times out.
     reported: list[KafkaError] = []
@@ -47,10 +61,13 @@ def _broker_error(
     error: KafkaError, reported: list[KafkaError], bootstrap: str, doing: str, seconds: float
 ) -> BrokerError:
     if error.code() not in _NOT_REACHED:
-        return BrokerError(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
+        away = KafkaAwayError if error.code() in _WITHOUT_LEADER else BrokerError
+        refused = KafkaForbidsError if error.code() in _FORBIDDEN else away
+        return refused(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
     causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]
-    reason = (causes[-1] if causes else error).str()
-    return BrokerError(
-        f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {reason}; "
+    cause = causes[-1] if causes else error
+    unreached = KafkaForbidsError if cause.code() in _FORBIDDEN else KafkaAwayError
+    return unreached(
+        f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {cause.str()}; "
         "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"
     )

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
+_STANDARD_ERROR = 2
+
 
 def exit_at_once(status: int) -> NoReturn:
     """End the process without Python's own exit, after what was printed is written.
@@ -111,6 +113,23 @@ def java_output_to(log: Path) -> Iterator[None]:
             for number, copy in zip((1, 2), kept, strict=True):
                 os.dup2(copy, number)
                 os.close(copy)
+
+
+def native_errors_to(log: Path) -> None:
+    """What libraries write to standard error beside Python goes to ``log`` from now on. Python's own goes where it
+    went. Does nothing if ``log`` cannot be written.
+
+    delta-rs writes a trace there for each panic of a thread, also of one that it gets over: on a full disk, a writer of
+    ``object_store/src/buffered.rs`` panics when it is shut down for the second time.
+    """
+    if sys.stderr.fileno() != _STANDARD_ERROR:
+        return  # done already
+    with suppress(OSError), log.open("ab") as file:
+        sys.stderr.flush()
+        sys.stderr = os.fdopen(
+            os.dup(_STANDARD_ERROR), "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace"
+        )
+        os.dup2(file.fileno(), _STANDARD_ERROR)
 
 
 @contextmanager

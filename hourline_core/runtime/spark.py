@@ -2,6 +2,8 @@
 
 import os
 import shlex
+from contextlib import suppress
+from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -109,8 +111,24 @@ def spark_session(
     for key, value in config.items():
         builder = builder.config(key, value)
     log = logs / f"spark-{name}.log"
+    before = log.stat().st_size if log.exists() else 0
     try:
         with java_output_to(log), interrupts_deferred():
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        raise SetupError(f"Spark did not start on {settings.master}: {first_line(error)} (its log is {log})") from error
+        said = [first_line(error).rstrip("."), *_said_since(log, before)]
+        raise SetupError(f"Spark did not start on {settings.master}: {'; '.join(said)} (its log is {log})") from error
+
+
+def _said_since(log: Path, before: int) -> list[str]:
+    """The first lines that Java has written, which say why it did not start."""
+    with log.open("rb") as file:
+        file.seek(before)
+        lines = file.read(10_000).decode(errors="replace").splitlines()
+    return [line.strip() for line in lines if "rror" in line or line.startswith("Could not")][:2]
+
+
+def stop_spark(spark: SparkSession) -> None:
+    """Stop the session. Its Java process may have ended already."""
+    with suppress(Py4JError, OSError):
+        spark.stop()

@@ -47,9 +47,19 @@ def _union(sketches: list[bytes | None]) -> bytes:
     union = theta_union(_LOG_ENTRIES)
     for sketch in sketches:
         if sketch is not None:
-            union.update(compact_theta_sketch.deserialize(sketch))
+            union.update(_read(sketch))
     return bytes(union.get_result().serialize())
 
 
 def _estimate(sketch: bytes) -> int:
-    return int(compact_theta_sketch.deserialize(sketch).get_estimate() + 0.5)
+    return int(_read(sketch).get_estimate() + 0.5)
+
+
+def _read(sketch: bytes) -> compact_theta_sketch:
+    """Raises ValueError when the bytes are no sketch."""
+    try:
+        return compact_theta_sketch.deserialize(sketch)
+    except Exception as error:  # The library raises what its bytes lead it to.
+        raise ValueError(
+            f"got {len(sketch)} bytes that are no theta sketch, allowed are those of a view `…_states`"
+        ) from error

@@ -1,7 +1,6 @@
 """Creates a Delta table from its declaration, and adds columns that it lacks."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -32,8 +31,7 @@ def open_or_create(
     """
     if not exists(uri, storage_options):
         failpoints.visit(f"before create {kind}")
-        # Another process may have created it meanwhile. Then it is opened as it is.
-        with suppress(DeltaError):
+        try:
             DeltaTable.create(
                 uri,
                 schema,
@@ -43,6 +41,10 @@ def open_or_create(
                 storage_options=dict(storage_options),
                 raise_if_key_not_exists=False,  # Hourline's own properties
             )
+        except DeltaError:
+            # Another process may have created it meanwhile. Then it is opened as it is.
+            if not exists(uri, storage_options):
+                raise
         failpoints.visit(f"after create {kind}")
     table = open_table(uri, storage_options)
     there = {column.name: column for column in pa.schema(table.schema().to_arrow())}

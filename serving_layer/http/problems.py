@@ -9,6 +9,7 @@
 429  TooManyError            try again in a moment
 500                          a fault of Hourline's; the log has its stack trace
 503  TableError              the tables cannot be read
+503  ResourceError           the machine's memory or disk is used up
 504  TimedOutError           the query was stopped at its time limit
 """
 
@@ -22,7 +23,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from hourline_core.errors import HourlineError, TableError, UnreliableResultError, UsageError, did_you_mean
+from hourline_core.errors import (
+    HourlineError,
+    ResourceError,
+    TableError,
+    UnreliableResultError,
+    UsageError,
+    did_you_mean,
+)
+from hourline_core.faults import Surroundings, explain_fault
 from serving_layer.described import Described
 
 log = logging.getLogger("hourline.http")
@@ -55,6 +64,7 @@ _STATUS: Mapping[type[HourlineError], int] = {
     TooLargeError: 413,
     TooManyError: 429,
     TableError: 503,
+    ResourceError: 503,
     TimedOutError: 504,
 }
 
@@ -76,7 +86,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         409: "With `strict`: the answer rests on missing or blocked hours",
         413: "The answer, or the body of the request, is too large",
         429: "Too many requests of this client are open. Try again in `Retry-After` seconds",
-        503: "The tables cannot be read",
+        503: "The tables cannot be read, or the machine's memory or disk is used up",
         504: "The query was stopped at its time limit",
     }.items()
 }
@@ -170,6 +180,9 @@ def _parameters(request: Request) -> dict[str, object]:
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
+    told = explain_fault(error, Surroundings())
+    if isinstance(told, ResourceError):
+        return to_response(told)
     # Starlette passes the error on to the server, which logs it with its stack trace and closes the connection.
     return problem(
         500, "that is a fault of Hourline's, not yours; the server's log has more of it", {"Connection": "close"}

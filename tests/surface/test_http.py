@@ -22,6 +22,7 @@ from hourline_core.errors import TableError
 from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection
 from serving_layer.http.server import Server
+from tests.support import raised
 from tests.support.bare_tables import BareTables, hour
 from tests.support.project_files import write_project
 from tests.support.visits_tables import (
@@ -315,6 +316,21 @@ def test_what_nobody_has_foreseen_shows_no_stack_trace(tables: BareTables, monke
             {"error": "that is a fault of Hourline's, not yours; the server's log has more of it"},
         )
         assert client.get("/api/v1/project").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(MemoryError(), "memory"), (raised.FULL_LOG, "full"), (raised.READ_ONLY, "read-only")]
+)
+def test_what_the_machine_lacks_is_told(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("serving_layer.http.hour_routes.list_late_hours", fail)
+    with serving(tables.project) as client:
+        answer = client.get("/api/v1/late")
+        assert (answer.status_code, words in answer.json()["error"]) == (503, True)
 
 
 def test_an_answer_that_a_client_has_is_not_sent_again(client: httpx.Client) -> None:

@@ -50,6 +50,22 @@ def test_what_is_started_meanwhile_writes_to_the_log(tmp_path: Path, capfd: pyte
     assert capfd.readouterr().out == "after\n"
 
 
+def test_what_a_library_writes_beside_python_goes_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "native.log"
+    done = python(
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from hourline_core.runtime.quirks import exit_at_once, native_errors_to\n"
+        "native_errors_to(Path('/proc/nothing/native.log'))\n"
+        "os.write(2, b'before\\n')\n"
+        f"for _ in range(2): native_errors_to(Path({str(log)!r}))\n"
+        "os.write(2, b'a panic\\n')\n"
+        "print('a sentence', file=sys.stderr)\n"
+        "exit_at_once(75)"
+    )
+    assert (done.returncode, done.stderr, log.read_text()) == (75, "before\na sentence\n", "a panic\n")
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """A shell starts what it runs in the background with interrupts ignored, and children inherit that."""

@@ -1,0 +1,14 @@
+"""What a process of a project works with, for the sentence about a fault."""
+
+from pathlib import Path
+
+from hourline_core.faults import Surroundings
+from hourline_core.model import Project
+
+
+def surroundings_of(project: Project, kafka: str | None = None) -> Surroundings:
+    """The workspace, the tables if they are on this machine, Kafka (``kafka``, or the one in the settings), and Java's
+    memory.
+    """
+    folders = [project.workspace, *([] if "://" in project.tables else [Path(project.tables)])]
+    return Surroundings(folders, kafka or project.settings.kafka.bootstrap, project.settings.spark.driver_memory)

@@ -1,0 +1,59 @@
+"""Exceptions as libraries raise them, with their own words."""
+
+from deltalake.exceptions import DeltaError
+
+TABLE = "/data/shop/.hourline/tables/events/visits"
+
+
+class FromJava(Exception):  # noqa: N818 - as PySpark's are called
+    """As PySpark passes an exception of Java on."""
+
+    def __init__(self, said: str, trace: str) -> None:
+        super().__init__(said)
+        self._desc, self._stackTrace = said, trace
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError("Java has ended, and cannot be asked")
+
+
+FromJava.__module__ = "pyspark.errors.exceptions.captured"
+
+FULL_LOG = OSError(
+    "Generic LocalFileSystem error\n          \x1b[31m↳\x1b[0m Unable to copy data to file\n"
+    "           \x1b[31m↳\x1b[0m No space left on device (os error 28)\n"
+)
+FULL_FILE = DeltaError(
+    "Failed to parse parquet: External: Generic LocalFileSystem error: Unable to copy data to file: No space left on "
+    "device (os error 28)"
+)
+FULL_JAVA = FromJava(
+    "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times",
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times\n"
+    "\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2844)\n"
+    "Caused by: java.io.IOException: No space left on device\n\tat java.base/sun.nio.ch.FileDispatcherImpl.write0",
+)
+READ_ONLY = DeltaError(
+    f"Failed to parse parquet: External: Generic LocalFileSystem error: Unable to open file {TABLE}/part-0.parquet#1: "
+    "Read-only file system (os error 30)"
+)
+HEAP = FromJava("Java heap space", "java.lang.OutOfMemoryError: Java heap space\n\tat java.base/java.util.Arrays")
+AWAY = FromJava(
+    "[STREAM_FAILED] Query [id = 1] terminated with exception: Timed out waiting for a node assignment",
+    "org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated\n"
+    "\tat org.apache.spark.sql.execution.streaming.StreamExecution.run\n"
+    "Caused by: java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.TimeoutException: Timed out\n"
+    "\tat java.base/java.util.concurrent.CompletableFuture.reportGet\n"
+    "Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: x\n",
+)
+REFUSED = FromJava(
+    "not authorized",
+    "Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [visits]\n"
+    "\tat org.apache.kafka",
+)
+WORKER = FromJava(
+    "[PYTHON_EXCEPTION] Python exception occurred while executing the UDF",
+    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    '  File "/lib/pyspark/worker.py", line 1, in main\n'
+    "    process()\n"
+    "ValueError: the sketch is garbage\n\n\tat org.apache.spark.api.python.BasePythonRunner\n",
+)

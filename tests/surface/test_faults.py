@@ -1,0 +1,101 @@
+"""Whatever a library throws at a command, its user sees one sentence, and the right exit status."""
+
+import errno
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from hourline_core.errors import ConflictError, SourceError
+from tests.support import raised
+from tests.support.command_line import NO_KAFKA, Failing
+from tests.support.kept_workspace import FOLDER
+
+COMMANDS = [
+    ["speed"],
+    ["recompute"],
+    ["backfill", "--from", "2024-05-06T20", "--to", "2024-05-06T22"],
+    ["maintain"],
+    ["verify"],
+    ["reset", "scans", "--yes"],
+    ["import", "x.jsonl", "--source", "scans"],
+    ["replay", "x.jsonl", "--source", "scans"],
+    ["up"],
+    ["plan"],
+    ["query", "FROM flow"],
+    ["status"],
+    ["serve"],
+]
+THROWN: list[tuple[Exception, int, str]] = [
+    (raised.FULL_LOG, 75, "is full"),
+    (raised.FULL_JAVA, 75, "is full"),
+    (raised.READ_ONLY, 75, "is read-only"),
+    (OSError(errno.EROFS, "Read-only file system"), 75, "is read-only"),
+    (MemoryError(), 75, "memory"),
+    (raised.HEAP, 75, "spark.driver_memory"),
+    (raised.AWAY, 75, "does not answer (Timed out waiting for a node assignment"),
+    (raised.REFUSED, 1, "has refused (Not authorized to access topics: [visits])"),
+    (raised.WORKER, 75, "ValueError: the sketch is garbage"),
+    (PermissionError(errno.EACCES, "Permission denied"), 1, "permissions"),
+    (SourceError("records are gone"), 65, "records are gone"),
+    (ConflictError("another process writes"), 75, "another process writes"),
+    (KeyError("hour"), 70, "a fault of Hourline: KeyError: 'hour'"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "words"), THROWN, ids=[type(one[0]).__name__ for one in THROWN])
+@pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
+def test_each_fault_is_one_sentence_in_each_command(
+    failing: Failing,
+    declared: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    error: Exception,
+    status: int,
+    words: str,
+) -> None:
+    monkeypatch.setattr("hourline.cli.options._note_loaded", after_loading(error))
+    said = failing.sentence(*command, folder=declared, status=status)
+    assert words in said
+    assert "\x1b" not in said
+    if status == 70:
+        assert f"the trace is in {declared / '.hourline' / 'logs' / 'errors.log'}" in said
+
+
+def after_loading(error: Exception) -> Callable[[object], NoReturn]:
+    """As if what a command does with its project had failed."""
+    from hourline.cli import options
+
+    def fail(project: object) -> NoReturn:
+        options._LOADED.set(project)  # type: ignore[arg-type] # it is one
+        raise error
+
+    return fail
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A project with results, in a workspace."""
+    with tarfile.open(FOLDER / "0.2.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+@pytest.mark.parametrize("garbage", ["''", "'abc'", "repeat('a', 100)"])
+def test_a_garbage_sketch_is_told_in_one_sentence(failing: Failing, kept: Path, garbage: str) -> None:
+    for function in ("distinct_count", "distinct_merge"):
+        said = failing.sentence("query", f"SELECT {function}({garbage}::BLOB)", folder=kept)
+        assert "bytes that are no theta sketch" in said
+        assert "UDF" not in said
+
+
+def test_a_limit_of_the_system_is_told_in_one_sentence(kept: Path) -> None:
+    limited = f"ulimit -f 1; KAFKA={NO_KAFKA} exec {sys.executable} -m hourline verify --project {kept}"
+    done = subprocess.run(["sh", "-c", limited], capture_output=True, text=True, timeout=120, check=False)
+    *_, last = done.stderr.splitlines()
+    assert (done.returncode, last.count(f"{kept}/.hourline has reached the limit of a file's size")) == (75, 1), done
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,114 @@
+"""What a library raises becomes one sentence: the first cause, the folder or the limit, and the right class."""
+
+import errno
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hourline_core.causes import first_cause
+from hourline_core.errors import (
+    BrokerError,
+    ConflictError,
+    FaultError,
+    HourlineError,
+    KafkaAwayError,
+    KafkaForbidsError,
+    ResourceError,
+    SetupError,
+    SparkError,
+    TableError,
+    UsageError,
+)
+from hourline_core.faults import Surroundings, explain_fault, log_fault
+from tests.support.raised import AWAY, FULL_FILE, FULL_JAVA, FULL_LOG, HEAP, READ_ONLY, REFUSED, WORKER
+
+AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (FULL_LOG, ResourceError, "the disk of /data/shop/.hourline is full"),
+        (FULL_FILE, ResourceError, "the disk of /data/shop/.hourline is full"),
+        (FULL_JAVA, ResourceError, "the disk of /data/shop/.hourline is full"),
+        (OSError(errno.ENOSPC, "No space left on device", "/mnt/x"), ResourceError, "the disk of /mnt/x is full"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), ResourceError, "the disk quota of /data/shop"),
+        (OSError("File too large (os error 27)"), ResourceError, "`ulimit -f`"),
+        (READ_ONLY, ResourceError, "/data/shop/.hourline is read-only"),
+        (OSError(errno.EROFS, "Read-only file system", "/data/shop/.hourline/run"), ResourceError, "is read-only"),
+        (OSError(errno.EMFILE, "Too many open files"), ResourceError, "`ulimit -n`"),
+        (OSError(errno.EIO, "Input/output error"), ResourceError, "failed to read or write"),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/shop/.hourline"), SetupError, "may not be read or"),
+        (MemoryError(), ResourceError, "memory"),
+        (RuntimeError("can't start new thread"), ResourceError, "memory"),
+        (HEAP, ResourceError, "the memory of 1g of Spark's Java is used up; raise spark.driver_memory"),
+        (AWAY, KafkaAwayError, "Kafka at broker-1:9092 does not answer (Timed out waiting for a node assignment"),
+        (REFUSED, KafkaForbidsError, "Kafka at broker-1:9092 has refused (Not authorized to access topics: [visits])"),
+        (WORKER, SparkError, "Spark failed (ValueError: the sketch is garbage)"),
+        (KeyError("hour"), FaultError, "a fault of Hourline: KeyError: 'hour'"),
+    ],
+)
+def test_the_first_cause_is_told(error: Exception, kind: type[HourlineError], words: str) -> None:
+    told = explain_fault(error, AROUND, what="it stopped", then="nothing is lost")
+    assert type(told) is kind
+    assert words in str(told)
+    assert str(told).startswith("it stopped: ")
+    assert str(told).endswith("; nothing is lost")
+    assert not set("\n\t\x1b↳") & set(str(told)), str(told)
+
+
+@pytest.mark.parametrize("kind", [TableError, SetupError, SparkError])
+def test_an_error_of_ours_that_a_full_disk_has_caused_says_so(kind: type[HourlineError]) -> None:
+    try:
+        raise kind("the table at x cannot be read") from FULL_FILE
+    except kind as error:
+        assert "the disk of /data/shop/.hourline is full" in str(explain_fault(error, AROUND))
+
+
+@pytest.mark.parametrize("kind", [UsageError, ConflictError, TableError, BrokerError])
+def test_an_error_of_ours_is_told_as_it_is(kind: type[HourlineError]) -> None:
+    error = kind("its sentence")
+    error.__context__ = KeyError("x")
+    assert explain_fault(error, AROUND, then="nothing is lost") is error
+
+
+@pytest.fixture
+def memory_limit() -> Iterator[int]:
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (64_000_000_000_000, limits[1]))
+    yield 64_000
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def test_a_memory_limit_is_named(memory_limit: int) -> None:
+    assert f"the memory limit of {memory_limit}.0 GB (`ulimit -v`)" in str(explain_fault(MemoryError(), AROUND))
+
+
+def test_the_full_disk_is_named_among_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = tmp_path / "full"
+
+    class Free:
+        f_bavail, f_frsize, f_flag = 10**6, 4096, 0
+
+    class Full(Free):
+        f_bavail = 0
+
+    monkeypatch.setattr("os.statvfs", lambda folder: Full if folder == full else Free)
+    around = Surroundings([tmp_path / "free", full])
+    assert f"the disk of {full} is full" in str(explain_fault(FULL_LOG, around))
+
+
+def test_the_trace_goes_to_the_log_with_what_java_said(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "errors.log"
+    assert log_fault(WORKER, log, "hourline recompute")
+    assert log_fault(KeyError("hour"), log, "hourline plan")
+    text = log.read_text()
+    for part in ("hourline recompute", "at org.apache.spark.api.python.BasePythonRunner", "KeyError: 'hour'"):
+        assert part in text
+    assert not log_fault(WORKER, Path("/proc/nothing/errors.log"), "hourline recompute")
+
+
+def test_a_long_message_is_shortened() -> None:
+    assert len(first_cause(["x" * 5000])) < 400
