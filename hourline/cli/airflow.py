@@ -8,7 +8,7 @@ import typer
 import hourline
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, load_settings_alone
 from hourline.cli.output import note, say, say_json, say_table
-from hourline.cli.stop_signals import stop_on_signal
+from hourline.cli.stop_signals import interrupt_on_sigterm, stop_on_signal
 from hourline.exit_status import MISTAKE
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Start Airflow with the project's DAGs in the background: scheduler, UI, API and PostgreSQL."""
     declared = load(project, workspace)
     from hourline_core.runtime.airflow.configuration import ADMIN, password_file
-    from hourline_core.runtime.background import AIRFLOW, address_of, start
+    from hourline_core.runtime.background import AIRFLOW, start
 
-    if (url := address_of(declared, AIRFLOW)) is None:
-        note(f"{declared.name}: starting Airflow and its database, which takes about half a minute")
-        url = start(declared, AIRFLOW)
+    with interrupt_on_sigterm():
+        starting = f"{declared.name}: starting Airflow and its database, which takes about half a minute"
+        url = start(declared, AIRFLOW, lambda: note(starting))
     say(f"up: Airflow at {url}; user {ADMIN}, password in {password_file(declared)}; `hourline airflow down` stops it")
 
 

@@ -27,3 +27,17 @@ def stop_on_signal(stopping: str = "stopping after the micro-batch under way") -
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def interrupt_on_sigterm() -> Iterator[None]:
+    """SIGTERM within the block does what Ctrl-C does: it raises KeyboardInterrupt."""
+
+    def on_signal(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

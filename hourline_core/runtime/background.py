@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from hourline_core.errors import ConflictError, HourlineError, StartTimeoutError
 from hourline_core.model import Project
-from hourline_core.runtime.file_lock import is_alive
+from hourline_core.runtime.file_lock import hold_lock, is_alive
 from hourline_core.runtime.lease import LeaseName, lease, lease_holder
 
 STOP_SECONDS = 60
@@ -38,32 +39,32 @@ SPEED = Service("speed", ("speed",), "the speed layer", 300)
 AIRFLOW = Service("airflow", ("airflow", "run"), "Airflow", 300)
 
 
-def start(project: Project, service: Service) -> str:
-    """Start a service in a separate process, wait until it is ready, and return the address that it announces.
+def start(project: Project, service: Service, on_start: Callable[[], None] = lambda: None) -> str:
+    """The address of a service, which is started in a separate process unless it runs. Of several calls at once, one
+    starts it, and the others wait for that one. ``on_start`` is called before it is started.
 
-    Raises ConflictError when it already runs, StartTimeoutError when it is not ready in time, and HourlineError with
-    the last line of its log when it does not start.
+    Raises ConflictError when it runs in the foreground, StartTimeoutError when it is not ready in time, and
+    HourlineError with the last line of its log when it does not start.
     """
-    with lease(project.workspace, service.name):
-        pass  # raises ConflictError before a process is started
+    starting = project.workspace / "run" / f"{service.name}-start.lock"
+    with hold_lock(starting, "", waiting=lambda: None):
+        if (address := address_of(project, service)) is not None:
+            return address
+        with lease(project.workspace, service.name):
+            pass  # raises ConflictError before a process is started
+        on_start()
+        return _launch(project, service)
+
+
+def _launch(project: Project, service: Service) -> str:
     log = project.workspace / "logs" / f"{service.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     ready = _ready_file(project, service)
     ready.unlink(missing_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "hourline",
-        *service.command,
-        "--project",
-        str(project.root),
-        "--workspace",
-        str(project.workspace),
-    ]
     with log.open("ab") as output:
         beginning = output.tell()
         process = subprocess.Popen(
-            [*command, "--ready-file", str(ready)],
+            [*_command(project, service), "--ready-file", str(ready)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -76,7 +77,6 @@ def start(project: Project, service: Service) -> str:
                 process.wait(0.05)
                 break
             if time.monotonic() > deadline:
-                process.terminate()
                 raise StartTimeoutError(
                     f"{service.what} was not ready within {service.start_seconds:.0f} s, and was stopped; "
                     f"its last message: {_last_line(log, beginning)} (its log is {log}); "
@@ -84,14 +84,30 @@ def start(project: Project, service: Service) -> str:
                 )
         else:
             return str(json.loads(ready.read_text())["address"])
-    except KeyboardInterrupt:
+    except BaseException:  # also Ctrl-C and SIGTERM
         process.terminate()
         raise
-    raise HourlineError(f"{service.what} did not start: {_last_line(log, beginning)} (its log is {log})")
+    error = HourlineError(f"{service.what} did not start: {_last_line(log, beginning)} (its log is {log})")
+    error.retryable = process.returncode == os.EX_TEMPFAIL
+    raise error
+
+
+def _command(project: Project, service: Service) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "hourline",
+        *service.command,
+        "--project",
+        str(project.root),
+        "--workspace",
+        str(project.workspace),
+    ]
 
 
 def announce(ready: Path, address: str) -> None:
     """Write the address to the file that `start` waits for. The background process calls this when it is ready."""
+    ready.parent.mkdir(parents=True, exist_ok=True)
     partial = ready.with_suffix(".partial")
     partial.write_text(json.dumps({"address": address, "pid": os.getpid()}))
     partial.rename(ready)

@@ -105,8 +105,13 @@ class Broker:
         self._announce()
 
     def alive(self) -> bool:
-        """Whether the broker still runs. If not, its log has the reason."""
-        return self._process.alive()
+        """Whether the broker still runs. If not, its log has the reason. Others find a running one again if the files
+        that say where it runs were deleted.
+        """
+        alive = self._process.alive()
+        if alive and self._lock.renew():
+            self._announce()
+        return alive
 
     def _configure(self, port: int, controller_port: int) -> None:
         folder = self._workspace / "kafka"
@@ -127,11 +132,12 @@ class Broker:
         command = [*self._java, *options, f"-Xmx{heap}", main_class, *arguments]
         # The broker inherits the lock, so it counts as running even if it briefly outlives a killed parent.
         return Supervised(
-            command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock], grace=20.0
+            command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock.fd], grace=20.0
         )
 
     def _announce(self) -> None:
         facts = _facts_file(self._workspace)
+        facts.parent.mkdir(parents=True, exist_ok=True)
         part = facts.with_suffix(".part")
         part.write_text(json.dumps({"bootstrap": self.bootstrap, "pid": self._process.pid}), encoding="utf-8")
         part.replace(facts)

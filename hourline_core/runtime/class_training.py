@@ -2,6 +2,9 @@
 
 It is the last step of set-up. At its end, Java archives the classes that it has loaded. So Kafka writes and reads some
 records, and Spark runs a small version of the work of both layers on them.
+
+The work is done by a process of its own, ``class_training FOLDER``. Java is in its process group, which a watchdog ends
+with this process, and at the time limit.
 """
 
 import os
@@ -9,13 +12,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Producer
 from deltalake import write_deltalake
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from rich.console import Console
@@ -27,11 +27,13 @@ from hourline_core.runtime.class_archives import class_archive
 from hourline_core.runtime.file_lock import hold_lock
 from hourline_core.runtime.jars import JarSet, fetch_jars
 from hourline_core.runtime.java import find_java
-from hourline_core.runtime.spark import spark_session
+from hourline_core.runtime.spark import spark_session, stop_spark
+from hourline_core.runtime.supervised import Supervised
 from hourline_core.runtime.topics import ensure_topic
 
 RECORDS = 100
 _ENDED_WITHIN_SECONDS = 120
+_TRAINED_WITHIN_SECONDS = 300
 TOPIC = "training"
 SOURCE = Source(
     name="training",
@@ -52,22 +54,41 @@ def main() -> int:
             for old in (*folder.glob("*.jsa"), *folder.glob("*.part")):
                 old.unlink()
             shutil.rmtree(folder / "training", ignore_errors=True)
-            train(
-                Project(
-                    folder / "training",
-                    Settings.model_validate({"spark": {"master": "local[2]"}}),
-                    {SOURCE.name: SOURCE},
-                    {},
-                )
+            run_supervised(
+                [sys.executable, "-m", "hourline_core.runtime.class_training", str(folder / "training")],
+                folder / "training" / "logs" / "training.log",
+                _TRAINED_WITHIN_SECONDS,
             )
             shutil.rmtree(folder / "training")  # after an error it stays, for its logs
-    except (HourlineError, OSError, subprocess.SubprocessError, PySparkException, Py4JError) as error:
+    except (HourlineError, OSError) as error:
         console.print(
             f"the classes could not be prepared, so starts take longer: {error}",
             style="yellow",
             markup=False,
             soft_wrap=True,
         )
+    return 0
+
+
+def run_supervised(command: list[str], log: Path, seconds: float) -> None:
+    """Run ``command``, which ends with this process and after ``seconds``, with all that it has started. Raises
+    SetupError when it fails or takes longer.
+    """
+    with Supervised(command, log=log, grace=1.0) as process:
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise SetupError(f"it was not done within {seconds:.0f} s, and was ended (its log is {log})") from None
+    if status != 0:
+        lines = log.read_text(errors="replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), f"status {status}")
+        raise SetupError(f"{last} (its log is {log})")
+
+
+def train_in(folder: Path) -> int:
+    """Make both archives, with ``folder`` for what the work leaves."""
+    settings = Settings.model_validate({"spark": {"master": "local[2]"}})
+    train(Project(folder, settings, {SOURCE.name: SOURCE}, {}))
     return 0
 
 
@@ -83,8 +104,7 @@ def train(project: Project) -> None:
             compute(spark, broker.bootstrap, project.workspace)
             class_path = spark.sparkContext._jvm.System.getProperty("java.class.path")  # type: ignore[union-attr]
         finally:
-            with suppress(Py4JError, OSError):  # it has already ended
-                spark.stop()
+            stop_spark(spark)
             try:
                 java.communicate(timeout=_ENDED_WITHIN_SECONDS)  # Java ends when its input is closed
             finally:
@@ -160,4 +180,4 @@ def compute(spark: SparkSession, bootstrap: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(train_in(Path(sys.argv[1])) if sys.argv[1:] else main())

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from hourline_core.errors import ConflictError
@@ -13,23 +14,44 @@ _LEFTOVERS_SECONDS = 20.0
 _LOOK_EVERY_SECONDS = 0.05
 
 
+@dataclass(frozen=True)
+class HeldLock:
+    """A lock that this process holds."""
+
+    path: Path
+    fd: int
+    """A child that inherits this file descriptor holds the lock, too."""
+
+    def renew(self) -> bool:
+        """Take the lock again if its file was deleted, as with the folder around it, and return whether it was. Others
+        would see no lock. Raises ConflictError when another process has it by now.
+        """
+        if _is_at(self.path, self.fd):
+            return False
+        again = _open(self.path)
+        try:
+            _take(again, f"has made {self.path} anew, which was deleted; this one stops and changes nothing", None)
+            _note_owner(again)
+            os.dup2(again, self.fd, inheritable=False)
+        finally:
+            os.close(again)
+        return True
+
+
 @contextmanager
-def hold_lock(path: Path, doing: str, waiting: Callable[[], None] | None = None) -> Iterator[int]:
-    """Hold the lock on ``path`` and yield its file descriptor. A child that inherits the descriptor holds the lock too.
+def hold_lock(path: Path, doing: str, waiting: Callable[[], None] | None = None) -> Iterator[HeldLock]:
+    """Hold the lock on ``path`` within the block.
 
     If the process that took the lock has died and only such a child holds it, waits for the child's end.
 
     Raises ConflictError, "process 123 " and ``doing``, when a living process holds the lock. With ``waiting``, waits
     instead until the lock is free, and calls ``waiting`` 20 times a second, which may raise to give up.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    fd = _taken(path, doing, waiting)
     try:
-        _take(fd, doing, waiting)
-        os.truncate(fd, 0)
-        os.pwrite(fd, str(os.getpid()).encode(), 0)
+        _note_owner(fd)
         try:
-            yield fd
+            yield HeldLock(path, fd)
         finally:
             os.truncate(fd, 0)
             fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough: a forked child may still have the file open
@@ -68,6 +90,38 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _taken(path: Path, doing: str, waiting: Callable[[], None] | None) -> int:
+    """The lock as a file descriptor, once it is the lock of the file that is at ``path`` then."""
+    while True:
+        fd = _open(path)
+        try:
+            _take(fd, doing, waiting)
+            if _is_at(path, fd):
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)  # The file was deleted while this process waited, and another has made it anew.
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    """Whether ``fd`` is the file that is at ``path``."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+
+
+def _note_owner(fd: int) -> None:
+    os.truncate(fd, 0)
+    os.pwrite(fd, str(os.getpid()).encode(), 0)
 
 
 def _take(fd: int, doing: str, waiting: Callable[[], None] | None) -> None:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
-from hourline_core.runtime.file_lock import hold_lock, holder
+from hourline_core.runtime.file_lock import HeldLock, hold_lock, holder
 
 LeaseName = Literal["speed", "standby", "batch", "airflow"]
 
@@ -28,14 +28,14 @@ _DOING: dict[LeaseName, str] = {
 
 
 @contextmanager
-def lease(workspace: Path, name: LeaseName, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+def lease(workspace: Path, name: LeaseName, waiting: Callable[[], None] | None = None) -> Iterator[HeldLock]:
     """Hold a lease within the block.
 
     Raises ConflictError, with the process id, when another process holds it. With ``waiting``, waits instead, and calls
     ``waiting`` repeatedly, which may raise to give up.
     """
-    with hold_lock(_file(workspace, name), _DOING[name].format(workspace=workspace), waiting):
-        yield
+    with hold_lock(_file(workspace, name), _DOING[name].format(workspace=workspace), waiting) as held:
+        yield held
 
 
 @contextmanager

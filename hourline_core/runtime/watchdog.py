@@ -85,6 +85,7 @@ def _end(child: "subprocess.Popen[bytes]", grace: float) -> int:
     """End the command if it still runs, and then the rest of its process group."""
     if child.poll() is None:
         child.terminate()
+        child.send_signal(signal.SIGCONT)  # one that was stopped could not end
         with suppress(subprocess.TimeoutExpired):
             child.wait(grace)
     with suppress(ProcessLookupError, PermissionError):

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from hourline_core.errors import SetupError
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.class_archives import class_archive, sharing_options
-from hourline_core.runtime.class_training import install_archive
+from hourline_core.runtime.class_training import install_archive, run_supervised
 from hourline_core.runtime.jars import JarSet, fetch_jars
 from hourline_core.runtime.java import find_java
 from hourline_core.runtime.spark import spark_session
@@ -50,6 +50,23 @@ def test_an_archive_that_is_not_whole_is_not_kept(monkeypatch: pytest.MonkeyPatc
     part.write_bytes(written)
     install_archive("broker", CLASS_PATH)
     assert sharing_options("broker")[0] == f"-XX:SharedArchiveFile={class_archive('broker')}"
+
+
+def test_the_work_of_set_up_ends_at_its_time_limit_with_what_it_has_started(tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    os.mkfifo(words)
+    script = 'exec >"$0"; trap "" TERM; sleep 1000 & echo ready; wait'
+    said = os.open(words, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(SetupError, match="not done within 0 s, and was ended"):
+        run_supervised(["sh", "-c", script, str(words)], tmp_path / "log", 0.3)
+    assert os.read(said, 100) == b"ready\n"
+    assert os.read(said, 100) == b"", "the end is reached only when nothing has it open any more"
+    os.close(said)
+
+
+def test_the_work_of_set_up_tells_why_it_has_failed(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="the reason"):
+        run_supervised(["sh", "-c", "echo first; echo the reason; exit 1"], tmp_path / "log", 20)
 
 
 def test_what_else_java_is_told_holds_beside_it(tmp_path: Path) -> None:

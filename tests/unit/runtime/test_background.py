@@ -1,0 +1,112 @@
+"""Services in the background: two that start one at once, and one that is told to stop while it waits."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from hourline_core.errors import HourlineError
+from hourline_core.model import Project, Settings
+from hourline_core.runtime import background
+from hourline_core.runtime.background import SPEED, address_of, start, stop
+from hourline_core.runtime.file_lock import is_alive
+from hourline_core.runtime.lease import lease_holder
+from tests.support.command_line import NO_KAFKA, PROJECT
+from tests.support.project_files import write_project
+
+SERVICE = """\
+import signal, sys, threading
+from pathlib import Path
+from hourline_core.runtime.background import announce
+from hourline_core.runtime.lease import lease
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+workspace, ends, ready = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[-1])
+with lease(workspace, "speed"), (workspace / "started").open("a") as file:
+    print("started", file=file, flush=True)
+    if ends:
+        print("hourline: its reason", file=sys.stderr)
+        sys.exit(int(ends))
+    while not (workspace / "go").exists() and not stop.wait(0.01):
+        pass
+    if not stop.is_set():
+        announce(ready, "127.0.0.1:1234")
+        stop.wait()
+"""
+UP = """\
+import sys
+from pathlib import Path
+from hourline.cli import main
+from hourline_core.runtime import background
+_, folder, script = sys.argv
+background._command = lambda project, service: [sys.executable, "-c", script, str(project.workspace), ""]
+sys.argv = ["hourline", "up", "--project", folder]
+main()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    return faked(Project(tmp_path, Settings(), {}, {}), monkeypatch)
+
+
+def faked(project: Project, monkeypatch: pytest.MonkeyPatch, ends: str = "") -> Project:
+    """``project``, whose service is a stand-in. It is ready once there is a file `go`, or ends with a status."""
+    command = [sys.executable, "-c", SERVICE, str(project.workspace), ends]
+    monkeypatch.setattr(background, "_command", lambda project, service: command)
+    return project
+
+
+def started(project: Project) -> int:
+    file = project.workspace / "started"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def test_of_two_starts_at_once_one_starts_and_both_say_where(project: Project) -> None:
+    said: list[str] = []
+    began = threading.Event()
+
+    def begin() -> None:
+        said.append("starting")
+        began.set()
+
+    with ThreadPoolExecutor(2) as pool:
+        addresses = [pool.submit(start, project, SPEED, begin) for _ in range(2)]
+        assert began.wait(20)
+        (project.workspace / "go").touch()
+        assert {address.result(60) for address in addresses} == {"127.0.0.1:1234"}
+    assert (len(said), started(project)) == (1, 1)
+    assert start(project, SPEED, begin) == "127.0.0.1:1234"
+    assert len(said) == 1
+    assert stop(project, SPEED)
+    assert address_of(project, SPEED) is None
+
+
+@pytest.mark.parametrize(("ends", "retryable"), [("75", True), ("1", False)])
+def test_a_service_that_does_not_start_says_why(
+    project: Project, monkeypatch: pytest.MonkeyPatch, ends: str, retryable: bool
+) -> None:
+    with pytest.raises(HourlineError, match="the speed layer did not start: its reason") as failed:
+        start(faked(project, monkeypatch, ends), SPEED)
+    assert failed.value.retryable == retryable
+
+
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+def test_who_waits_for_the_start_and_is_told_to_stop_stops_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: signal.Signals
+) -> None:
+    write_project(tmp_path, PROJECT)
+    monkeypatch.setenv("KAFKA", NO_KAFKA)
+    with subprocess.Popen([sys.executable, "-c", UP, tmp_path, SERVICE], stderr=subprocess.DEVNULL) as up:
+        workspace = tmp_path / ".hourline"
+        while (service := lease_holder(workspace, "speed")) is None:
+            assert up.poll() is None
+        os.kill(up.pid, asked)
+        assert up.wait(20) == 130
+    while is_alive(service):
+        pass
