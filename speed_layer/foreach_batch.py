@@ -13,7 +13,7 @@ from itertools import count
 
 from pyspark.sql import DataFrame
 
-from hourline_core.errors import HourlineError
+from hourline_core.errors import FaultError
 from hourline_core.model import Project
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished, MicroBatch, Read
@@ -30,6 +30,7 @@ class ForeachBatch:
     def __init__(
         self, project: Project, batch: MicroBatch, origin: Origin, on_finished: Callable[[Finished], None]
     ) -> None:
+        self.source = batch.source.name
         self._project = project
         self._batch = batch
         self._origin = origin
@@ -37,10 +38,12 @@ class ForeachBatch:
         self._sequences = count(batch.source_tables.first_sequence)
         self._running = threading.Lock()
         """Held while Spark reads a micro-batch."""
-        self._committer = ThreadPoolExecutor(1, f"commit {batch.source.name}")
+        self._committer = ThreadPoolExecutor(1, f"commit {self.source}")
         self._last: Future[None] | None = None
         """The last commit, done or not."""
         self._stopped = False
+        self._given_up = False
+        """Whether a stop did not wait for the micro-batch that Spark reads."""
         self._finished = 0
         self.error: Exception | None = None
         """The error that ended the stream. Spark wraps it in a trace of its own; callers want the error itself."""
@@ -57,7 +60,8 @@ class ForeachBatch:
                     self._raise_failure()
                     self._last = self._committer.submit(self._commit, read)
             except Exception as error:
-                self.error = self.error or error
+                if not self._given_up:
+                    self.error = self.error or error
                 raise
 
     def pass_silence(self, silence: Silence) -> None:
@@ -80,15 +84,16 @@ class ForeachBatch:
         """Let no other micro-batch begin."""
         self._stopped = True
 
-    def join(self) -> None:
-        """Wait for the micro-batches that had begun before ``stop``."""
-        with self._running:
-            self._committer.shutdown()
-
-    def close(self) -> None:
-        """Wait for the commit that runs, if any. The query has ended, or does not answer."""
-        self.stop()
+    def join(self, seconds: float) -> bool:
+        """Wait for the micro-batches that had begun before ``stop``: for at most ``seconds`` for one that Spark reads,
+        and for the commit that runs. Returns whether the reading has ended; if not, what it reads is not committed.
+        """
+        ended = self._running.acquire(timeout=seconds)
+        if ended:
+            self._running.release()
+        self._given_up = self._given_up or not ended
         self._committer.shutdown()
+        return ended
 
     def _wait_for_commit(self, seconds: float | None = None) -> None:
         """Wait until the last micro-batch that was read is committed, or has failed, for at most ``seconds``."""
@@ -111,4 +116,4 @@ class ForeachBatch:
         except Exception as error:
             self.error = error
         except BaseException as panic:  # of delta-rs, which is no Exception
-            self.error = HourlineError(f"the commit of a micro-batch failed: {type(panic).__name__}: {panic}")
+            self.error = FaultError(f"the commit of a micro-batch failed: {type(panic).__name__}: {panic}")

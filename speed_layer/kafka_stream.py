@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.errors import BrokerError, SetupError
+from hourline_core.errors import SetupError, SourceError
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -99,19 +99,19 @@ def starting_offsets(
 ) -> dict[int, int]:
     """Return the offset to begin at in each partition of a topic: after what was read, else at the earliest.
 
-    ``available`` gives each partition's earliest and latest offset. Raises BrokerError when Kafka no longer holds the
+    ``available`` gives each partition's earliest and latest offset. Raises SourceError when Kafka no longer holds the
     next records, or holds fewer than were read: to go on would lose records silently.
     """
     for partition, offset in read.items():
         earliest, latest = available.get(partition, (0, 0))
         if offset < earliest:
-            raise BrokerError(
+            raise SourceError(
                 f"topic '{topic}' partition {partition}: offsets {offset} to {earliest - 1} were deleted by "
                 "Kafka's retention before they were read; restore them, or go on without them: "
                 f"`hourline reset {source.name} --to earliest`"
             )
         if offset > latest:
-            raise BrokerError(
+            raise SourceError(
                 f"topic '{topic}' partition {partition}: read up to offset {offset - 1}, "
                 f"but Kafka's last one is {latest - 1}; is this another Kafka than before, or has it lost data?"
             )

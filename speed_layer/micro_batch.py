@@ -127,7 +127,7 @@ class MicroBatch:
         """Archive and aggregate what was read, and commit progress under ``sequence``, which is above those of all
         micro-batches before. All that were read before must have been committed.
 
-        Raises TableError, BrokerError when the offsets do not follow those before, and ConflictError when another
+        Raises TableError, SourceError when the offsets do not follow those before, and ConflictError when another
         process writes to the tables.
         """
         assert read.number == self._committed + 1, "a micro-batch before this one was not committed"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hourline_core.errors import BrokerError
+from hourline_core.errors import SourceError
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
 
 
@@ -18,13 +18,13 @@ class OffsetOrder:
         self._next = dict(next_offsets)
 
     def refuse_repeated(self, rows: pa.Table) -> None:
-        """Raise BrokerError if ``rows`` (TOPIC, TOPIC_ID, PARTITION, OFFSET) have an offset that was committed. Offsets
+        """Raise SourceError if ``rows`` (TOPIC, TOPIC_ID, PARTITION, OFFSET) have an offset that was committed. Offsets
         may be missing: those of compacted records, and of markers of transactions.
         """
         for read in _ranges(rows):
             following = self._next.get((read[TOPIC_ID], read[PARTITION]), 0)
             if read[f"{OFFSET}_min"] < following:
-                raise BrokerError(
+                raise SourceError(
                     f"topic '{read[TOPIC]}' partition {read[PARTITION]} gave offset {read[f'{OFFSET}_min']} after "
                     f"offset {following - 1} was read; was the topic deleted and made anew? None of its new "
                     "records was counted; start the speed layer again"

@@ -21,7 +21,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow.parquet import filters_to_expression
 
-from hourline_core.errors import BrokerError, UsageError, did_you_mean
+from hourline_core.errors import SourceError, UsageError, did_you_mean
 from hourline_core.ledger.coverage import Coverage, condition_on
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
@@ -68,7 +68,8 @@ class SourceReset:
     """A reset of ``source`` to ``target``: planned at construction, done by ``apply``. The caller holds the lease
     "speed".
 
-    Raises BrokerError, TableError, and UsageError when nothing was read yet, or the target is not in the topics.
+    Raises BrokerError, SourceError, TableError, and UsageError when nothing was read yet, or the target is not in the
+    topics.
     """
 
     def __init__(self, project: Project, source: Source, bootstrap: str, target: Target) -> None:
@@ -282,7 +283,7 @@ def _move(topic: str, partition: int, available: tuple[int, int], chosen: int | 
 def _refuse_lost_data(topic: str, available: Mapping[int, tuple[int, int]], reading: Reading) -> None:
     for partition, (_, latest) in available.items():
         if (reading.end(partition) or 0) > latest:
-            raise BrokerError(
+            raise SourceError(
                 f"topic '{topic}' partition {partition}: read up to offset "
                 f"{(reading.end(partition) or 0) - 1}, but Kafka's last one is {latest - 1}; it has lost data, and new "
                 "records there could not be told from those that are archived: read from a topic made anew"

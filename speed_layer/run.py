@@ -6,21 +6,17 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.compute.aggregation import explain
-from hourline_core.errors import BrokerError, HourlineError, SparkError
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.topics import TopicPattern
+from hourline_core.runtime.surroundings import surroundings_of
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_id_of, topic_offsets
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.kafka_stream import read_topics, starting_offsets, write_starting_offsets
@@ -28,6 +24,7 @@ from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
 from speed_layer.origin import Origin, TopicIds
 from speed_layer.silence import Offsets, Silence
+from speed_layer.stream import Stream, raise_failure, stop_streams, wait_for_end
 
 # Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
 # Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
@@ -43,15 +40,6 @@ _SECONDS_FOR_OFFSETS = 5.0
 """The time limit of a request for offsets. A stop waits for it."""
 
 
-@dataclass(frozen=True)
-class _Stream:
-    """The running stream of one source."""
-
-    foreach_batch: ForeachBatch
-    query: StreamingQuery
-    silence: Silence
-
-
 def run(
     spark: SparkSession,
     project: Project,
@@ -63,27 +51,33 @@ def run(
     kafka_alive: Callable[[], bool] = lambda: True,
     on_ready: Callable[[], None] = lambda: None,
     on_finished: Callable[[Finished], None] = lambda finished: None,
-) -> None:
+) -> list[str]:
     """Run the speed layer of ``project`` on the Kafka at ``bootstrap``, with a session of ``speed_session``.
 
-    Returns when ``stop`` is set, after the running micro-batches; with ``drain``, when all that was in the topics at
-    the start has been processed. ``kafka_alive`` is asked now and then. ``clock`` (UTC) only dates the micro-batches;
-    no number depends on it. Raises BrokerError, TableError, SparkError, and ConflictError when another process writes
-    to the tables. The caller holds the lease "speed".
+    Returns within seconds when ``stop`` is set; with ``drain``, when all that was in the topics at the start has been
+    processed. Returns the sources of which Spark did not end reading, since Kafka does not answer, for example: those
+    records are read again. ``kafka_alive`` is asked 10 times a second. ``clock`` (UTC) only dates the micro-batches; no
+    number depends on it.
+
+    Raises BrokerError, SourceError, TableError, SparkError, ResourceError, and ConflictError when another process
+    writes to the tables. The caller holds the lease "speed".
     """
     stop = stop or threading.Event()
     # Each start makes its own checkpoints (see source_tables.py), in a folder of its own: the Java process of a killed
     # one may live a moment longer.
     shutil.rmtree(project.workspace / "checkpoints", ignore_errors=True)
     checkpoints = project.workspace / "checkpoints" / uuid4().hex
-    with ExitStack() as running:
-        streams = []
+    around = surroundings_of(project, bootstrap)
+    streams: list[Stream] = []
+    try:
         for source in project.sources.values():
             streams.append(_start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished))
-            running.callback(streams[-1].foreach_batch.close)
-            running.callback(streams[-1].query.stop)
         on_ready()
-        _wait(streams, stop, kafka_alive, drain)
+        failures = wait_for_end(streams, stop, kafka_alive, drain, around)
+    finally:
+        given_up = stop_streams(streams)
+    raise_failure(streams, failures, around)
+    return given_up
 
 
 def _start(
@@ -95,7 +89,7 @@ def _start(
     drain: bool,
     clock: Clock,
     on_finished: Callable[[Finished], None],
-) -> _Stream:
+) -> Stream:
     options = dict(project.settings.kafka.options)
     topic_ids = ensure_topics(bootstrap, source, options)
     batch = open_micro_batch(spark, project, source, topic_ids.values(), clock)
@@ -131,7 +125,7 @@ def _start(
         return found
 
     silence = Silence(batch.source_tables, ends, lambda: _read_up_to(query, known_ids), clock)
-    return _Stream(foreach_batch, query, silence)
+    return Stream(foreach_batch, query, silence)
 
 
 def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:
@@ -143,41 +137,3 @@ def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:
         for topic, partitions in (read or {}).items()
         for partition, offset in partitions.items()
     }
-
-
-def _wait(streams: list[_Stream], stop: threading.Event, kafka_alive: Callable[[], bool], drain: bool) -> None:
-    """Wait until all queries have ended, one has failed, or ``stop`` is set. Meanwhile, pass silence on to the clocks,
-    unless the topics are drained.
-    """
-    while any(stream.query.isActive for stream in streams) and not stop.wait(0.1):
-        if any(
-            stream.foreach_batch.error or (not stream.query.isActive and stream.query.exception()) for stream in streams
-        ):
-            break
-        for stream in streams:
-            if not drain:
-                stream.foreach_batch.pass_silence(stream.silence)
-        if not kafka_alive():
-            # Spark itself would ask Kafka for minutes before it gave up.
-            raise BrokerError(
-                "the embedded Kafka has ended by itself; nothing is lost, `hourline up` starts it again "
-                "(its log is logs/broker.log)"
-            )
-    for stream in streams:
-        stream.foreach_batch.stop()
-    for stream in streams:
-        stream.foreach_batch.join()
-        stream.query.stop()
-    for stream in streams:
-        if error := stream.foreach_batch.error:
-            raise error if isinstance(error, HourlineError) else _failure(stream.query, error)
-        if failed := stream.query.exception():
-            raise _failure(stream.query, failed)
-
-
-def _failure(query: StreamingQuery, error: Exception) -> SparkError:
-    text = explain(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
-    return SparkError(
-        f"the stream of source '{query.name}' stopped: {text}; nothing is lost, "
-        "`hourline speed` goes on where it stopped"
-    )

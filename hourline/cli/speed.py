@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hourline_core.model import Project
+    from hourline_core.runtime.file_lock import HeldLock
     from speed_layer.micro_batch import Finished
 
 
@@ -42,11 +43,11 @@ def speed(
 
     with stop_on_signal() as stop, ExitStack() as held:
         if standby:
-            spark = _stand_by(declared, stop, held)
+            spark, lock = _stand_by(declared, stop, held)
             declared = load(project, workspace)  # the project as it is now, not as it was when the wait began
             refuse_unresolved(spark, declared)
         else:
-            held.enter_context(lease(declared.workspace, "speed"))
+            lock = held.enter_context(lease(declared.workspace, "speed"))
         kafka = held.enter_context(kafka_of(declared, join=False))
 
         def on_ready() -> None:
@@ -54,27 +55,34 @@ def speed(
             if ready_file:
                 announce(ready_file, kafka.address)
 
+        def kafka_alive() -> bool:
+            if lock.renew() and ready_file:
+                announce(ready_file, kafka.address)
+            return kafka.alive()
+
         if not standby:
             note(f"{declared.name}: starting Spark, with Kafka at {kafka.address}")
             spark = held.enter_context(speed_session(declared))
             if not drain:
                 warm_up(spark, declared)
         kafka.wait()
-        run(
+        given_up = run(
             spark,
             declared,
             kafka.address,
             drain=drain,
             stop=stop,
-            kafka_alive=kafka.alive,
+            kafka_alive=kafka_alive,
             on_ready=on_ready,
             on_finished=_report_finished,
         )
+    if given_up:
+        note(f"Kafka at {kafka.address} gave no more records of {', '.join(given_up)}; the next start reads them again")
     note("drained" if drain and not stop.is_set() else "stopped")
 
 
-def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "SparkSession":
-    """Warm up and wait for the speed layer's lease. ``held`` then holds the session and the lease.
+def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "tuple[SparkSession, HeldLock]":
+    """Warm up and wait for the speed layer's lease. ``held`` then holds the session and the lease, which are returned.
 
     Raises typer.Exit when ``stop`` is set before.
     """
@@ -93,9 +101,9 @@ def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "Sp
             spark.conf.get("spark.app.name")  # It fails when its Java process has ended. Then this is no standby.
 
         note("standing by; Ctrl-C stops")
-        held.enter_context(lease(project.workspace, "speed", waiting))
+        lock = held.enter_context(lease(project.workspace, "speed", waiting))
     note("taking over")
-    return spark
+    return spark, lock
 
 
 def _report_finished(done: "Finished") -> None:

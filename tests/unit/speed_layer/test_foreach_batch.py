@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,7 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from hourline_core.errors import BrokerError, ConflictError, HourlineError
+from hourline_core.errors import ConflictError, HourlineError, SourceError
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.micro_batch import Read
@@ -75,7 +76,7 @@ def give(stream: ForeachBatch, *numbers: int) -> None:
 
 def end(stream: ForeachBatch) -> None:
     stream.stop()
-    stream.join()
+    assert stream.join(SECONDS)
 
 
 def test_the_next_one_is_read_while_the_one_before_is_committed(stream: ForeachBatch, batch: Batch) -> None:
@@ -121,12 +122,11 @@ def test_a_micro_batch_without_records_takes_no_sequence(stream: ForeachBatch, b
     assert [what for what in batch.happened if what.startswith("commit")] == ["commit 1 as 7", "commit 2 as 8"]
 
 
-@pytest.mark.parametrize("ends", [end, ForeachBatch.close])
-def test_the_end_waits_for_the_commit_that_runs(
-    stream: ForeachBatch, batch: Batch, ends: Callable[[ForeachBatch], None]
-) -> None:
+@pytest.mark.parametrize("seconds", [0.0, SECONDS])
+def test_the_end_waits_for_the_commit_that_runs(stream: ForeachBatch, batch: Batch, seconds: float) -> None:
     give(stream, 1)
-    ending = in_background(lambda: ends(stream))
+    stream.stop()
+    ending = in_background(lambda: stream.join(seconds))
     ending.join(0.05)
     assert ending.is_alive(), "the lease would be given back while a commit runs"
     batch.allowed.release()
@@ -134,6 +134,32 @@ def test_the_end_waits_for_the_commit_that_runs(
     assert not ending.is_alive()
     give(stream, 2)
     assert batch.happened == ["read 1", "commit 1 as 7", "maintain after 1"]
+
+
+def test_the_end_does_not_wait_for_a_kafka_that_is_away(stream: ForeachBatch, batch: Batch) -> None:
+    answers = threading.Event()
+    reading = threading.Event()
+
+    def read(number: int, origin: object) -> Read:
+        reading.set()
+        assert answers.wait(SECONDS)
+        return Read(number, pa.table({}), cast(Any, None), NOW)
+
+    batch.read = read  # type: ignore[method-assign]
+
+    def give_late() -> None:
+        with suppress(RuntimeError):
+            give(stream, 1)
+
+    spark = in_background(give_late)
+    assert reading.wait(SECONDS)
+    stream.stop()
+    assert not stream.join(0.01)
+    answers.set()
+    batch.allowed.release()
+    spark.join(SECONDS)
+    assert batch.happened == [], "what is read after the end is committed, beside the next start"
+    assert stream.error is None, "to be told to stop is no fault"
 
 
 def test_silence_waits_for_what_was_read(stream: ForeachBatch, batch: Batch) -> None:
@@ -182,6 +208,6 @@ def test_offsets_may_be_missing_but_not_repeated() -> None:
         order.refuse_repeated(read)
         order.note_committed(read)
     for read, words in ((rows(12, 13), "gave offset 12 after offset 12 was"), (rows(1, 2, partition=1), "partition 1")):
-        with pytest.raises(BrokerError, match=words):
+        with pytest.raises(SourceError, match=words):
             order.refuse_repeated(read)
     order.refuse_repeated(rows(13))

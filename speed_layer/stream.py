@@ -1,0 +1,105 @@
+"""The running streams of a speed layer: waiting for their end, and stopping them.
+
+A stop never waits long for Kafka. Spark's reader asks a Kafka that is away for minutes, and records that were read but
+not committed are read again by the next start. So only a commit that runs is waited for.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from hourline_core.errors import KafkaAwayError
+from hourline_core.faults import Surroundings, explain_fault
+from speed_layer.foreach_batch import ForeachBatch
+from speed_layer.silence import Silence
+
+_SECONDS_FOR_READING = 5.0
+"""The maximum time that a stop waits for records that Spark is reading."""
+_SECONDS_FOR_SPARK = 3.0
+"""The maximum time that it then waits for Spark to end the queries."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The running stream of one source."""
+
+    foreach_batch: ForeachBatch
+    query: StreamingQuery
+    silence: Silence
+
+    def failure(self) -> Exception | None:
+        """Why it has ended by itself. None: it runs, or has ended well."""
+        return self.foreach_batch.error or (None if self.query.isActive else self.query.exception())
+
+
+Failures = Sequence[tuple[Stream, Exception]]
+
+
+def wait_for_end(
+    streams: Sequence[Stream],
+    stop: threading.Event,
+    kafka_alive: Callable[[], bool],
+    drain: bool,
+    around: Surroundings,
+) -> Failures:
+    """Wait until all streams have ended, one has failed, or ``stop`` is set. Returns those that have failed by
+    themselves, and why.
+
+    Meanwhile, passes silence on to the clocks, unless the topics are drained. Raises KafkaAwayError when Kafka is no
+    longer alive.
+    """
+    while any(stream.query.isActive for stream in streams) and not stop.wait(0.1):
+        if any(stream.failure() for stream in streams):
+            break
+        for stream in streams:
+            if not drain:
+                stream.foreach_batch.pass_silence(stream.silence)
+        if not kafka_alive():
+            # Spark itself would ask Kafka for minutes before it gave up.
+            raise KafkaAwayError(
+                f"the embedded Kafka at {around.kafka} has ended by itself; nothing is lost, and `hourline up` starts "
+                "it again (its log is logs/broker.log)"
+            )
+    return [(stream, failure) for stream in streams if (failure := stream.failure())]
+
+
+def stop_streams(streams: Sequence[Stream]) -> list[str]:
+    """Stop the streams within seconds, after commits that run. Returns the sources of which Spark did not end
+    reading.
+    """
+    for stream in streams:
+        stream.foreach_batch.stop()
+    deadline = time.monotonic() + _SECONDS_FOR_READING
+    joined = [(stream, stream.foreach_batch.join(max(0.0, deadline - time.monotonic()))) for stream in streams]
+    # Spark waits for the reader of each query. A daemon thread does not hold up the end of this process.
+    stopping = [threading.Thread(target=_stop_query, args=(stream.query,), daemon=True) for stream in streams]
+    for thread in stopping:
+        thread.start()
+    deadline = time.monotonic() + _SECONDS_FOR_SPARK
+    for thread in stopping:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [stream.foreach_batch.source for stream, in_time in joined if not in_time]
+
+
+def _stop_query(query: StreamingQuery) -> None:
+    with suppress(Exception):  # It has failed, does not end in time, or Java has ended.
+        query.stop()
+
+
+def raise_failure(streams: Sequence[Stream], failures: Failures, around: Surroundings) -> None:
+    """Raise the first of the ``failures``, or that of a commit that ran while the streams were stopped. Does nothing if
+    there is none. Raises HourlineError, with the sentence about its cause.
+    """
+    of_commits = [(stream, error) for stream in streams if (error := stream.foreach_batch.error)]
+    for stream, failure in [*failures, *of_commits]:
+        told = explain_fault(
+            failure,
+            around,
+            what=f"the stream of source '{stream.foreach_batch.source}' stopped",
+            then="nothing is lost, and `hourline speed` goes on where it stopped",
+        )
+        raise told from (failure.__cause__ if told is failure else failure)

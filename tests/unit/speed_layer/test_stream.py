@@ -1,0 +1,125 @@
+"""How streams end: within seconds, whatever Kafka does, and with one sentence about a failure."""
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hourline_core.errors import ConflictError, HourlineError, KafkaAwayError, ResourceError
+from hourline_core.faults import Surroundings
+from speed_layer.stream import Stream, raise_failure, stop_streams, wait_for_end
+from tests.support.raised import AWAY, FULL_FILE
+
+AROUND = Surroundings([], "broker-1:9092")
+
+
+class Query:
+    """Stands in for a query of Spark."""
+
+    def __init__(self, failure: Exception | None = None, hangs: bool = False) -> None:
+        self.isActive = failure is None
+        self.failure, self.hangs = failure, hangs
+        self.stopped = 0
+
+    def exception(self) -> Exception | None:
+        return self.failure
+
+    def stop(self) -> None:
+        self.stopped += 1
+        if self.hangs:
+            time.sleep(60)
+        self.isActive = False
+
+
+class ForeachBatch:
+    """Stands in for what Spark calls. ``in_time``: whether its reading ends in time."""
+
+    def __init__(self, source: str, error: Exception | None = None, in_time: bool = True) -> None:
+        self.source, self.error, self.in_time = source, error, in_time
+        self.happened: list[str] = []
+
+    def stop(self) -> None:
+        self.happened.append("stop")
+
+    def join(self, seconds: float) -> bool:
+        self.happened.append("join")
+        return self.in_time
+
+    def pass_silence(self, silence: object) -> None:
+        self.happened.append("silence")
+
+
+def stream_of(foreach_batch: ForeachBatch, query: Query) -> Stream:
+    return Stream(cast(Any, foreach_batch), cast(Any, query), cast(Any, SimpleNamespace()))
+
+
+def told_to_stop() -> threading.Event:
+    stop = threading.Event()
+    stop.set()
+    return stop
+
+
+def wait(streams: list[Stream], stop: threading.Event | None = None) -> list[str]:
+    """As ``run`` does, once the streams are there."""
+    failures = wait_for_end(streams, stop or threading.Event(), lambda: True, False, AROUND)
+    given_up = stop_streams(streams)
+    raise_failure(streams, failures, AROUND)
+    return given_up
+
+
+def test_a_stop_names_what_kafka_did_not_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speed_layer.stream._SECONDS_FOR_SPARK", 0.1)
+    answering, away = ForeachBatch("visits"), ForeachBatch("scans", in_time=False)
+    queries = [Query(), Query(hangs=True)]
+    streams = [stream_of(answering, queries[0]), stream_of(away, queries[1])]
+    assert wait(streams, told_to_stop()) == ["scans"]
+    assert [query.stopped for query in queries] == [1, 1], "a reader that hangs keeps the others running"
+    assert answering.happened == away.happened == ["stop", "join"]
+
+
+def test_a_query_that_a_stop_has_ended_badly_is_no_failure() -> None:
+    query = Query()
+    query.failure = AWAY
+    assert wait([stream_of(ForeachBatch("visits"), query)], told_to_stop()) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "committed", "kind", "words"),
+    [
+        (
+            Query(AWAY),
+            None,
+            KafkaAwayError,
+            "the stream of source 'visits' stopped: Kafka at broker-1:9092 does not answer",
+        ),
+        (Query(AWAY), FULL_FILE, ResourceError, "the stream of source 'visits' stopped: the disk of"),
+        (Query(), FULL_FILE, ResourceError, "is full; make room there; nothing is lost, and `hourline speed` goes on"),
+        (Query(), ConflictError("another process writes"), ConflictError, "another process writes"),
+    ],
+)
+def test_a_failure_is_one_sentence_about_its_first_cause(
+    query: Query, committed: Exception | None, kind: type[HourlineError], words: str
+) -> None:
+    others = Query()
+    streams = [stream_of(ForeachBatch("visits", committed), query), stream_of(ForeachBatch("scans"), others)]
+    with pytest.raises(kind) as failed:
+        wait(streams)
+    assert words in str(failed.value)
+    assert others.stopped == 1
+
+
+def test_a_commit_that_fails_while_it_is_stopped_is_told() -> None:
+    class Failing(ForeachBatch):
+        def join(self, seconds: float) -> bool:
+            self.error = ConflictError("another process writes")
+            return True
+
+    with pytest.raises(ConflictError, match="another process writes"):
+        wait([stream_of(Failing("visits"), Query())], told_to_stop())
+
+
+def test_an_embedded_kafka_that_has_ended_ends_the_wait() -> None:
+    with pytest.raises(KafkaAwayError, match="the embedded Kafka at broker-1:9092 has ended by itself"):
+        wait_for_end([stream_of(ForeachBatch("visits"), Query())], threading.Event(), lambda: False, False, AROUND)
