@@ -21,7 +21,7 @@ from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.database import connect as open_duckdb
 from hourline_core.sql.database import cursor_of, naming_damage
-from hourline_core.sql.literals import literal
+from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.parts import AttachedParts, all_statements
 from hourline_core.sql.query_tree import find_names
 from hourline_core.sql.sketches import install_sketch_functions
@@ -108,8 +108,12 @@ class Connection:
         ``sql`` does.
         """
         result, name = self.answer(query), f"{SCRATCH_PREFIX}result"
+        columns = ", ".join(
+            f"{_unsigned_nan(number) if kind.id in ('float', 'double') else f'#{number}'} AS {identifier(column)}"
+            for number, (column, kind) in enumerate(zip(result.columns, result.types, strict=True), start=1)
+        )
         with self.explaining(query):
-            result.query(name, f"COPY (FROM {name}) TO {literal(path)} ({options})")
+            result.query(name, f"COPY (SELECT {columns} FROM {name}) TO {literal(path)} ({options})")
 
     def states(self, query: str) -> list[HourState]:
         """The hours (UTC) that the answer to ``query`` uses, each with its state, by metric and hour.
@@ -296,3 +300,8 @@ def connect(
     if not isinstance(project, Project):
         project = load_project(Path(project), workspace=Path(workspace) if workspace else None)
     return Connection(project, strict=strict, as_of=as_of, degraded=degraded)
+
+
+def _unsigned_nan(column: int) -> str:
+    """SQL for a column of floats, in which NaN has no sign: that says nothing, and CSV would show it."""
+    return f"CASE WHEN isnan(#{column}) THEN 'nan' ELSE #{column} END"

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hourline_core.errors import SetupError, did_you_mean
 from hourline_core.model import Project
 from hourline_core.model.serving import LOOPBACK
-from serving_layer.http.problems import problem
+from serving_layer.http.problems import log, problem
 
 Right = Literal["reader", "admin"]
 """The scope of a token. A reader sees results and reports. An admin also sees the bytes of rejected records, and may
@@ -172,6 +172,14 @@ def _name(host: str) -> str:
 
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+
+
+def warn_of_readable_tokens(project: Project) -> None:
+    """Log a warning if other users of this machine can read the file of tokens."""
+    if project.settings.serve.tokens:
+        file = project.root.absolute() / project.settings.serve.tokens.expanduser()
+        if file.exists() and file.stat().st_mode & 0o077:
+            log.warning("other users of this machine can read or change the tokens in %s; `chmod 600 %s`", file, file)
 
 
 def _in_file(file: Path) -> dict[str, Right]:

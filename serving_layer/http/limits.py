@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -126,14 +126,14 @@ class Limited:
                 scope, receive, send
             )
             return
-        if int(length if (length := Headers(scope=scope).get("content-length", "0")).isdecimal() else 0) > BODY_BYTES:
-            await problem(
-                413, f"the request's body has {length} bytes; allowed are {BODY_BYTES}", {"Connection": "close"}
-            )(scope, receive, send)
-            return
         self._open[key] += 1
         try:
-            await self.app(scope, _bounded(receive), _patient(send))
+            if _declared_length(scope) > BODY_BYTES:
+                await _drain(scope, receive)
+                sentence = f"the request's body has {_declared_length(scope)} bytes; allowed are {BODY_BYTES}"
+                await problem(413, sentence, {"Connection": "close"})(scope, receive, send)
+                return
+            await self.app(scope, _bounded(scope, receive), _patient(send))
         except TimeoutError:  # From _patient. The server closes the connection of an unfinished answer.
             log.warning(
                 "client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS
@@ -144,7 +144,24 @@ class Limited:
                 del self._open[key]
 
 
-def _bounded(receive: Receive) -> Receive:
+def _declared_length(scope: Scope) -> int:
+    length = Headers(scope=scope).get("content-length", "0")
+    return int(length) if length.isdecimal() else 0
+
+
+async def _drain(scope: Scope, receive: Receive) -> None:
+    """Take the rest of a body that is refused, for a while. Were the connection closed before, the system would reset
+    it, and the client might not see the answer. A client that waits for 100 (Continue) has sent nothing.
+    """
+    if Headers(scope=scope).get("expect", "").casefold() == "100-continue":
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_BODY_SECONDS):
+            while (await receive()).get("more_body"):
+                pass
+
+
+def _bounded(scope: Scope, receive: Receive) -> Receive:
     """Receive a body that does not declare its length, or does not arrive."""
     got, whole = 0, False
 
@@ -161,6 +178,8 @@ def _bounded(receive: Receive) -> Receive:
         whole = whole or not message.get("more_body")
         got += len(message.get("body", b""))
         if got > BODY_BYTES:
+            if not whole:
+                await _drain(scope, receive)
             raise HTTPException(
                 413, f"the request's body has more than {BODY_BYTES} bytes, which are allowed", {"Connection": "close"}
             )

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from hourline_core.errors import SetupError
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
-from serving_layer.http.access import Tokens, is_loopback
+from serving_layer.http.access import Tokens, is_loopback, warn_of_readable_tokens
 from serving_layer.http.app import create_app
 from serving_layer.http.heads import PromptHeads
 
@@ -36,6 +36,7 @@ class Server:
     def __init__(self, project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> None:
         settings = project.settings.serve
         refuse_unguarded(project, environ)
+        warn_of_readable_tokens(project)
         self._socket = _listening(settings.host, settings.port or 0)
         files = [project.root.absolute() / file.expanduser() for file in (settings.certificate, settings.key) if file]
         self._project = project

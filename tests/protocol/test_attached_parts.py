@@ -134,6 +134,13 @@ def test_a_result_is_copied_whatever_views_there_are(connection: Connection, tmp
     assert "drift" not in made(connection)
 
 
+def test_a_nan_has_no_sign_in_csv(connection: Connection, tmp_path: Path) -> None:
+    path = tmp_path / "nan.csv"
+    query = "SELECT '-nan'::DOUBLE AS n, 'nan'::FLOAT AS n, '-nan'::FLOAT AS f, -1.5::DOUBLE AS d, NULL::DOUBLE AS e"
+    connection.copy(query, str(path), "FORMAT csv, HEADER false")
+    assert path.read_text() == "nan,nan,nan,-1.5,\n"
+
+
 def test_a_shell_attaches_nothing_to_split_its_input_to_complete_a_name_or_to_stop(connection: Connection) -> None:
     assert connection.split("FROM odd; SELECT ';' -- of totals") == ["FROM odd", " SELECT ';' -- of totals"]
     assert {"totals", "odd_states", "late_events", "hour", "n", "state"} < set(shell._names(connection))

@@ -157,6 +157,21 @@ def test_tokens_come_from_a_file_and_the_environment_and_are_never_shown(tables:
         Tokens.of(serve_settings(tables.project, tokens=tmp_path / "nothing"), {})
 
 
+@pytest.mark.parametrize(
+    ("mode", "warned"), [(0o600, False), (0o400, False), (0o640, True), (0o604, True), (0o622, True)]
+)
+def test_tokens_that_others_can_read_are_warned_of(
+    tables: BareTables, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
+) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"reader {READER}\n")
+    file.chmod(mode)
+    with serving(tables.project, tokens=file):
+        pass
+    assert (f"`chmod 600 {file}`" in caplog.text) == warned
+    assert READER not in caplog.text
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])  # noqa: S104
 def test_beyond_this_machine_it_needs_tokens_and_tls(tables: BareTables, host: str, tmp_path: Path) -> None:
     project = serve_settings(tables.project, host=host)

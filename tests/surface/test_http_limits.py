@@ -114,6 +114,20 @@ def test_a_request_s_body_is_bounded_also_where_it_does_not_say_how_long_it_is()
     assert asyncio.run(asked()) == [200, 413, 200, 413]
 
 
+@pytest.mark.parametrize("head", [b"Content-Length: 30000000", b"Transfer-Encoding: chunked"])
+def test_a_client_that_sends_too_much_gets_an_answer_and_no_reset(tables: BareTables, head: bytes) -> None:
+    body = b"x" * 30_000_000
+    if b"chunked" in head:
+        body = b"1C9C380\r\n" + body + b"\r\n0\r\n\r\n"
+    with serving(tables.project) as client:
+        address = (client.base_url.host, client.base_url.port or 0)
+        with socket.create_connection(address, timeout=60) as one:
+            one.sendall(b"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + head)
+            one.sendall(b"\r\n\r\n" + body)
+            answer = b"".join(iter(lambda: one.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 413"), answer[:300]
+
+
 def test_a_body_that_does_not_come_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_BODY_SECONDS", 0.01)
 
