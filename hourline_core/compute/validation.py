@@ -7,6 +7,8 @@ The decision depends on the record and on ARRIVED alone. ARRIVED is the time at 
 is the same for all records of the micro-batch, so no clock is read here.
 """
 
+from datetime import UTC, datetime
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
@@ -145,17 +147,26 @@ def _checks_of_event_time(source: Source) -> list[Column]:
     ahead = source.ahead.total_seconds()
     is_ahead = time > F.col(ARRIVED) + F.make_dt_interval(secs=F.lit(ahead))
     checks.append(_when(is_ahead, "event time ", stamp, f" is more than {ahead / 3600:g} h ahead of its arrival"))
-    is_early = time < F.lit(source.earliest)
-    checks.append(_when(is_early, "event time ", stamp, f" is before {source.earliest:%Y-%m-%dT%H:%MZ}"))
+    is_early = time < _moment(source.earliest)
+    checks.append(_when(is_early, "event time ", stamp, f" is before {_minute(source.earliest)}"))
     if source.latest:
-        is_late = time >= F.lit(source.latest)
-        checks.append(_when(is_late, "event time ", stamp, f" is not before {source.latest:%Y-%m-%dT%H:%MZ}"))
+        is_late = time >= _moment(source.latest)
+        checks.append(_when(is_late, "event time ", stamp, f" is not before {_minute(source.latest)}"))
     return checks
+
+
+def _moment(moment: datetime) -> Column:
+    """``moment`` for Spark. As a Python object, it would be taken for one of the Julian calendar before 1582."""
+    return F.lit(f"{moment.astimezone(UTC).isoformat()}").cast("timestamp")
 
 
 def _when(condition: Column, before: str, value: Column, after: str) -> Column:
     """A sentence with ``value`` in it if ``condition`` holds, else null."""
     return F.when(condition, F.concat(F.lit(before), value, F.lit(after)))
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment.isoformat()[:16]}Z"
 
 
 def _wanted(time: EventTime) -> str:

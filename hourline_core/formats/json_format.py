@@ -15,6 +15,13 @@ _CORRUPT = f"{SCRATCH_PREFIX}corrupt"
 _WRAPPER, _END = f"wrapper_{token_hex(16)}", f"end_{token_hex(16)}"
 """Names within the JSON text that no producer can guess, new in each process."""
 
+_LONE_SURROGATE = (
+    r"(?<!\\)(?:\\\\)*"  # An even number of backslashes: the next one begins an escape.
+    r"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|(?<!(?<!\\)(?:\\\\){0,999}\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+"""The escape of one half of a surrogate pair without the other. Spark would read it as a question mark."""
+
 _OPTIONS = {
     "columnNameOfCorruptRecord": _CORRUPT,
     "allowNonNumericNumbers": "false",
@@ -54,17 +61,27 @@ class JsonFormat:
         is_one_object = (F.size(elements) == 2) & elements[0].isNotNull() & (elements[1][_END] == 1)
         malformed = parsed[_CORRUPT].isNotNull() | ~F.coalesce(is_one_object, F.lit(False))
         words = self._malformed(text) if explain else F.lit(UNEXPLAINED)
-        return F.when(~F.is_valid_utf8(text), "invalid UTF-8").when(malformed, words)
+        # Most texts have no such escape at all, which is found out much faster than by the pattern.
+        may_be_lone = F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
+        is_lone = may_be_lone & text.rlike(_LONE_SURROGATE)
+        return (
+            F.when(~F.is_valid_utf8(text), "invalid UTF-8")
+            .when(is_lone, "invalid JSON: half of a surrogate pair, which is no character")
+            .when(malformed, words)
+        )
 
     def _malformed(self, text: Column) -> Column:
         """Why Spark could not read ``text`` as the declared fields: the first field of another type, or no JSON
         object at all.
         """
         alone = F.from_json(text, f"{self._declared_fields()}, {_CORRUPT} string", _OPTIONS)
+        # Read as text, a number keeps all of its digits.
+        keys = dict.fromkeys(map(self._key, self._fields))
+        as_written = F.from_json(text, ", ".join(f"`{key}` string" for key in keys), _OPTIONS)
         wrong_types = []
         for name, field in self._fields.items():
             key = self._key(name)
-            got = F.get_json_object(text, f"$['{key}']")
+            got = as_written[key]
             is_wrong = alone[key].isNull() & (F.coalesce(got, F.lit("null")) != "null")
             words = F.concat(F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {_wanted(field)}"))
             wrong_types.append(F.when(is_wrong, words))

@@ -22,7 +22,7 @@ FILES = {
           day: date
           at: string
         event_time: at
-        earliest: 2020-01-01T00:00:00Z
+        earliest: 0001-01-02T00:00:00Z
         partitions: 2
         """,
     "metrics/pages.yaml": "source: visits\ndimensions: [page]\nmeasures: {visits: count, ms: sum(ms), load: max(load)}\n",
@@ -84,6 +84,12 @@ BAD = {
     record(ms=2**31): "field 'ms': got 2147483648, want int",
     record(ms=[1]): "field 'ms': got [1], want int",
     record(load="fast"): "field 'load': got fast, want double",
+    record(ms=10**29 + 1): "field 'ms': got 100000000000000000000000000001, want int",
+    record(page="\ud83d"): "half of a surrogate pair",
+    record(page="\ude00\ud83d"): "half of a surrogate pair",
+    record(page="\\\ud83d."): "half of a surrogate pair",
+    record(page="\\ud83d\ude00"): "half of a surrogate pair",
+    record(page="\U0001f600\ude00"): "half of a surrogate pair",
     b'{"page": "/", "load": NaN, "at": "2024-03-01T10:30:00Z"}': "",
     b'{"page": "/", "load": 1e999, "at": "2024-03-01T10:30:00Z"}': "'load'",
     record(day="2024-02-30"): "field 'day': got 2024-02-30, want date",
@@ -96,13 +102,14 @@ BAD = {
     record(at="2024-03-01T25:30:00Z"): "event time: got 2024-03-01T25:30:00Z",
     record(at="10000-01-01T00:00:00Z"): "event time",
     record(at=f"{ahead:%Y-%m-%dT%H:%M:%SZ}"): "ahead of its arrival",
-    record(at="2019-12-31T23:59:59.999999Z"): "is before 2020-01-01T00:00Z",
+    record(at="0001-01-01T23:59:59.999999Z"): "is before 0001-01-02T00:00Z",
     record(at="0000-00-00T00:00:00Z"): "event time",
 }
 GOOD: list[dict[str, Any]] = [
-    {"page": "/", "ms": None, "load": None, "at": "2020-01-01T00:00:00Z"},
+    {"page": "/", "ms": None, "load": None, "at": "0001-01-02T00:00:00Z"},
     {"page": "/a", "ms": -(2**31), "at": "2024-03-01T10:30:00.5+01:00"},
     {"page": "", "ms": 3, "load": 1e300, "at": "2024-03-01 10:59:59.999999Z", "more": {"than": ["was", "declared"]}},
+    {"page": "\U0001f600\U0001f600 \\ud83d \\\U0001f600 \\\\ude00", "ms": 2, "at": "2024-03-01T10:30:00Z"},
     {"page": '"},{"', "ms": 5, "load": 0.0, "at": "2024-03-01T11:00:00-00:00"},
 ]
 
