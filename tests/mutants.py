@@ -135,6 +135,59 @@ MUTANTS = [
         "tests/unit/speed_layer/test_foreach_batch.py",
     ),
     Mutant(
+        "a stop does not wait for what Spark reads",
+        "speed_layer/foreach_batch.py",
+        (("self._running.acquire(timeout=seconds)\n", "self._running.acquire(timeout=seconds + 30)\n"),),
+        "tests/unit/speed_layer/test_foreach_batch.py",
+    ),
+    Mutant(
+        "a stop waits for the commit that runs",
+        "speed_layer/foreach_batch.py",
+        (
+            (
+                "        self._committer.shutdown()\n        return ended\n",
+                "        self._committer.shutdown(wait=False)\n        return ended\n",
+            ),
+        ),
+        "tests/unit/speed_layer/test_foreach_batch.py",
+    ),
+    Mutant(
+        "a deleted lock is taken again",
+        "hourline_core/runtime/file_lock.py",
+        (("        if _is_at(self.path, self.fd):\n", "        if True:\n"),),
+        "tests/unit/runtime/test_file_lock.py",
+    ),
+    Mutant(
+        "who waits for a lock is not let in by its deletion",
+        "hourline_core/runtime/file_lock.py",
+        (("            if _is_at(path, fd):\n", "            if True:\n"),),
+        "tests/unit/runtime/test_file_lock.py",
+    ),
+    Mutant(
+        "one of two starts at once starts",
+        "hourline_core/runtime/background.py",
+        (('hold_lock(starting, "", waiting=lambda: None)', "suppress()"),),
+        "tests/unit/runtime/test_background.py",
+    ),
+    Mutant(
+        "the first cause is told, not the last",
+        "hourline_core/causes.py",
+        (("            name, words = causes[-1]\n", "            name, words = causes[0]\n"),),
+        "tests/unit/runtime/test_faults.py",
+    ),
+    Mutant(
+        "what needs a person is not tried again",
+        "hourline/exit_status.py",
+        (("SourceError: EX_DATAERR", "SourceError: EX_TEMPFAIL"),),
+        "tests/surface/test_faults.py",
+    ),
+    Mutant(
+        "half of a surrogate pair is no character",
+        "hourline_core/formats/json_format.py",
+        (("is_lone = may_be_lone & ", "is_lone = F.lit(False) & "),),
+        "tests/stack/test_bad_records.py",
+    ),
+    Mutant(
         "only the element behind the text says that the text is one object",
         "hourline_core/formats/json_format.py",
         ((" & (elements[1][_END] == 1)", ""),),

@@ -1,6 +1,10 @@
 """Commands that need Spark, Kafka or the tables of a project: what they print, and what they leave running."""
 
 import json
+import os
+import shutil
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -72,10 +76,20 @@ def test_up_and_down_leave_nothing_running(failing: Failing, tmp_path: Path) -> 
         assert len(family) > 2, "the speed layer, its JVM and Kafka"
         assert hourline("up", folder=tmp_path, status=0) == up, "it is up already"
         assert lease_holder(workspace, "speed") == speed
+        shutil.rmtree(workspace / "run")  # with its lock, and where it and Kafka are to be found
+        made_anew = [workspace / "run" / name for name in ("speed.lock", "speed.ready", "broker.lock", "broker.json")]
+        wait_until(lambda: all(path.exists() for path in made_anew), "the lock is not made anew")
+        assert hourline("up", folder=tmp_path, status=0) == up, "it is up, although its lock was deleted"
         assert "runs the speed layer" in failing.sentence("speed", folder=tmp_path, status=75)
         report = json.loads(hourline("status", "--format", "json", folder=tmp_path, status=0))
         assert [(source["lag"], source["records"]) for source in report["sources"]] == [(0, 0)]
+        os.kill(json.loads((workspace / "run" / "broker.json").read_text())["pid"], signal.SIGSTOP)
     finally:
+        began = time.monotonic()
         hourline("down", folder=tmp_path, status=0)
+    assert time.monotonic() - began < 20, "a stop waits for Kafka"
+    log = (workspace / "logs" / "speed.log").read_text()
+    assert log.endswith("stopped\n")
+    assert not [line for line in log.splitlines() if line.startswith(("Traceback", "\tat "))]
     wait_until(lambda: not alive(family), f"{family} still run")
     assert "nothing was running" in hourline("down", folder=tmp_path, status=0)
