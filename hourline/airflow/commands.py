@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +40,10 @@ def run_command(settings: Settings, *arguments: str) -> None:
     something first, so that trying again would not help; AirflowException otherwise.
     """
     log.info("hourline %s", shlex.join(arguments))
-    command = [
-        sys.executable,
-        "-m",
-        "hourline",
-        *arguments,
-        "--project",
-        settings.folder,
-        "--workspace",
-        settings.workspace,
-    ]
     reading, writing = os.pipe()
     try:
         # Its watchdog ends the command and its Java when this task ends, even by kill -9.
-        process = Supervised(command, log=writing, cwd=Path(settings.folder))
+        process = Supervised(_command(settings, arguments), log=writing, cwd=Path(settings.folder))
     finally:
         os.close(writing)
     with process, os.fdopen(reading, encoding="utf-8", errors="replace") as output:
@@ -65,3 +56,8 @@ def run_command(settings: Settings, *arguments: str) -> None:
     if status not in (0, BLOCKED):
         said = f"`hourline {arguments[0]}` ended with status {status}: {sentence}"
         raise AirflowFailException(said) if status in NEEDS_A_PERSON else AirflowException(said)
+
+
+def _command(settings: Settings, arguments: Sequence[str]) -> list[str]:
+    project = ("--project", settings.folder, "--workspace", settings.workspace)
+    return [sys.executable, "-m", "hourline", *arguments, *project]

@@ -135,6 +135,21 @@ def test_what_may_pass_by_itself_is_tried_again(tmp_path: Path) -> None:
     assert not isinstance(raised.value, AirflowFailException)
 
 
+@pytest.mark.parametrize(("status", "for_good"), [(1, True), (2, True), (65, True), (70, False), (75, False)])
+def test_a_status_says_whether_a_task_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, for_good: bool
+) -> None:
+    command = tmp_path / "command"
+    command.write_text(f"#!/bin/sh\necho 'hourline: its sentence'\nexit {status}\n")
+    command.chmod(0o700)
+    initialise(tmp_path / "shop")
+    settings = Settings.of_project(str(tmp_path / "shop"))
+    monkeypatch.setattr("hourline.airflow.commands._command", lambda *_: [str(command)])
+    with pytest.raises(AirflowException, match=f"status {status}: its sentence") as raised:
+        run_command(settings, "plan")
+    assert isinstance(raised.value, AirflowFailException) == for_good
+
+
 def test_a_projects_ids_are_what_airflow_takes_whatever_its_folder_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
