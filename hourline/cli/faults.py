@@ -33,7 +33,7 @@ def end_with(error: Exception) -> NoReturn:
 
         around = surroundings_of(project)
     told = explain_fault(error, around, then=_SAFE.get(command, _ELSE))
-    if told is not error or isinstance(error, SparkError | ResourceError):
+    if told is not error or isinstance(error, SparkError | ResourceError | FaultError):
         log = None if project is None else project.workspace / "logs" / "errors.log"
         logged = log is not None and log_fault(error, log, f"hourline {' '.join(sys.argv[1:])}")
         if logged:

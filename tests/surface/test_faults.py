@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from hourline_core.errors import ConflictError, SourceError
+from hourline_core.errors import ConflictError, FaultError, SourceError
 from tests.support import raised
 from tests.support.command_line import NO_KAFKA, Failing
 from tests.support.kept_workspace import FOLDER
@@ -44,6 +44,7 @@ THROWN: list[tuple[Exception, int, str]] = [
     (SourceError("records are gone"), 65, "records are gone"),
     (ConflictError("another process writes"), 75, "another process writes"),
     (KeyError("hour"), 70, "a fault of Hourline: KeyError: 'hour'"),
+    (FaultError("the stream of source 'x' stopped"), 70, "the stream of source 'x' stopped"),
 ]
 
 
