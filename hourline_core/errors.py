@@ -62,8 +62,8 @@ class KafkaForbidsError(BrokerError):
 
 
 class SourceError(HourlineError):
-    """Kafka's records are not those that were read: some are gone, or a topic was made anew. Trying again does not
-    help.
+    """Kafka's records are not those that were read: some are gone, or a topic was made anew. Or they cannot be read.
+    Trying again does not help.
     """
 
 

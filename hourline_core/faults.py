@@ -23,11 +23,15 @@ from hourline_core.errors import (
     KafkaForbidsError,
     ResourceError,
     SetupError,
+    SourceError,
     SparkError,
     TableError,
 )
 
 _KAFKA = "org.apache.kafka."
+_OF_BROKERS = f"{_KAFKA}common.errors."
+_READER = "org.apache.spark.sql.kafka010.consumer."
+"""In a Java trace: Spark was reading records."""
 _AWAY = ("TimeoutException", "DisconnectException", "NetworkException", "BrokerNotAvailableException", "KafkaException")
 _OF_DEAD_JAVA = ("Py4JError", "Py4JNetworkError")
 
@@ -107,10 +111,13 @@ def _of_library(error: BaseException, texts: list[str], around: Surroundings) ->
     """What else a library, or Hourline itself, has raised."""
     cause = first_cause(texts)
     modules = {type(one).__module__.partition(".")[0] for one in chain(error)}
-    kafka = [name for text in texts for name, _ in CAUSED_BY.findall(text) if name.startswith(_KAFKA)]
-    if kafka or modules & {"confluent_kafka", "cimpl"}:
+    names = [name for text in texts for name, _ in CAUSED_BY.findall(text)]
+    reading = any(_READER in text for text in texts)
+    if reading or any(name.startswith(_KAFKA) for name in names) or modules & {"confluent_kafka", "cimpl"}:
         address = around.kafka or "the address in hourline.yaml"
-        if any(name.endswith(_AWAY) for name in kafka):
+        if reading and not any(name.startswith(_OF_BROKERS) or name.endswith("TimeoutException") for name in names):
+            return SourceError, f"records of Kafka at {address} cannot be read ({cause})"
+        if any(name.endswith(_AWAY) for name in names):
             return KafkaAwayError, f"Kafka at {address} does not answer ({cause})"
         return KafkaForbidsError, f"Kafka at {address} has refused ({cause})"
     called = {Path(frame.filename).parent.name for frame in traceback.extract_tb(error.__traceback__)}

@@ -29,6 +29,8 @@ _PEM_FILES = {
     "ssl.key.location": "ssl.keystore.key",
 }
 
+_MILLISECONDS_FOR_ANSWER = 15_000
+
 
 def read_topics(
     spark: SparkSession,
@@ -55,6 +57,11 @@ def read_topics(
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .option("kafka.fetch.max.wait.ms", "50")
+        # By default, a client asks for a minute a leader that was killed, before it looks for the next one.
+        .option("kafka.request.timeout.ms", _MILLISECONDS_FOR_ANSWER)
+        .option("kafka.default.api.timeout.ms", _MILLISECONDS_FOR_ANSWER)
+        # When no broker answers that it knows, the client asks those of the settings again: they may have moved.
+        .option("kafka.metadata.recovery.strategy", "rebootstrap")
         # The default of 500 costs more than a microsecond for each record.
         .option("kafka.max.poll.records", "10000")
     )

@@ -20,9 +20,11 @@ from hourline_core.runtime.surroundings import surroundings_of
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_id_of, topic_offsets
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.kafka_stream import read_topics, starting_offsets, write_starting_offsets
+from speed_layer.kafka_watch import KafkaWatch
 from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
 from speed_layer.origin import Origin, TopicIds
+from speed_layer.restarts import run_again_after_kafka
 from speed_layer.silence import Offsets, Silence
 from speed_layer.stream import Stream, raise_failure, stop_streams, wait_for_end
 
@@ -49,20 +51,55 @@ def run(
     stop: threading.Event | None = None,
     clock: Clock = wall_clock,
     kafka_alive: Callable[[], bool] = lambda: True,
+    restart_kafka: Callable[[], bool] = lambda: False,
     on_ready: Callable[[], None] = lambda: None,
     on_finished: Callable[[Finished], None] = lambda finished: None,
+    on_kafka: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
     """Run the speed layer of ``project`` on the Kafka at ``bootstrap``, with a session of ``speed_session``.
 
     Returns within seconds when ``stop`` is set; with ``drain``, when all that was in the topics at the start has been
     processed. Returns the sources of which Spark did not end reading, since Kafka does not answer, for example: those
-    records are read again. ``kafka_alive`` is asked 10 times a second. ``clock`` (UTC) only dates the micro-batches; no
-    number depends on it.
+    records are read again. Once it is ready, it outlives a Kafka that is away for a while, unless it drains:
+    ``on_kafka`` gets a sentence when Kafka goes, and one when it is back.
+
+    ``kafka_alive`` is asked 10 times a second. ``restart_kafka`` is called when Kafka has made a stream fail: it says
+    whether it had to start the Kafka of this process anew. ``clock`` (UTC) only dates the micro-batches; no number
+    depends on it.
 
     Raises BrokerError, SourceError, TableError, SparkError, ResourceError, and ConflictError when another process
     writes to the tables. The caller holds the lease "speed".
     """
-    stop = stop or threading.Event()
+    stop, ready = stop or threading.Event(), threading.Event()
+
+    def be_ready() -> None:
+        if not ready.is_set():
+            ready.set()
+            on_ready()
+
+    def run_streams() -> list[str]:
+        return _run_streams(spark, project, bootstrap, drain, stop, clock, kafka_alive, be_ready, on_finished)
+
+    if drain:
+        return run_streams()
+    with KafkaWatch(project, bootstrap, clock, on_kafka) as watch:
+        return run_again_after_kafka(run_streams, ready, watch, stop, on_kafka, clock, restart_kafka)
+
+
+def _run_streams(
+    spark: SparkSession,
+    project: Project,
+    bootstrap: str,
+    drain: bool,
+    stop: threading.Event,
+    clock: Clock,
+    kafka_alive: Callable[[], bool],
+    on_ready: Callable[[], None],
+    on_finished: Callable[[Finished], None],
+) -> list[str]:
+    """Start the streams of all sources, and run them until ``stop`` is set, one has failed, or they have drained.
+    Returns and raises what ``run`` does.
+    """
     # Each start makes its own checkpoints (see source_tables.py), in a folder of its own: the Java process of a killed
     # one may live a moment longer.
     shutil.rmtree(project.workspace / "checkpoints", ignore_errors=True)

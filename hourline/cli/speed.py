@@ -73,8 +73,10 @@ def speed(
             drain=drain,
             stop=stop,
             kafka_alive=kafka_alive,
+            restart_kafka=kafka.restart,
             on_ready=on_ready,
             on_finished=_report_finished,
+            on_kafka=lambda text: note(f"{wall_clock():%H:%M:%S} {text}"),
         )
     if given_up:
         note(f"Kafka at {kafka.address} gave no more records of {', '.join(given_up)}; the next start reads them again")

@@ -78,10 +78,7 @@ class Broker:
             free, controller = free_ports(2)
             port = self._port if self._port is not None else free
             self._configure(port, controller)
-            self._log_start = self._log_size()
-            self._process = stack.enter_context(
-                self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options)
-            )
+            self._start(stack)
             self.bootstrap = f"{LOOPBACK}:{port}"
             _facts_file(self._workspace).unlink(missing_ok=True)  # left over from a killed broker
             stack.callback(_facts_file(self._workspace).unlink, missing_ok=True)
@@ -112,6 +109,22 @@ class Broker:
         if alive and self._lock.renew():
             self._announce()
         return alive
+
+    def restart(self) -> bool:
+        """Start the broker anew at the same address if it has ended, and return whether it had. Raises SetupError when
+        it does not start.
+        """
+        if self.alive():
+            return False
+        self._start(self._started)
+        self.wait()
+        return True
+
+    def _start(self, stack: ExitStack) -> None:
+        self._log_start = self._log_size()
+        self._process = stack.enter_context(
+            self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options)
+        )
 
     def _configure(self, port: int, controller_port: int) -> None:
         folder = self._workspace / "kafka"

@@ -20,6 +20,8 @@ class Kafka:
     """Whether it still runs. Always true for a Kafka that this process has not started."""
     wait: Callable[[], None] = lambda: None
     """Returns when it answers. Raises SetupError when it does not start."""
+    restart: Callable[[], bool] = lambda: False
+    """Starts it anew if this process has started it and it has ended; says whether it did. Raises SetupError."""
 
 
 @contextmanager
@@ -40,7 +42,7 @@ def kafka_of(project: Project, join: bool = True) -> Iterator[Kafka]:
         yield Kafka(address)
         return
     with Broker(project.workspace, kafka.port, waiting=join) as broker:
-        yield Kafka(broker.bootstrap, broker.alive, broker.wait)
+        yield Kafka(broker.bootstrap, broker.alive, broker.wait, broker.restart)
 
 
 def reachable_kafka(project: Project) -> str:

@@ -8,6 +8,7 @@ from hourline_core.ledger.read_offsets import offsets_in, reading_of
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.topics import matches
+from hourline_core.runtime.kafka_absence import KafkaAbsence, last_absence
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.sql.coverage import of_declaration
 from hourline_core.sql.literals import literal
@@ -95,13 +96,26 @@ class ChangingMetric(Described):
     """
 
 
+class KafkaAway(Described):
+    """The last time in which Kafka did not answer the running speed layer, or did not allow what it must."""
+
+    since: datetime
+    """When Kafka was asked first and did not answer (UTC)."""
+    until: datetime | None
+    """When it answered again (UTC). Null: it is still away."""
+    reason: str
+    """What was wrong, as a sentence."""
+
+
 class ProjectStatus(Described):
     """The status of a project."""
 
     project: str
     """The name of the project."""
     speed: str
-    """Whether the speed layer runs, as a sentence."""
+    """Whether the speed layer runs, and whether Kafka is away, as a sentence."""
+    kafka_away: KafkaAway | None
+    """The last time without Kafka. Null: the running speed layer has seen none, or none runs."""
     sources: list[SourceStatus]
     """The sources that have progress."""
     changing: list[ChangingMetric]
@@ -132,6 +146,9 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     standby = lease_holder(project.workspace, "standby")
     if standby:
         speed += f"; process {standby} stands by"
+    absence = last_absence(project.workspace)
+    if absence:
+        speed += f"; {_say_absence(absence)}"
     sources = [
         _source(connection, source, offsets[source.name])
         for source in project.sources.values()
@@ -146,8 +163,20 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
     waiting = [find_change(connection, tables) for tables in connection.snapshot.served]
     return ProjectStatus(
-        project=project.name, speed=speed, sources=sources, changing=[item for item in waiting if item], hours=hours
+        project=project.name,
+        speed=speed,
+        kafka_away=KafkaAway(since=absence.since, until=absence.until, reason=absence.reason) if absence else None,
+        sources=sources,
+        changing=[item for item in waiting if item],
+        hours=hours,
     )
+
+
+def _say_absence(absence: KafkaAbsence) -> str:
+    since = f"{absence.since:%Y-%m-%d %H:%M:%S}"
+    if absence.until is None:
+        return f"Kafka has been away since {since} UTC"
+    return f"Kafka was away from {since} to {absence.until:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, datetime], str]:

@@ -16,6 +16,7 @@ from hourline_core.errors import BrokerError, ConflictError, SetupError
 from hourline_core.runtime.broker import Broker, running_broker
 from hourline_core.runtime.file_lock import hold_lock, is_alive
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
+from tests.support.speed_process import wait_until
 
 PARENT = """
 import sys
@@ -73,6 +74,10 @@ def test_a_broker_that_was_killed_itself_comes_up_again_on_what_it_left(tmp_path
         ensure_topic(broker.bootstrap, "flights", 1, {})
         send(broker.bootstrap, "flights", 5)
         os.kill(json.loads((tmp_path / "run" / "broker.json").read_text())["pid"], signal.SIGKILL)
+        wait_until(lambda: not broker.alive(), "it was killed")
+        assert broker.restart()
+        assert topic_offsets(broker.bootstrap, "flights", {}) == {0: (0, 5)}
+        assert not broker.restart(), "it runs"
     assert not broker.alive()
     with Broker(tmp_path) as broker:
         assert topic_offsets(broker.bootstrap, "flights", {}) == {0: (0, 5)}

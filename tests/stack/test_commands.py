@@ -63,7 +63,7 @@ def test_results_in_every_format(finished_project: StackProject, tmp_path: Path)
     assert table.splitlines()[0].split() == ["hour", "depot", "price"]
 
 
-def test_up_and_down_leave_nothing_running(failing: Failing, tmp_path: Path) -> None:
+def test_up_starts_a_killed_broker_again_and_down_leaves_nothing_running(failing: Failing, tmp_path: Path) -> None:
     files = {**PROJECT, "hourline.yaml": "spark: {master: 'local[2]'}\n"}
     write_project(tmp_path, files)
     workspace = tmp_path / ".hourline"
@@ -72,6 +72,9 @@ def test_up_and_down_leave_nothing_running(failing: Failing, tmp_path: Path) -> 
         assert "up: Kafka at 127.0.0.1:" in up
         speed = lease_holder(workspace, "speed")
         assert speed is not None
+        killed = broker_process(workspace)
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: broker_process(workspace) != killed, "the broker is not started again")
         family = [speed, *descendants(speed)]
         assert len(family) > 2, "the speed layer, its JVM and Kafka"
         assert hourline("up", folder=tmp_path, status=0) == up, "it is up already"
@@ -93,3 +96,8 @@ def test_up_and_down_leave_nothing_running(failing: Failing, tmp_path: Path) -> 
     assert not [line for line in log.splitlines() if line.startswith(("Traceback", "\tat "))]
     wait_until(lambda: not alive(family), f"{family} still run")
     assert "nothing was running" in hourline("down", folder=tmp_path, status=0)
+
+
+def broker_process(workspace: Path) -> int:
+    """The process id of the embedded broker."""
+    return int(json.loads((workspace / "run" / "broker.json").read_text())["pid"])

@@ -50,6 +50,19 @@ REFUSED = FromJava(
     "Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [visits]\n"
     "\tat org.apache.kafka",
 )
+_WHILE_READING = (
+    "Job aborted due to stage failure",
+    "org.apache.spark.SparkException: Job aborted due to stage failure\n\tat org.apache.spark.scheduler.DAGScheduler\n"
+    "Caused by: CAUSE\n\tat org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer.fetchData(KafkaDataConsumer.scala)",
+)
+CORRUPT, UNKNOWN_CODEC, NOT_SENT = (
+    FromJava(_WHILE_READING[0], _WHILE_READING[1].replace("CAUSE", cause))
+    for cause in (
+        "org.apache.kafka.common.KafkaException: Record batch for partition visits-0 at offset 40 is invalid",
+        "java.lang.IllegalArgumentException: Unknown compression type id: 7",
+        "java.util.concurrent.TimeoutException: Cannot fetch record for offset 40 in 120000 milliseconds",
+    )
+)
 WORKER = FromJava(
     "[PYTHON_EXCEPTION] Python exception occurred while executing the UDF",
     "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"

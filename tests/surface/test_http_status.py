@@ -4,11 +4,14 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from threading import Event
 
 import pytest
 
 from hourline_core.model import Project
+from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
+from hourline_core.runtime.lease import lease
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets
 from serving_layer.reports.status import report_project_status
 from tests.support.bare_tables import BareTables
@@ -79,3 +82,21 @@ def test_reads_are_answered_while_a_status_waits_for_kafka(tables: BareTables, m
         answer.set_result({name: {"clicks": {0: (0, 5)}} for name in tables.project.sources})
         (source,) = status.result().json()["sources"]
     assert (source["lag"], source["lag_unknown"]) == (4, None), "one of the five was read"
+
+
+def test_the_status_says_since_when_kafka_has_been_away_and_from_when_to_when_it_was(tables: BareTables) -> None:
+    workspace, since = tables.project.workspace, datetime(2024, 4, 1, 10, 0, 3, tzinfo=UTC)
+    absence = KafkaAbsence(since, "no answer")
+    with lease(workspace, "speed"), serving(tables.project) as client:
+        note_absence(workspace, absence)
+        away = client.get("/api/v1/status").json()
+        note_absence(workspace, replace(absence, until=since + timedelta(minutes=1)))
+        back = client.get("/api/v1/status").json()
+    assert away["speed"].endswith("; Kafka has been away since 2024-04-01 10:00:03 UTC")
+    assert away["kafka_away"]["reason"] == "no answer" and away["kafka_away"]["until"] is None
+    assert back["speed"].endswith("; Kafka was away from 2024-04-01 10:00:03 to 2024-04-01 10:01:03 UTC")
+    # What a process that has ended has left says nothing about now.
+    assert report_project_status(tables.project, last=1).kafka_away is None
+    with lease(workspace, "speed"):
+        note_absence(workspace, None)
+        assert report_project_status(tables.project, last=1).kafka_away is None

@@ -17,12 +17,25 @@ from hourline_core.errors import (
     KafkaForbidsError,
     ResourceError,
     SetupError,
+    SourceError,
     SparkError,
     TableError,
     UsageError,
 )
 from hourline_core.faults import Surroundings, explain_fault, log_fault
-from tests.support.raised import AWAY, FULL_FILE, FULL_JAVA, FULL_LOG, HEAP, READ_ONLY, REFUSED, WORKER
+from tests.support.raised import (
+    AWAY,
+    CORRUPT,
+    FULL_FILE,
+    FULL_JAVA,
+    FULL_LOG,
+    HEAP,
+    NOT_SENT,
+    READ_ONLY,
+    REFUSED,
+    UNKNOWN_CODEC,
+    WORKER,
+)
 
 AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
 
@@ -46,6 +59,9 @@ AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
         (HEAP, ResourceError, "the memory of 1g of Spark's Java is used up; raise spark.driver_memory"),
         (AWAY, KafkaAwayError, "Kafka at broker-1:9092 does not answer (Timed out waiting for a node assignment"),
         (REFUSED, KafkaForbidsError, "Kafka at broker-1:9092 has refused (Not authorized to access topics: [visits])"),
+        (CORRUPT, SourceError, "records of Kafka at broker-1:9092 cannot be read (Record batch for partition visits-0"),
+        (UNKNOWN_CODEC, SourceError, "cannot be read (Unknown compression type id: 7)"),
+        (NOT_SENT, KafkaAwayError, "Kafka at broker-1:9092 does not answer (Cannot fetch record for offset 40"),
         (WORKER, SparkError, "Spark failed (ValueError: the sketch is garbage)"),
         (KeyError("hour"), FaultError, "a fault of Hourline: KeyError: 'hour'"),
     ],

@@ -1,0 +1,146 @@
+"""Asks Kafka all the time whether it answers, so that a person learns within seconds that it is away, and since when.
+
+Spark itself asks for a minute before it gives up, and says nothing meanwhile.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from hourline_core.errors import BrokerError, KafkaAwayError
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock
+from hourline_core.model.topics import matches, names_of
+from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
+from hourline_core.runtime.kafka_admin import admin
+
+_SECONDS_FOR_ANSWER = 5.0
+"""The maximum time of one request."""
+
+_SECONDS_UNTIL_AWAY = 10.0
+"""A Kafka that does not answer for so long is away. A leader that was killed has a successor by then."""
+
+_SECONDS_BETWEEN = 2.0
+"""Between an answer and the next question. A question costs well under a millisecond."""
+
+_SECONDS_BETWEEN_TRIES = 0.2
+"""Between two tries of one question."""
+
+
+class KafkaWatch:
+    """A context manager. Within the block, a thread asks the Kafka at ``bootstrap`` for the topics of ``project``: all
+    of them must have their leaders.
+
+    ``say`` gets one sentence when Kafka goes, and one when it is back; both are also noted in the workspace. ``clock``
+    is the wall's (UTC).
+    """
+
+    def __init__(self, project: Project, bootstrap: str, clock: Clock, say: Callable[[str], None]) -> None:
+        self._project = project
+        self._bootstrap = bootstrap
+        self._clock = clock
+        self._say = say
+        self._closed = threading.Event()
+        self._asked_to_ask = threading.Event()
+        self._asked = 0
+        """The number of questions that have been answered, or not."""
+        self._noting = threading.Lock()
+        self.absences = 0
+        """How often Kafka has gone."""
+        self.absence: KafkaAbsence | None = None
+        """The last one. None: there was none."""
+        self.error: BrokerError | None = None
+        """What is wrong with Kafka. None: it answers."""
+
+    def __enter__(self) -> Self:
+        note_absence(self._project.workspace, None)
+        threading.Thread(target=self._run, name="kafka-watch", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # The thread is not waited for: it may be asking a Kafka that does not answer.
+        with self._noting:
+            self._closed.set()
+        self._asked_to_ask.set()
+
+    def wait_for_answer(self, stop: threading.Event, on_error: Callable[[BrokerError], None]) -> None:
+        """Return when Kafka has answered a question that was asked after this call, or when ``stop`` is set.
+        Meanwhile, ``on_error`` gets again and again what is wrong with Kafka, and may raise to give up.
+        """
+        enough = self._asked + 2  # one may have been asked before
+        while not (self._asked >= enough and self.error is None) and not stop.is_set():
+            if self.error is not None:
+                on_error(self.error)
+            self._asked_to_ask.set()
+            stop.wait(0.1)
+
+    def _run(self) -> None:
+        options = self._project.settings.kafka.options
+        asked, patience = self._clock(), time.monotonic() + _SECONDS_UNTIL_AWAY
+        while not self._closed.is_set():
+            try:
+                # A client that has failed is not asked again: it waits longer and longer before it connects.
+                with admin(self._bootstrap, options, "tell who leads the topics", _SECONDS_FOR_ANSWER) as client:
+                    while not self._closed.is_set():
+                        self._ask(client)
+                        self._note(None, asked)
+                        self._rest(_SECONDS_BETWEEN)
+                        asked, patience = self._clock(), time.monotonic() + _SECONDS_UNTIL_AWAY
+            except BrokerError as error:
+                # A broker may be gone and another one there, or a partition between two leaders.
+                if isinstance(error, KafkaAwayError) and time.monotonic() < patience:
+                    self._rest(_SECONDS_BETWEEN_TRIES)
+                else:
+                    self._note(error, asked)
+                    self._rest(_SECONDS_BETWEEN)
+
+    def _ask(self, client: AdminClient) -> None:
+        """Raise KafkaException or BrokerError unless each topic is there for this user, with all its leaders."""
+        topics: set[str] = set()
+        for source in self._project.sources.values():
+            named = names_of(source.topic)
+            listed = named or client.list_topics(timeout=_SECONDS_FOR_ANSWER).topics
+            topics |= {name for name in listed if matches(source.topic, name)}
+        if not topics:
+            return
+        answers = client.describe_topics(TopicCollection([*topics]), request_timeout=_SECONDS_FOR_ANSWER)
+        for topic, answer in answers.items():
+            try:
+                partitions = answer.result().partitions
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # a deleted topic is no matter of Kafka
+                    raise
+                continue
+            if without := [partition.id for partition in partitions if partition.leader is None]:
+                raise KafkaAwayError(f"topic '{topic}' partition {without[0]} has no leader at {self._bootstrap}")
+
+    def _rest(self, seconds: float) -> None:
+        self._asked_to_ask.wait(seconds)
+        self._asked_to_ask.clear()
+
+    def _note(self, error: BrokerError | None, asked: datetime) -> None:
+        """Note an answer to the question that was ``asked`` then, and say so if it changes anything."""
+        with self._noting:
+            if self._closed.is_set():
+                return
+            before, self.error = self.error, error
+            if error is not None and before is None:
+                self.absence = KafkaAbsence(asked, str(error))
+                self.absences += 1
+                self._say(f"{error}; nothing is lost, and the speed layer goes on by itself when Kafka is back")
+            elif error is None and before is not None and self.absence:
+                now = self._clock()
+                self.absence = KafkaAbsence(self.absence.since, self.absence.reason, now)
+                seconds = (now - self.absence.since).total_seconds()
+                self._say(f"Kafka is back after {seconds:,.0f} s; the speed layer goes on")
+            if (error is None) != (before is None):
+                note_absence(self._project.workspace, self.absence)
+            self._asked += 1
