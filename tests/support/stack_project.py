@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined] # not in strict mypy's way
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import serving_layer
@@ -54,6 +55,8 @@ class StackProject:
     """By partition and offset, the sequence after which a record is accepted that was rejected before."""
     topics: dict[str, list[str]] = field(default_factory=dict)
     """By source, the names of its topics."""
+    partitions: dict[str, int] = field(default_factory=dict)
+    """By source, the number of partitions of each of its topics."""
     merged: dict[str, str] = field(default_factory=dict)
     """By name, the ids of the topics of sources that read several. A partition of one has a number of its own, below
     zero; these numbers are in the order of the ids.
@@ -64,10 +67,13 @@ class StackProject:
 
     def __post_init__(self) -> None:
         self.project = load_project(self.root, {"KAFKA": self.kafka})
-        self.producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 5, "log_level": 0})
+        # Idempotent: what is sent again while a broker comes back is there once.
+        options = {"bootstrap.servers": self.kafka, "linger.ms": 5, "log_level": 0, "enable.idempotence": True}
+        self.producer = Producer(options)
         self.random = random.Random(self.project.name)  # noqa: S311 (the same numbers each time)
         for source in self.project.sources.values():
             self.sent[source.name], self.topics[source.name] = [], []
+            self.partitions[source.name] = source.partitions
             for topic in ensure_topics(self.kafka, source, {}):
                 self.add_topic(source.name, topic)
 
@@ -77,10 +83,20 @@ class StackProject:
         if names_of(self.project.sources[source].topic) != (topic,):
             self.merged[topic] = topic_id_of(self.kafka, topic, {})
 
+    def add_partitions(self, source: str, number: int) -> None:
+        """Let the topics of a source have ``number`` partitions each, and send to these."""
+        client = AdminClient({"bootstrap.servers": self.kafka, "log_level": 0})
+        for topic in self.topics[source]:
+            client.create_partitions([NewPartitions(topic, number)])[topic].result(30)
+            while len(self.producer.list_topics(topic, timeout=30).topics[topic].partitions) < number:
+                pass  # else it refuses to send to those that it does not know
+        self.partitions[source] = number
+
     def copy(self, folder: Path) -> "StackProject":
         """The same project in another folder, tables and all; it reads the same topics."""
         copied = StackProject(Path(shutil.copytree(self.root, folder / "copy")), self.kafka, self.rules)
         copied.topics, copied.merged = dict(self.topics), dict(self.merged)
+        copied.partitions = dict(self.partitions)
         copied.sent = {source: list(records) for source, records in self.sent.items()}
         copied.cutoffs = dict(self.cutoffs)
         copied.blocked = set(self.blocked)
@@ -99,7 +115,7 @@ class StackProject:
     def send_everywhere(self, source: str, bodies: Iterable[dict[str, Any]]) -> None:
         """Send each of these events to every partition. Four that are not all of one time move the clock over a gap."""
         bodies = list(bodies)
-        for partition in range(self.project.sources[source].partitions):
+        for partition in range(self.partitions[source]):
             self.send(source, bodies, partition)
 
     def send_refused(self, source: str, values: Iterable[bytes | None], **record: Any) -> None:
@@ -136,7 +152,7 @@ class StackProject:
 
     def flush(self) -> None:
         """Wait until Kafka has all that was sent."""
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(120) == 0
 
     def drain(self) -> list[Finished]:
         """Run the speed layer until all that was sent has been processed."""
@@ -337,7 +353,7 @@ class StackProject:
             number = self._number(self.merged.get(topic, ""), landed)
             self.sent[source].append(Sent(number, offset, body, value is None))
 
-        topics, partitions = self.topics[source], self.project.sources[source].partitions
+        topics, partitions = self.topics[source], self.partitions[source]
         topic = self.random.choice(topics) if len(topics) > 1 else topics[0]
         parts = {name: record[name] for name in ("key", "headers", "timestamp") if name in record} if record else {}
         self.producer.produce(

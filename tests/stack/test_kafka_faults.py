@@ -1,0 +1,240 @@
+"""Kafka's own faults, on three brokers: killed, paused, moved, below their minimum of copies, forbidding, grown, damaged.
+
+One speed layer lives through them all. After each, every answer is equal to the oracle's over what was sent.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in strict mypy's way
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from hourline_core.errors import SourceError
+from serving_layer.reports.status import KafkaAway, report_project_status
+from speed_layer.run import run
+from speed_layer.session import speed_session
+from tests.support import parcels
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.log_segments import UNKNOWN_CODEC, damaged
+from tests.support.speed_process import SpeedProcess, wait_until
+from tests.support.stack_project import StackProject
+
+TOPIC = "faults"
+ANYBODY = ("User:ANONYMOUS", "*")
+
+
+@dataclass
+class Running:
+    """The cluster, a project, and the one speed layer that reads it."""
+
+    cluster: KafkaCluster
+    project: StackProject
+    speed: SpeedProcess
+
+    def send(self, count: int = 40, partition: int | None = None) -> None:
+        self.project.send("scans", parcels.scans(self.project.random, count, first_hour=0, hours=3), partition)
+
+    def everything_counts(self) -> None:
+        """Wait until all that was sent has been read, and compare all answers and the accounting with the oracle."""
+        while len(self.project.sequences("scans")) < len(self.project.sent["scans"]):
+            self.speed.wait_for(" records")
+        assert self.project.check() > 100
+
+    def given_up(self) -> int:
+        """How often Spark has given a query up."""
+        return (self.project.project.workspace / "logs" / "spark-speed.log").read_text().count("terminated with error")
+
+    def kafka_away(self) -> KafkaAway | None:
+        """What `hourline status` says."""
+        return report_project_status(self.project.project, 1).kafka_away
+
+    @contextmanager
+    def away(self, why: str) -> Iterator[None]:
+        """Kafka is away, and the block brings it back: both are said once, and `status` tells the times."""
+        self.speed.wait_for(why)
+        away = self.kafka_away()
+        assert away and away.until is None and why in away.reason
+        yield
+        self.speed.wait_for("Kafka is back")
+        back = self.kafka_away()
+        assert back and back.since == away.since and back.until and back.until > back.since
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def running(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    project = parcels.make(tmp_path_factory.mktemp("project"), cluster.bootstrap, topic=TOPIC)
+    with SpeedProcess(project) as speed:
+        speed.wait_until_ready()
+        yield Running(cluster, project, speed)
+
+
+@pytest.fixture(autouse=True)
+def whole(cluster: KafkaCluster) -> None:
+    """Each test begins with all nodes there, however the one before has ended."""
+    for node in cluster.nodes:
+        node.revive()
+    cluster.wait_until_whole()
+
+
+def test_the_stream_goes_on_when_a_leader_is_killed_and_waits_for_records_below_the_minimum_of_copies(
+    running: Running,
+) -> None:
+    running.send()
+    leader = running.cluster.leader(TOPIC)
+    leader.kill()
+    running.send()
+    running.everything_counts()
+    # With fewer copies than its minimum, Kafka takes records of producers that do not ask for copies, and shows none.
+    set_option(running.cluster, "min.insync.replicas", "3")
+    with producer(running.project, acks="1"):
+        running.send()
+    leader.start()
+    running.everything_counts()
+    set_option(running.cluster, "min.insync.replicas", "1")
+
+
+def test_the_stream_goes_on_after_all_brokers_were_paused(running: Running) -> None:
+    running.send()
+    for node in running.cluster.nodes:
+        node.pause()
+    with running.away("did not answer"):
+        for node in running.cluster.nodes:
+            node.resume()
+    running.send()
+    running.everything_counts()
+
+
+def test_a_stream_that_was_forbidden_to_read_starts_again_by_itself_when_it_may(running: Running) -> None:
+    running.everything_counts()
+    before = running.given_up()
+    client = running.cluster.admin()
+    forbidden = (ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL, *ANYBODY, AclOperation.READ)
+    deny = AclBinding(*forbidden, AclPermissionType.DENY)
+    client.create_acls([deny])[deny].result(30)
+    with running.away("Topic authorization failed"):
+        wait_until(lambda: running.given_up() > before, "Spark goes on")
+        allow = AclBindingFilter(*forbidden, AclPermissionType.DENY)
+        client.delete_acls([allow])[allow].result(30)
+    running.send()
+    running.everything_counts()
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_5_mb_too(running: Running) -> None:
+    running.send()
+    running.project.add_partitions("scans", 50)
+    large = "x" * 5_000_000
+    with producer(running.project, **{"message.max.bytes": 6_000_000}):
+        running.project.send(
+            "scans", [{**body, "note": large} for body in parcels.scans(running.project.random, 4, 1, 1)]
+        )
+        running.send(400)
+    began = time.monotonic()
+    running.everything_counts()
+    assert len({row["partition"] for row in offsets(running.project)}) == 50
+    assert time.monotonic() - began < 60
+
+
+def test_the_stream_goes_on_after_all_brokers_were_killed_and_came_back_at_other_ports(running: Running) -> None:
+    running.send(partition=0)  # one of Spark's readers is enough: each takes a while to look for the brokers
+    for node in running.cluster.nodes:
+        node.kill()
+        node.move()
+    with running.away("did not answer"):
+        for node in running.cluster.nodes:
+            node.start()
+    running.send(partition=0)
+    running.everything_counts()
+
+
+def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stream_until_it_is_mended(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    project = parcels.make(tmp_path, cluster.bootstrap, topic="codecs", partitions=1)
+
+    def send(codec: str) -> None:
+        with producer(project, **{"compression.type": codec}):
+            project.send("scans", parcels.scans(project.random, 10, first_hour=0, hours=2))
+
+    log = cluster.leader("codecs").log_of("codecs", 0)
+    with speed_session(project.project) as spark:
+        for codec in ("gzip", "snappy", "lz4", "zstd"):
+            send(codec)
+        run(spark, project.project, cluster.bootstrap, drain=True)
+        project.check()
+        for damage in (None, UNKNOWN_CODEC):
+            send("none")
+            with (
+                damaged(log, damage),
+                pytest.raises(SourceError, match=r"the stream of source 'scans' stopped: .* cannot be read") as stopped,
+            ):
+                run(spark, project.project, cluster.bootstrap, drain=True)
+            assert "\n" not in str(stopped.value) and "nothing is lost" in str(stopped.value)
+            run(spark, project.project, cluster.bootstrap, drain=True)
+            assert project.check() > 100
+
+
+@pytest.mark.long
+def test_the_stream_goes_on_after_all_brokers_were_paused_for_a_minute(running: Running) -> None:
+    running.send()
+    for node in running.cluster.nodes:
+        node.pause()
+    with running.away("did not answer"):
+        time.sleep(60)
+        for node in running.cluster.nodes:
+            node.resume()
+    running.send()
+    running.everything_counts()
+
+
+@pytest.mark.long
+def test_the_stream_starts_again_after_kafka_was_away_for_so_long_that_spark_gave_up(running: Running) -> None:
+    running.send()
+    before = running.given_up()
+    for node in running.cluster.nodes:
+        node.kill()
+    with running.away("did not answer"):
+        wait_until(lambda: running.given_up() > before, "Spark goes on")
+        for node in running.cluster.nodes:
+            node.start()
+    running.send()
+    running.everything_counts()
+
+
+@contextmanager
+def producer(project: StackProject, **options: object) -> Iterator[None]:
+    """Within the block, what is sent is sent with these options."""
+    before = project.producer
+    project.producer = Producer({"bootstrap.servers": project.kafka, "log_level": 0, **options})
+    yield
+    project.producer = before
+
+
+def set_option(cluster: KafkaCluster, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
+    client = cluster.admin()
+    client.incremental_alter_configs([resource])[resource].result(30)
+
+
+def offsets(project: StackProject) -> list[dict[str, int]]:
+    return [read for row in project.table("progress", "scans") for read in row["offsets"]]

@@ -1,0 +1,182 @@
+"""A Kafka of several nodes on this machine, each of which can be killed, paused, moved to its other port, and started
+again. The brokers have an authorizer, which allows what no ACL is about.
+"""
+
+import base64
+import os
+import shutil
+import signal
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from hourline_core.runtime import broker
+from hourline_core.runtime.broker_properties import broker_properties
+from hourline_core.runtime.class_archives import sharing_options
+from hourline_core.runtime.jars import fetch_jars
+from hourline_core.runtime.java import find_java
+from hourline_core.runtime.ports import LOOPBACK, free_ports
+from hourline_core.runtime.supervised import Supervised
+from tests.support.speed_process import wait_until
+
+_LOG_CONFIGURATION = Path(broker.__file__).with_name("broker_log4j2.properties")
+_LARGEST_RECORD = 16 * 1024 * 1024
+
+
+@dataclass
+class Node:
+    """One broker. The first node is also the only controller."""
+
+    number: int
+    folder: Path
+    ports: tuple[int, int]
+    """It listens on the first of them."""
+    controller: int
+    settings: Mapping[str, object]
+    process: Supervised | None = None
+
+    def start(self) -> None:
+        """Start it, and do not wait until it answers."""
+        self.configure()
+        self.process = _java(self.folder, "kafka.Kafka", "server.properties", heap="256m")
+
+    def configure(self) -> None:
+        """Write its configuration."""
+        settings = {**self.settings, "node.id": self.number}
+        if self.number > 1:
+            settings |= {"process.roles": "broker", "listeners": f"PLAINTEXT://{LOOPBACK}:{self.ports[0]}"}
+        # Of two lines with one name, the later one counts.
+        text = broker_properties(self.ports[0], self.controller)
+        text += "".join(f"{name}={value}\n" for name, value in settings.items())
+        (self.folder / "server.properties").write_text(text, encoding="ascii")
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._signal(signal.SIGKILL)
+        assert self.process
+        self.process.wait()
+
+    def pause(self) -> None:
+        """Let it do nothing at all. Its connections stay open."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def revive(self) -> None:
+        """Start it if it does not run, and resume it if it is paused."""
+        assert self.process
+        if self.process.alive():
+            self.resume()
+        else:
+            self.start()
+
+    def move(self) -> None:
+        """Have it listen on its other port from the next start on."""
+        self.ports = self.ports[::-1]
+
+    def log_of(self, topic: str, partition: int) -> Path:
+        """The file with the first records of a partition."""
+        return self.folder / "data" / f"{topic}-{partition}" / f"{0:020}.log"
+
+    def _signal(self, number: int) -> None:
+        assert self.process
+        os.kill(self.process.pid, number)
+
+
+class KafkaCluster:
+    """A context manager. ``bootstrap`` names both ports of each node. Topics have a copy on each."""
+
+    def __init__(self, folder: Path, nodes: int = 3) -> None:
+        *ports, controller = free_ports(2 * nodes + 1)
+        copies = ("default", "offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+        # Several controllers would have to vote before their authorizers allow it.
+        shared = {
+            "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
+            **{f"{of}.replication.factor": nodes for of in copies},
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+            "message.max.bytes": _LARGEST_RECORD,
+            "replica.fetch.max.bytes": _LARGEST_RECORD,
+        }
+        self.nodes = [
+            Node(number, folder / f"node-{number}", (ports[number - 1], ports[nodes + number - 1]), controller, shared)
+            for number in range(1, nodes + 1)
+        ]
+        self.bootstrap = ",".join(f"{LOOPBACK}:{port}" for port in ports)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.callback(self._end)
+            self._format()
+            for node in self.nodes:
+                node.start()
+            self.wait_until_whole()
+            self._started = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._started.close()
+
+    def admin(self) -> AdminClient:
+        """A client, which is asked for seconds at most."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def leader(self, topic: str) -> Node:
+        """A node that leads a partition of ``topic``. If there are several, it is not the controller."""
+        partitions = self.admin().list_topics(topic, timeout=30).topics[topic].partitions.values()
+        return self.nodes[max(partition.leader for partition in partitions) - 1]
+
+    def wait_until_whole(self) -> None:
+        """Until all nodes are there, and have a copy of everything."""
+        wait_until(self._is_whole, "the cluster is not whole")
+
+    def _is_whole(self) -> bool:
+        try:
+            found = self.admin().list_topics(timeout=5)
+        except KafkaException:
+            return False
+        return len(found.brokers) == len(self.nodes) and all(
+            sorted(partition.isrs) == sorted(partition.replicas)
+            for topic in found.topics.values()
+            for partition in topic.partitions.values()
+        )
+
+    def _format(self) -> None:
+        """Prepare the folders, with one Java for all: they differ in two lines."""
+        first = self.nodes[0]
+        first.folder.mkdir(parents=True)
+        first.configure()
+        cluster_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        arguments = ("format", "--config=server.properties", f"--cluster-id={cluster_id}")
+        with _java(first.folder, "kafka.tools.StorageTool", *arguments, heap="128m") as formatting:
+            assert formatting.wait() == 0, (first.folder / "broker.log").read_text()
+        for node in self.nodes[1:]:
+            shutil.copytree(first.folder, node.folder)
+            file = node.folder / "data" / "meta.properties"
+            directory = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+            own = {"node.id": str(node.number), "directory.id": directory}
+            named = dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)
+            file.write_text("".join(f"{name}={value}\n" for name, value in {**named, **own}.items()))
+
+    def _end(self) -> None:
+        for node in self.nodes:
+            if node.process and node.process.alive():
+                node.kill()
+
+
+def _java(folder: Path, main_class: str, *arguments: str, heap: str) -> Supervised:
+    jars = os.pathsep.join(map(str, fetch_jars("broker")))
+    logging = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"
+    options = ["-XX:+UseSerialGC", f"-Xmx{heap}", logging, *sharing_options("broker"), "-cp", jars]
+    return Supervised([str(find_java()), *options, main_class, *arguments], log=folder / "broker.log", cwd=folder)
