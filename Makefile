@@ -7,7 +7,7 @@ help:
 	@echo "make test    all checks and all tests, within an hour on 2 cores"
 	@echo "make test-fast  the tests that need neither tables nor processes, in two minutes; make test-long has more seeds and stories"
 	@echo "make install sets up .venv, the jars and the classes that Java shares, which the others do as well"
-	@echo "make soak    processes killed every few seconds, every read compared with the oracle; SOAK_MINUTES=20, SEED=n repeats its choices"
+	@echo "make soak    processes and Kafka killed every few seconds, every read compared with the oracle; SOAK_MINUTES=20, SEED=n repeats its choices"
 	@echo "make check   lint, format, types and import contracts alone"
 	@echo "make docs    generates the reference, and builds the documentation into site/; no warning is allowed"
 	@echo "make mutants breaks each rule of the protocol in a copy of the code, and shows that some test turns red"

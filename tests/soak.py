@@ -1,8 +1,8 @@
 """`make soak`: the real stack for SOAK_MINUTES (20), with processes killed every few seconds; every read must equal the
 oracle, and so must the end.
 
-Events arrive all the time, `hourline speed` and `hourline recompute` are killed, frozen, woken and replaced, and a
-reader compares every answer with the oracle at the snapshot that it got. SEED repeats the choices (not the moments at
+Events arrive all the time, `hourline speed` and `hourline recompute` are killed, frozen, woken and replaced, Kafka is
+killed, frozen and gets partitions, and a reader compares every answer with the oracle at the snapshot that it got. SEED repeats the choices (not the moments at
 which they meet the processes). The oracle is naive, and counts all events again at each check: so there are at most
 40,000 of them, however long it takes. The exit status is 1 when a number was off or a process ended as it should not,
 which also keeps the tables; 130 after Ctrl-C. Nothing outlives the soak, unless it is itself killed with -9.
@@ -36,10 +36,10 @@ TICK = 0.5
 class Soak:
     """One project that is disturbed while it works, and checked all the time."""
 
-    def __init__(self, folder: Path, kafka: str, seed: str, seconds: float) -> None:
+    def __init__(self, folder: Path, kafka: Broker, seed: str, seconds: float) -> None:
         self.rand = random.Random(f"{seed} events")  # noqa: S311 (the same numbers each time)
         self.seconds = seconds
-        self.project = parcels.make(folder, kafka, topic="soak", records_per_batch=200)
+        self.project = parcels.make(folder, kafka.bootstrap, topic="soak", records_per_batch=200)
         self.project.random = random.Random(f"{seed} partitions")  # noqa: S311 (the same numbers each time)
         with (folder / "hourline.yaml").open("a") as settings:
             # Apart from the workspace, so that a speed layer on another one writes to them, too.
@@ -47,7 +47,7 @@ class Soak:
         self.over, self.sent_all = threading.Event(), threading.Event()
         self.interrupted = False
         self.failure: BaseException | None = None
-        self.disturbances = Disturbances(self.project, seed, self.over)
+        self.disturbances = Disturbances(self.project, kafka, seed, self.over)
         self.sending = threading.Lock()
         """Held while records are sent: who takes it finds all that Kafka has in ``project.sent``."""
         self.versions: object = None
@@ -184,7 +184,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Broker(folder / "broker") as broker:
-            soak = Soak(folder / "project", broker.bootstrap, seed, seconds)
+            soak = Soak(folder / "project", broker, seed, seconds)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, soak.interrupt)
             soak.run()

@@ -1,7 +1,9 @@
-"""What the soak does to the processes of a project: kills, freezes, replaces and stops them at random moments, and
-knows how each must end.
+"""What the soak does to the processes of a project, and to its Kafka: kills, freezes, replaces and stops them at random
+moments, and knows how each must end.
 """
 
+import json
+import os
 import random
 import signal
 import sys
@@ -12,6 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hourline_core.runtime.broker import Broker
 from tests.support.failpoint_places import CHAIN
 from tests.support.speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
 from tests.support.stack_project import StackProject
@@ -30,6 +33,8 @@ _OFTEN_TIDIED = (
 Ending = Callable[[SpeedProcess, random.Random], SpeedProcess | None]
 """What is done to a speed layer, with the random choices of its loop; the one that runs then, if one does."""
 
+_MOST_PARTITIONS = 12
+
 _CONFLICT = "another process has written to the table"
 
 
@@ -38,8 +43,9 @@ class Disturbances:
     process that ends otherwise than it was made to raises AssertionError there.
     """
 
-    def __init__(self, project: StackProject, seed: str, over: threading.Event) -> None:
+    def __init__(self, project: StackProject, kafka: Broker, seed: str, over: threading.Event) -> None:
         self.project = project
+        self.kafka = kafka
         self.over = over
         self.counts: Counter[str] = Counter()
         """What has happened, and how often."""
@@ -68,6 +74,8 @@ class Disturbances:
             self._kill_at_a_place,
         ]
         endings += [self._freeze, self._stop, self._stand_by, self._wake_a_zombie]
+        # Nothing starts meanwhile: a start wants a Kafka that answers.
+        endings += [self._kill_kafka, self._freeze_kafka, self._add_a_partition]
         deck: list[Ending] = []
         speed: SpeedProcess | None = None
         while not self.over.is_set():
@@ -170,6 +178,32 @@ class Disturbances:
         wait_until(lambda: any(_CONFLICT in line for line in speed.lines), "the zombie does not say why it ended")
         self.note("zombie woke, and changed nothing")
         return second
+
+    # What is done to Kafka under a speed layer, which lives on.
+
+    def _kill_kafka(self, speed: SpeedProcess, rand: random.Random) -> SpeedProcess:
+        self._signal_kafka(signal.SIGKILL)
+        self._lives(speed, rand.choice([0, 20]) * rand.random())
+        wait_until(self.kafka.restart, "Kafka does not end")
+        self.note("kafka was killed, and started again")
+        return speed
+
+    def _freeze_kafka(self, speed: SpeedProcess, rand: random.Random) -> SpeedProcess:
+        self._signal_kafka(signal.SIGSTOP)
+        self._lives(speed, rand.uniform(1, 20))
+        self._signal_kafka(signal.SIGCONT)
+        self.note("kafka frozen for a while")
+        return speed
+
+    def _add_a_partition(self, speed: SpeedProcess, rand: random.Random) -> SpeedProcess:
+        partitions = self.project.partitions["scans"] + 1
+        if partitions <= _MOST_PARTITIONS:
+            self.project.add_partitions("scans", partitions)
+            self.note("partition added", f"{partitions} of them")
+        return speed
+
+    def _signal_kafka(self, number: int) -> None:
+        os.kill(json.loads((self.project.root.parent / "broker" / "run" / "broker.json").read_text())["pid"], number)
 
     # Processes.
 
