@@ -48,6 +48,10 @@ def replay(
     null_text: Annotated[
         str | None, typer.Option(help="A text that stands for null in CSV, besides the empty cell.")
     ] = None,
+    transactional: Annotated[
+        bool,
+        typer.Option("--transactional", help="Send in transactions, each of which is committed as a whole or aborted."),
+    ] = False,
 ) -> None:
     """Send the events of a file to the topic of a source, each exactly once, and wait until Kafka has stored them."""
     declared = load(project, workspace)
@@ -75,6 +79,7 @@ def replay(
             partition=int(partition) if partition and partition.isdecimal() else partition,
             compression=compression,
             null_text=null_text,
+            transactional=transactional,
         )
     if not declared.settings.kafka.bootstrap and lease_holder(declared.workspace, "speed") is None:
         note("nothing reads them yet; `hourline up` does")

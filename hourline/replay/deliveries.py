@@ -23,6 +23,8 @@ class Deliveries:
         self.hopeless = False
         """Whether an error means that all further records would fail, too."""
         self._examples: list[str] = []
+        self._kept = 0
+        """The number of confirmed records that a failure does not take back."""
 
     def report(self, line: int, error: KafkaError | None, message: Message | None = None) -> None:
         """Count the answer to the record of ``line``. This is the producer's delivery callback."""
@@ -37,6 +39,17 @@ class Deliveries:
         self.failed += 1
         if len(self._examples) < _EXAMPLES:
             self._examples.append(f"line {line}: {reason}")
+
+    def keep(self) -> None:
+        """Count what was confirmed so far for good."""
+        self._kept = self.sent
+
+    def take_back(self, reason: str) -> None:
+        """Count what was confirmed since as not delivered."""
+        if taken := self.sent - self._kept:
+            self.sent, self.failed = self._kept, self.failed + taken
+            if len(self._examples) < _EXAMPLES:
+                self._examples.append(f"{taken:,} records: {reason}")
 
     def error(self, bootstrap: str, topic: str) -> DeliveryError:
         """The error to raise when records failed."""

@@ -13,8 +13,15 @@ _REACHED_WITHIN_SECONDS = 10
 _DELIVERED_WITHIN_SECONDS = 30
 
 
-def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compression: Compression) -> Producer:
-    """An idempotent producer that waits for all in-sync replicas, and gives a record up after 30 s.
+def connect(
+    bootstrap: str,
+    topic: str,
+    client_options: Mapping[str, str],
+    compression: Compression,
+    transactional_id: str | None = None,
+) -> Producer:
+    """An idempotent producer that waits for all in-sync replicas, and gives a record up after 30 s. With a
+    ``transactional_id``, it is ready for transactions.
 
     ``client_options`` are those of librdkafka. Raises BrokerError within 10 s when Kafka does not answer or has no such
     topic.
@@ -33,6 +40,8 @@ def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compr
         "log_level": 0,
         "error_cb": reported.append,
     }
+    if transactional_id is not None:
+        settings["transactional.id"] = transactional_id
     try:
         producer = Producer(settings)
     except KafkaException as error:
@@ -55,4 +64,9 @@ def connect(bootstrap: str, topic: str, client_options: Mapping[str, str], compr
         raise BrokerError(
             f"Kafka at {bootstrap} has no topic '{topic}', or does not show it to you{did_you_mean(topic, theirs)}"
         )
+    if transactional_id is not None:
+        try:
+            producer.init_transactions(_DELIVERED_WITHIN_SECONDS)
+        except KafkaException as error:
+            raise BrokerError(f"Kafka at {bootstrap} begins no transactions: {error.args[0].str()}") from error
     return producer

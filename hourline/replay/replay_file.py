@@ -25,6 +25,7 @@ def replay_file(
     partition: str | int | None = None,
     compression: Compression = "lz4",
     null_text: str | None = None,
+    transactional: bool = False,
 ) -> Delivered:
     """Send the records of the file ``name`` to ``topic``, with a progress bar on stderr.
 
@@ -47,6 +48,7 @@ def replay_file(
             client_options=client_options,
             pace=pace,
             compression=compression,
+            transactional=transactional,
             stopped=stopped,
             on_progress=on_progress,
         )

@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from uuid import uuid4
 
 from confluent_kafka import KafkaException, Producer
 
 from hourline.replay.deliveries import Deliveries
 from hourline.replay.pacing import Pace, wait_until
 from hourline.replay.producer import Compression, connect
+from hourline.replay.transactions import Transactions
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.record import Record, moment_of
 
@@ -45,11 +47,15 @@ def replay(
     client_options: Mapping[str, str],
     pace: Pace | None = None,
     compression: Compression = "lz4",
+    transactional: bool = False,
     stopped: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Progress], object] = lambda progress: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Delivered:
     """Send ``records`` to ``topic`` at their ``pace``, or as fast as possible, and wait until Kafka has confirmed them.
+
+    With ``transactional``, they are sent in transactions of at most 10,000 records. A failure aborts the open one, and
+    ends the replay.
 
     Each partition keeps their order. Record timestamps are not set: with event times in them, Kafka's retention would
     delete old records. ``stopped`` is called before each record. When it returns True, sending ends, and the records
@@ -60,11 +66,14 @@ def replay(
     not be delivered within 30 s does. Raises the errors of ``records`` and ``pace``; a UsageError gets the number of
     records sent.
     """
-    sending = _Sending(connect(bootstrap, topic, client_options, compression), topic, on_progress)
+    producer = connect(bootstrap, topic, client_options, compression, f"hourline-{uuid4()}" if transactional else None)
+    deliveries = Deliveries()
+    transactions = Transactions(producer, deliveries, clock) if transactional else None
+    sending = _Sending(producer, topic, deliveries, transactions, on_progress)
     try:
         interrupted = sending.send(records, pace, stopped, clock)
     except UsageError as error:
-        sending.finish()
+        sending.finish(commit=False)
         raise UsageError(f"{error}; {sending.deliveries.sent:,} records were sent before that") from None
     sending.finish()
     if sending.deliveries.failed:
@@ -73,10 +82,18 @@ def replay(
 
 
 class _Sending:
-    def __init__(self, producer: Producer, topic: str, on_progress: Callable[[Progress], object]) -> None:
-        self.deliveries = Deliveries()
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        deliveries: Deliveries,
+        transactions: Transactions | None,
+        on_progress: Callable[[Progress], object],
+    ) -> None:
+        self.deliveries = deliveries
         self._producer = producer
         self._topic = topic
+        self._transactions = transactions
         self._on_progress = on_progress
         self._moment: int | None = None
 
@@ -87,7 +104,8 @@ class _Sending:
         start = clock()
 
         def over() -> bool:
-            return self.deliveries.hopeless or stopped()
+            failed = self._transactions is not None and self.deliveries.failed
+            return bool(self.deliveries.hopeless or failed or stopped())
 
         for number, record in enumerate(records):
             if pace is not None:
@@ -101,12 +119,16 @@ class _Sending:
                 self._serve(0)
         return False
 
-    def finish(self) -> None:
-        """Wait until each sent record is confirmed or failed, at most for the producer's time limit."""
+    def finish(self, commit: bool = True) -> None:
+        """Wait until each sent record is confirmed or failed, at most for the producer's time limit. Without
+        ``commit``, the open transaction is aborted.
+        """
         if self.deliveries.hopeless:
             self._producer.purge()
         while self._producer.flush(_POLL_SECONDS):
             self._serve(0)
+        if self._transactions:
+            self._transactions.end(commit)
         self._serve(0)
 
     def _hand_over(self, record: Record) -> None:
@@ -116,6 +138,8 @@ class _Sending:
         confirm = partial(self.deliveries.report, record.line)
         while not self.deliveries.hopeless:
             try:
+                if self._transactions:
+                    self._transactions.begin()
                 self._producer.produce(self._topic, record.payload, record.key, record.partition, confirm)
             except BufferError:  # the producer's queue is full until more records are confirmed
                 self._serve(_POLL_SECONDS)
@@ -123,8 +147,12 @@ class _Sending:
                 self.deliveries.report(record.line, error.args[0])
                 return
             else:
+                if self._transactions:
+                    self._transactions.count_record()
                 return
 
     def _serve(self, seconds: float) -> None:
         self._producer.poll(seconds)
+        if self._transactions:
+            self._transactions.commit_if_due()
         self._on_progress(Progress(self.deliveries.sent, self._moment))

@@ -61,6 +61,19 @@ def consume(bootstrap: str, topic: str) -> dict[int, list[Message]]:
     return found
 
 
+def committed(bootstrap: str, topic: str) -> list[Message]:
+    """The committed records of partition 0."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.partition.eof": True})
+    found: list[Message] = []
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        while (message := consumer.poll(30)) is not None and message.error() is None:
+            found.append(message)
+    finally:
+        consumer.close()
+    return found
+
+
 def values(messages: list[Message]) -> list[bytes | str | None]:
     return [message.value() for message in messages]
 
@@ -147,6 +160,32 @@ def test_records_that_kafka_refuses_for_themselves_are_named_and_the_others_deli
     assert "Unknown partition; line 4: it does not name its partition" in message
     assert message.endswith("; and 1 more)")
     assert sum(map(len, consume(bootstrap, topic).values())) == 2
+
+
+def test_a_transactional_replay_is_committed_in_parts_and_aborts_the_one_that_fails(bootstrap: str, topic: str) -> None:
+    # Each transaction leaves a marker in the partition, at an offset without a record.
+    sent = replay(
+        (record(n, partition=0) for n in range(25_000)),
+        bootstrap=bootstrap,
+        topic=topic,
+        client_options={},
+        transactional=True,
+    )
+    assert sent == Delivered(25_000, interrupted=False)
+    _, end = topic_offsets(bootstrap, topic, {})[0]
+    assert 25_003 <= end < 25_100
+    assert len(committed(bootstrap, topic)) == 25_000
+
+    def failing() -> Iterator[Record]:
+        yield from (record(n, partition=0) for n in range(1_500))
+        yield record(1_500, b"x" * 2_000_000, partition=0)
+        yield from (record(n, partition=0) for n in range(1_501, 10**9))
+
+    with pytest.raises(DeliveryError, match=r"and 0 were \(line 1500: .*1,500 records: it was in a transaction"):
+        replay(failing(), bootstrap=bootstrap, topic=topic, client_options={}, transactional=True)
+    _, after = topic_offsets(bootstrap, topic, {})[0]
+    assert after > end + 1_500, "they are there, and aborted"
+    assert len(committed(bootstrap, topic)) == 25_000
 
 
 def test_a_file_that_turns_out_unsound_in_its_middle_says_how_much_was_sent(bootstrap: str, topic: str) -> None:
