@@ -31,10 +31,8 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Ma
     An existing topic is not changed, whatever its number of partitions. Raises BrokerError.
     """
     with admin(bootstrap, client_options, f"create topic '{topic}'") as client:
-        # Without a retention limit, since replayed old events would be deleted: see broker_properties.py.
-        new = NewTopic(
-            topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config={"retention.ms": "-1"}
-        )
+        # The broker's retention applies. The embedded one keeps records for ever: see broker_properties.py.
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT)
         try:
             client.create_topics([new], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)[
                 topic

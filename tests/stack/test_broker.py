@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined] # not in strict mypy's way
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType  # type: ignore[attr-defined] # not in strict mypy's way
 
 from hourline_core.errors import BrokerError, ConflictError, SetupError
 from hourline_core.runtime.broker import Broker, running_broker
@@ -94,7 +94,9 @@ def test_a_workspace_has_one_broker_and_a_project_the_topics_it_asked_for(tmp_pa
         ensure_topic(broker.bootstrap, "flights", 1, {})
         resource = ConfigResource(ResourceType.TOPIC, "flights")
         client = AdminClient({"bootstrap.servers": broker.bootstrap})
-        assert client.describe_configs([resource])[resource].result()["retention.ms"].value == "-1"
+        retention = client.describe_configs([resource])[resource].result()["retention.ms"]
+        assert retention.value == "-1"
+        assert retention.source != ConfigSource.DYNAMIC_TOPIC_CONFIG.value, "it is the broker's, not the topic's"
         with pytest.raises(BrokerError, match="there is no topic 'fligths'"):
             topic_offsets(broker.bootstrap, "fligths", {})
         with pytest.raises(BrokerError, match="refused to create topic 'a b': Topic name is invalid"):
