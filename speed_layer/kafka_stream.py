@@ -86,7 +86,7 @@ def read_topics(
 def _subscription(source: Source) -> tuple[str, str]:
     """Spark's option for the topics."""
     if isinstance(source.topic, TopicPattern):
-        return "subscribePattern", source.topic.pattern
+        return "subscribePattern", f"^(?:{source.topic.pattern})$"  # Spark also takes a part of a name.
     return "subscribe", ",".join(names_of(source.topic))
 
 

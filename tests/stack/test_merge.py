@@ -116,6 +116,8 @@ def test_a_topic_that_matches_later_is_read_from_its_beginning(kafka: str, tmp_p
     ensure_topic(kafka, "merge_later_none", 1, {})
     project.add_topic("views", "merge_later_none")
     ensure_topic(kafka, "xmerge_later_views_c", 1, {})  # a part of its name matches
+    project.producer.produce("xmerge_later_views_c", b"{")
+    project.flush()
     reset(project, "views", "earliest")
     assert sum(done.already_counted for done in project.drain()) == 200
     project.recompute()
