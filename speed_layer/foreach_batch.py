@@ -7,7 +7,7 @@ what was not committed.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import count
 
@@ -28,13 +28,24 @@ class ForeachBatch:
     """Processes the records of each micro-batch, reports what was done, and maintains the tables in between."""
 
     def __init__(
-        self, project: Project, batch: MicroBatch, origin: Origin, on_finished: Callable[[Finished], None]
+        self,
+        project: Project,
+        batch: MicroBatch,
+        origin: Origin,
+        ends_of: Callable[[int], Mapping[tuple[str, int], int]],
+        on_finished: Callable[[Finished], None],
+        show: Callable[[Mapping[str, Mapping[int, int]]], None],
     ) -> None:
+        """``ends_of`` gives the offsets at which the micro-batch of a number ends, by topic and partition. ``show`` is
+        called after each commit with the next offsets by topic and partition.
+        """
         self.source = batch.source.name
         self._project = project
         self._batch = batch
         self._origin = origin
+        self._ends_of = ends_of
         self._on_finished = on_finished
+        self._show = show
         self._sequences = count(batch.source_tables.first_sequence)
         self._running = threading.Lock()
         """Held while Spark reads a micro-batch."""
@@ -54,7 +65,7 @@ class ForeachBatch:
                 return
             try:
                 self._raise_failure()
-                read = self._batch.read(evaluated, self._origin)
+                read = self._batch.read(evaluated, self._origin, self._ends_of(number))
                 if read is not None:
                     self._wait_for_commit()
                     self._raise_failure()
@@ -112,6 +123,8 @@ class ForeachBatch:
         try:
             self._on_finished(self._batch.commit(read, next(self._sequences)))
             self._finished += 1
+            topic_ids = list(self._origin.topic_ids.items())  # Spark's thread may add to them.
+            self._show({topic: self._batch.offsets.next_offsets(topic_id) for topic, topic_id in topic_ids})
             maintain_after(self._project, self._batch.source_tables, self._finished)
         except Exception as error:
             self.error = error

@@ -132,7 +132,7 @@ def import_files(
             break
         origin = Origin({files[index].name: files[index].topic_id}, history=True)
         records = _records(spark, files[index].name, first, payloads, clock())
-        read = batch.read(batch.plan.apply(records), origin)
+        read = batch.read(batch.plan.apply(records), origin, ends={})
         assert read, "a chunk has rows"
         finished = batch.commit(read, batch.source_tables.first_sequence + number)
         on_finished(finished)

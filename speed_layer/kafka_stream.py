@@ -122,7 +122,20 @@ def starting_offsets(
                 f"topic '{topic}' partition {partition}: read up to offset {offset - 1}, "
                 f"but Kafka's last one is {latest - 1}; is this another Kafka than before, or has it lost data?"
             )
-    return {partition: read.get(partition, earliest) for partition, (earliest, _) in available.items()}
+    return {partition: max(read.get(partition, 0), earliest) for partition, (earliest, _) in available.items()}
+
+
+def planned_ends(spark: SparkSession, query: str, number: int) -> dict[tuple[str, int], int]:
+    """By topic and partition, one past the last offset of the micro-batch ``number`` that the stream called ``query``
+    works on. It lies beyond the last record where a transaction has ended.
+
+    Spark tells it in Python only when the micro-batch is done.
+    """
+    (stream,) = [active for active in spark.streams.active if active.name == query]
+    planned = stream._jsq.streamingQuery().getLatestExecutionContext()
+    assert planned.batchId() == number, "Spark works on another micro-batch"
+    ends = json.loads(planned.endOffsets().values().head().json())
+    return {(topic, int(of)): offset for topic, partitions in ends.items() for of, offset in partitions.items()}
 
 
 def java_client_options(options: dict[str, str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """One micro-batch: archive, aggregate, and finish by committing progress."""
 
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,24 +25,23 @@ from hourline_core.model.scratch_columns import (
     OFFSET,
     OUTCOME,
     PARTITION,
-    TOPIC,
     TOPIC_ID,
 )
 from hourline_core.model.windows import HOURLY
 from speed_layer.accounting import count_records
 from speed_layer.deduplication import Deduplicator
 from speed_layer.fold import Fold, connect_for_folds
-from speed_layer.offset_order import OffsetOrder
+from speed_layer.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.origin import Origin
 from speed_layer.record_plan import RecordPlan
 from speed_layer.record_rows import (
     accepted_of,
-    by_topic,
     event_times_in_order,
     is_full,
     keep,
     number_of_records,
     of_partition,
+    of_topic,
     outcomes_of,
     partitions_of,
     with_outcome,
@@ -77,7 +77,9 @@ class Read:
     number: int
     """1 for the first one, then 2, and so on."""
     rows: pa.Table
-    """What ``RecordPlan.apply`` gives, with TOPIC_ID."""
+    """What ``RecordPlan.apply`` gives, with TOPIC_ID. It may have no rows."""
+    offsets: Mapping[str, tuple[OffsetsRead, ...]]
+    """By topic id, the offsets that were read, also those without a record."""
     origin: Origin
     started: datetime
 
@@ -96,13 +98,15 @@ class MicroBatch:
         reprocessing: Reprocessing,
         plan: RecordPlan,
         offsets: OffsetOrder,
+        reached: OffsetsReached,
         most_records: int,
         clock: Clock,
     ) -> None:
         self.source_tables = source_tables
         self.source = source_tables.source
         self.plan = plan
-        self._offsets = offsets
+        self.offsets = offsets
+        self._reached = reached
         self._deduplicator = deduplicator
         self._reprocessing = reprocessing
         self._most_records = most_records
@@ -113,15 +117,16 @@ class MicroBatch:
         connection = connect_for_folds()
         self._folds = {name: Fold(connection, metric) for name, metric in plan.projection.metrics.items()}
 
-    def read(self, evaluated: DataFrame, origin: Origin) -> Read | None:
-        """Run Spark on ``evaluated``, what ``plan.apply`` gives for records of ``origin``. It depends on no other
-        micro-batch, and changes no table. None: there was no record.
+    def read(self, evaluated: DataFrame, origin: Origin, ends: Mapping[tuple[str, int], int]) -> Read | None:
+        """Run Spark on ``evaluated``, what ``plan.apply`` gives for records of ``origin``. It depends on no commit, and
+        changes no table. ``ends`` are one past the last offset that Spark has looked at, by topic and partition; empty
+        if the records are all there is. None: nothing was read.
         """
         started = self._clock()
         rows = self.plan.explain_rejections(evaluated.toArrow())  # the only Spark job, unless records are malformed
-        if rows.num_rows == 0:
-            return None  # nothing but transaction markers
-        return Read(next(self._numbers), with_topic_ids(rows, origin.topic_ids), origin, started)
+        rows = with_topic_ids(rows, origin.topic_ids)
+        offsets = self._reached.advance(rows, {(origin.topic_ids[topic], of): end for (topic, of), end in ends.items()})
+        return Read(next(self._numbers), rows, offsets, origin, started) if offsets else None
 
     def commit(self, read: Read, sequence: int) -> Finished:
         """Archive and aggregate what was read, and commit progress under ``sequence``, which is above those of all
@@ -132,7 +137,7 @@ class MicroBatch:
         """
         assert read.number == self._committed + 1, "a micro-batch before this one was not committed"
         rows = read.rows
-        self._offsets.refuse_repeated(rows)
+        self.offsets.refuse_repeated(rows)
         self._reprocessing.meet(pc.unique(rows[TOPIC_ID]).to_pylist())
         fresh = self._mark_duplicates(keep(rows, pa.array(~self._reprocessing.mark_counted(rows))))
         accepted = accepted_of(fresh)
@@ -144,8 +149,9 @@ class MicroBatch:
                 if accepted.num_rows
             ]
             _raise_first([archive, *tiles])
-        finished = self._finish(rows, fresh, accepted, read.origin, sequence, read.started)
-        self._offsets.note_committed(rows)
+        finished = self._finish(read, fresh, accepted, sequence)
+        for topic_id, offsets in read.offsets.items():
+            self.offsets.note_committed(topic_id, offsets)
         self._committed = read.number
         return finished
 
@@ -173,15 +179,16 @@ class MicroBatch:
             if chosen.num_rows:
                 self.source_tables.append(table, schema, chosen, sequence)
 
-    def _finish(
-        self, rows: pa.Table, fresh: pa.Table, accepted: pa.Table, origin: Origin, sequence: int, started: datetime
-    ) -> Finished:
-        """Commit progress, which makes the micro-batch count. ``rows`` are all that it has read, ``fresh`` those that
-        did not count before, ``accepted`` the events of these that count.
+    def _finish(self, read: Read, fresh: pa.Table, accepted: pa.Table, sequence: int) -> Finished:
+        """Commit progress, which makes the micro-batch count. ``fresh`` are the rows of what it has read that did not
+        count before, ``accepted`` the events of these that count.
         """
+        rows, origin, started = read.rows, read.origin, read.started
+        clock = self.source_tables.clock
         arrived = pc.max(rows[ARRIVED]).as_py()
-        before = self.source_tables.clock.time if self.source.clock == "event_time" else arrived
-        self.source_tables.clock = clock = self._advance_clock(rows, fresh, origin, arrived)
+        before = clock.time if self.source.clock == "event_time" else arrived
+        if rows.num_rows:
+            self.source_tables.clock = clock = self._advance_clock(rows, fresh, origin, arrived)
         finished = self._clock()
         shared = ProgressRow(
             sequence,
@@ -196,9 +203,15 @@ class MicroBatch:
             finished=finished,
             partitions=clock.partitions,
         )
+        known_ids = list(origin.topic_ids.items())  # Spark's thread may add to them.
+        names = {topic_id: topic for topic, topic_id in known_ids}
         of_topics = [
-            self._of_topic(shared, of_topic, fresh_of_topic, None if origin.history else before)
-            for of_topic, fresh_of_topic in by_topic(rows, fresh)
+            self._of_topic(
+                replace(shared, topic_id=topic_id, topic=names[topic_id], offsets=offsets),
+                of_topic(fresh, topic_id),
+                None if origin.history else before,
+            )
+            for topic_id, offsets in read.offsets.items()
         ]
         self.source_tables.finish(*of_topics)
         if self._reprocessing.counted_before(fresh).rejected:
@@ -236,18 +249,10 @@ class MicroBatch:
         behind = list(partitions_of(rows)) if is_full(rows, self._most_records) else []
         return clock.after_records(read, arrived, skew=self.source.skew, behind=behind)
 
-    def _of_topic(
-        self, shared: ProgressRow, rows: pa.Table, fresh: pa.Table, clock_before: datetime | None
-    ) -> ProgressRow:
-        """The row of progress of one topic. ``shared`` has what is equal in all rows of the micro-batch."""
-        offsets = rows.group_by(PARTITION).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
+    def _of_topic(self, row: ProgressRow, fresh: pa.Table, clock_before: datetime | None) -> ProgressRow:
+        """The ``row`` of progress of one topic, with what its ``fresh`` rows count."""
         return replace(
-            shared,
-            topic_id=rows[TOPIC_ID][0].as_py(),
-            topic=rows[TOPIC][0].as_py(),
-            offsets=tuple(
-                OffsetsRead(read[PARTITION], read[f"{OFFSET}_min"], read[f"{OFFSET}_max"]) for read in offsets
-            ),
+            row,
             counts=count_records(fresh, self._reprocessing.counted_before(fresh)),
             hours=self._hours(accepted_of(fresh), clock_before),
         )

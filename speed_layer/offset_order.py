@@ -1,12 +1,52 @@
-"""Refuses a micro-batch with offsets that were committed before, as those of a topic that was made anew."""
+"""Which offsets of each partition a micro-batch has read. One with offsets that were committed before, as those of a
+topic that was made anew, is refused.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from hourline_core.errors import SourceError
+from hourline_core.ledger.progress_rows import OffsetsRead
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
+
+Partition = tuple[str, int]
+"""A partition of a topic, by the topic's id."""
+
+
+class OffsetsReached:
+    """How far each partition has been read, also where it had no record to read: after the marker of a transaction, or
+    the records of an aborted one. ``next_offsets`` are those of progress.
+    """
+
+    def __init__(self, next_offsets: Mapping[Partition, int]) -> None:
+        self._next = dict(next_offsets)
+
+    def advance(self, rows: pa.Table, ends: Mapping[Partition, int]) -> dict[str, tuple[OffsetsRead, ...]]:
+        """By topic id, what the next micro-batch has read: its ``rows`` (TOPIC, TOPIC_ID, PARTITION, OFFSET), and all
+        up to ``ends``, one past the last offset that Spark has looked at (empty: it is not known). Empty: nothing.
+
+        A partition that is not known yet is noted from its first micro-batch on, even if it has had no record. What is
+        deleted there before it is read will then be missed.
+        """
+        read = {
+            (of[TOPIC_ID], of[PARTITION]): OffsetsRead(of[PARTITION], of[f"{OFFSET}_min"], of[f"{OFFSET}_max"])
+            for of in _ranges(rows)
+        }
+        if not read and all(end <= self._next.get(partition, 0) for partition, end in ends.items()):
+            return {}
+        for (topic_id, number), end in ends.items():
+            if known := read.get((topic_id, number)):
+                read[topic_id, number] = replace(known, last=max(known.last, end - 1))
+            elif end > self._next.get((topic_id, number), -1):
+                read[topic_id, number] = OffsetsRead(number, end, end - 1)
+        self._next |= {partition: of.last + 1 for partition, of in read.items()}
+        by_topic: dict[str, list[OffsetsRead]] = {}
+        for topic_id, number in sorted(read):
+            by_topic.setdefault(topic_id, []).append(read[topic_id, number])
+        return {topic_id: tuple(of) for topic_id, of in by_topic.items()}
 
 
 class OffsetOrder:
@@ -14,7 +54,7 @@ class OffsetOrder:
     ``next_offsets`` begins anywhere.
     """
 
-    def __init__(self, next_offsets: Mapping[tuple[str, int], int]) -> None:
+    def __init__(self, next_offsets: Mapping[Partition, int]) -> None:
         self._next = dict(next_offsets)
 
     def refuse_repeated(self, rows: pa.Table) -> None:
@@ -30,9 +70,13 @@ class OffsetOrder:
                     "records was counted; start the speed layer again"
                 )
 
-    def note_committed(self, rows: pa.Table) -> None:
-        """Refuse the offsets of ``rows``, which are committed, from now on."""
-        self._next |= {(read[TOPIC_ID], read[PARTITION]): read[f"{OFFSET}_max"] + 1 for read in _ranges(rows)}
+    def note_committed(self, topic_id: str, offsets: Iterable[OffsetsRead]) -> None:
+        """Refuse the ``offsets`` of a topic, which are committed, from now on."""
+        self._next |= {(topic_id, read.partition): read.last + 1 for read in offsets}
+
+    def next_offsets(self, topic_id: str) -> dict[int, int]:
+        """The next offset of each partition of a topic, after what is committed."""
+        return {partition: offset for (of, partition), offset in self._next.items() if of == topic_id}
 
 
 def _ranges(rows: pa.Table) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock
 from speed_layer.deduplication import Deduplicator, archived_id_hashes
 from speed_layer.micro_batch import MicroBatch
-from speed_layer.offset_order import OffsetOrder
+from speed_layer.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.record_plan import RecordPlan
 from speed_layer.reprocessing import Reprocessing
 from speed_layer.source_tables import open_source_tables
@@ -60,14 +60,13 @@ def open_micro_batch(
     most_records = project.settings.speed.max_records_per_batch
     branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)
     plan = RecordPlan(spark, source, event_time_type(spark, source), branches, Projection(aggregations))
-    offsets = OffsetOrder(
-        {
-            (topic_id, partition): following
-            for topic_id, reading in source_tables.progress.readings(topic_ids).items()
-            for partition, following in reading.next_offsets.items()
-        }
-    )
-    return MicroBatch(source_tables, deduplicator, reprocessing, plan, offsets, most_records, clock)
+    following = {
+        (topic_id, partition): offset
+        for topic_id, reading in source_tables.progress.readings(topic_ids).items()
+        for partition, offset in reading.next_offsets.items()
+    }
+    offsets, reached = OffsetOrder(following), OffsetsReached(following)
+    return MicroBatch(source_tables, deduplicator, reprocessing, plan, offsets, reached, most_records, clock)
 
 
 def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:

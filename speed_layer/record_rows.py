@@ -48,10 +48,9 @@ def with_topic_ids(rows: pa.Table, topic_ids: Mapping[str, str]) -> pa.Table:
     return rows.append_column(TOPIC_ID, ids.take(names.indices))
 
 
-def by_topic(rows: pa.Table, fresh: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """The rows of each topic, and those of them that are ``fresh``."""
-    for topic_id in pc.unique(rows[TOPIC_ID]):
-        yield keep(rows, pc.equal(rows[TOPIC_ID], topic_id)), keep(fresh, pc.equal(fresh[TOPIC_ID], topic_id))
+def of_topic(rows: pa.Table, topic_id: str) -> pa.Table:
+    """The rows of one topic."""
+    return keep(rows, pc.equal(rows[TOPIC_ID], topic_id))
 
 
 def partitions_of(rows: pa.Table) -> Iterator[tuple[str, int]]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -18,8 +19,9 @@ from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.surroundings import surroundings_of
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_id_of, topic_offsets
+from speed_layer.consumer_group import ConsumerGroup
 from speed_layer.foreach_batch import ForeachBatch
-from speed_layer.kafka_stream import read_topics, starting_offsets, write_starting_offsets
+from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets, write_starting_offsets
 from speed_layer.kafka_watch import KafkaWatch
 from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
@@ -106,13 +108,16 @@ def _run_streams(
     checkpoints = project.workspace / "checkpoints" / uuid4().hex
     around = surroundings_of(project, bootstrap)
     streams: list[Stream] = []
-    try:
-        for source in project.sources.values():
-            streams.append(_start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished))
-        on_ready()
-        failures = wait_for_end(streams, stop, kafka_alive, drain, around)
-    finally:
-        given_up = stop_streams(streams)
+    with ExitStack() as running:
+        try:
+            for source in project.sources.values():
+                streams.append(
+                    _start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished, running)
+                )
+            on_ready()
+            failures = wait_for_end(streams, stop, kafka_alive, drain, around)
+        finally:
+            given_up = stop_streams(streams)
     raise_failure(streams, failures, around)
     return given_up
 
@@ -126,6 +131,7 @@ def _start(
     drain: bool,
     clock: Clock,
     on_finished: Callable[[Finished], None],
+    running: ExitStack,
 ) -> Stream:
     options = dict(project.settings.kafka.options)
     topic_ids = ensure_topics(bootstrap, source, options)
@@ -139,7 +145,10 @@ def _start(
     settings = project.settings.speed
     stream = read_topics(spark, source, bootstrap, options, start, settings.max_records_per_batch)
     known_ids = TopicIds(topic_ids, partial(topic_id_of, bootstrap, client_options=options))
-    foreach_batch = ForeachBatch(project, batch, Origin(known_ids), on_finished)
+    ends_of = partial(planned_ends, spark, source.name)
+    group = running.enter_context(ConsumerGroup(bootstrap, options, f"hourline.{project.name}.{source.name}"))
+    group.show({topic: readings[of].next_offsets for topic, of in topic_ids.items()})
+    foreach_batch = ForeachBatch(project, batch, Origin(known_ids), ends_of, on_finished, group.show)
     if isinstance(source.topic, TopicPattern):
         write_starting_offsets(checkpoints / source.name, start)
     writer = (

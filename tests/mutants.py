@@ -107,11 +107,10 @@ MUTANTS = [
         "progress is a micro-batch's last commit",
         "speed_layer/micro_batch.py",
         (
-            ("        finished = self._finish(rows, fresh, accepted, read.origin, sequence, read.started)\n", ""),
+            ("        finished = self._finish(read, fresh, accepted, sequence)\n", ""),
             (
                 "        with ThreadPoolExecutor(",
-                "        finished = self._finish(rows, fresh, accepted, read.origin, sequence, read.started)\n"
-                "        with ThreadPoolExecutor(",
+                "        finished = self._finish(read, fresh, accepted, sequence)\n        with ThreadPoolExecutor(",
             ),
         ),
         "tests/stack/test_failpoints.py -k commit_of_a_micro_batch",

@@ -9,6 +9,7 @@ import typer
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline_core.model.branches import branches_of
+from hourline_core.model.hours import wall_clock
 from hourline_core.model.topics import topic_text
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def status(
     for reason in dict.fromkeys(s.lag_unknown for s in report.sources if s.lag_unknown):
         note(f"the lag is not known: {reason}")
     for source in report.sources:
+        if source.in_transaction:
+            say(f"{source.source}: {_say_held_back(source)}")
         if quiet := [f"{known.topic}[{known.partition}]" for known in source.partitions if known.idle]:
             say(f"idle partitions of {source.source}, which do not hold its clock: {', '.join(quiet)}")
     if partitions:
@@ -103,6 +106,15 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
                     f"{source.source}, {known.topic}[{known.partition}]: {moments} UTC would move the clock by more "
                     "than an hour, and wait for further records to confirm it"
                 )
+
+
+def _say_held_back(source: "SourceStatus") -> str:
+    """What open transactions hold back, and since when, in words."""
+    records = f"{source.in_transaction:,} offset(s) are held back by an open transaction, beside the lag"
+    if source.in_transaction_since is None:
+        return records
+    age = timedelta(seconds=round((wall_clock() - source.in_transaction_since).total_seconds()))
+    return f"{records}; the first was sent at {source.in_transaction_since:%Y-%m-%d %H:%M:%S} UTC, {age} ago"
 
 
 def _say_hold(known: "PartitionStatus") -> str:

@@ -20,7 +20,8 @@ PROGRESS_COLUMNS: Columns = {
     "topic": Column(pa.string(), "The name of the topic, or of the imported file."),
     "offsets": Column(
         pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
-        "The lowest and the highest offset that were read of each partition.",
+        "The lowest and the highest offset that were read of each partition. There need not be a record at the highest "
+        "one: a transaction may have ended there. `last` is below `first` where there was no record to read.",
     ),
     "position": Column(
         pa.list_(pa.struct({"partition": pa.int32(), "unread": pa.int64(), "offset": pa.int64()})),
@@ -111,6 +112,7 @@ class HourEvents:
 
     hour: datetime
     events: int
+    """It is ``first`` - 1 where there was no record to read."""
     """Accepted events, without duplicates."""
     late: int
     """The number of them that came after the hour had closed."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -68,22 +69,42 @@ def find_topics(
         return sorted(name for name in matching if not _describe(client, name, seconds).is_internal)
 
 
-def topic_offsets(
+@dataclass(frozen=True)
+class PartitionEnds:
+    """The offsets at which a partition begins and ends."""
+
+    earliest: int
+    stable: int
+    """The end of the committed records: the last stable offset."""
+    high: int
+    """The end of all records, also of those whose transaction is open: the high watermark."""
+
+
+def topic_ends(
     bootstrap: str, topic: str, client_options: Mapping[str, str], seconds: float = TIMEOUT_SECONDS
-) -> dict[int, tuple[int, int]]:
-    """The earliest offset and the end of the committed records, by partition.
+) -> dict[int, PartitionEnds]:
+    """Where a topic begins and ends, by partition.
 
     ``seconds`` is the time limit of each request. Raises BrokerError, also for a missing topic.
     """
     with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'", seconds) as client:
         partitions = sorted(partition.id for partition in _existing(client, topic, seconds).partitions)
 
-        def offsets(which: OffsetSpec) -> dict[int, int]:
-            return _retry(lambda: _offsets(client, topic, partitions, which, seconds), seconds)
+        def offsets(which: OffsetSpec, isolation: IsolationLevel) -> dict[int, int]:
+            return _retry(lambda: _offsets(client, topic, partitions, which, seconds, isolation), seconds)
 
-        earliest = offsets(OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        latest = offsets(OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {partition: (earliest[partition], latest[partition]) for partition in partitions}
+        earliest = offsets(OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)  # type: ignore[no-untyped-call]
+        stable = offsets(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)  # type: ignore[no-untyped-call]
+        high = offsets(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)  # type: ignore[no-untyped-call]
+        return {of: PartitionEnds(earliest[of], stable[of], high[of]) for of in partitions}
+
+
+def topic_offsets(
+    bootstrap: str, topic: str, client_options: Mapping[str, str], seconds: float = TIMEOUT_SECONDS
+) -> dict[int, tuple[int, int]]:
+    """The earliest offset and the end of the committed records, by partition. Otherwise like ``topic_ends``."""
+    ends = topic_ends(bootstrap, topic, client_options, seconds)
+    return {partition: (of.earliest, of.stable) for partition, of in ends.items()}
 
 
 def topic_id_of(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> str:
@@ -129,10 +150,15 @@ def _describe(client: AdminClient, topic: str, seconds: float = TIMEOUT_SECONDS)
 
 
 def _offsets(
-    client: AdminClient, topic: str, partitions: list[int], which: OffsetSpec, seconds: float = TIMEOUT_SECONDS
+    client: AdminClient,
+    topic: str,
+    partitions: list[int],
+    which: OffsetSpec,
+    seconds: float = TIMEOUT_SECONDS,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[int, int]:
     asked = {TopicPartition(topic, partition): which for partition in partitions}
-    answers = client.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds)
+    answers = client.list_offsets(asked, isolation_level=isolation, request_timeout=seconds)
     return {asked_for.partition: answer.result().offset for asked_for, answer in answers.items()}
 
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
 from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 
 from hourline_core.errors import BrokerError
 from hourline_core.model import Project, Source
@@ -21,8 +23,20 @@ class Unknown:
     """One sentence."""
 
 
-TopicOffsets = Mapping[str, Mapping[int, tuple[int, int]]]
-"""By topic and partition, the earliest offset and the end of the committed records."""
+class PartitionOffsets(NamedTuple):
+    """How far a partition reaches."""
+
+    earliest: int
+    end: int
+    """The end of the committed records."""
+    held_back: int = 0
+    """The number of offsets after it, which an open transaction holds back."""
+    held_back_since: datetime | None = None
+    """Kafka's timestamp (UTC) of the first of these. None: there is none, or it is not known."""
+
+
+TopicOffsets = Mapping[str, Mapping[int, PartitionOffsets]]
+"""By topic and partition."""
 
 Offsets = Mapping[str, TopicOffsets | Unknown]
 """By source."""
@@ -67,13 +81,26 @@ class KafkaOffsets:
     def _of(self, source: Source) -> TopicOffsets | Unknown:
         try:
             from hourline_core.runtime.kafka import reachable_kafka
-            from hourline_core.runtime.topics import find_topics, topic_offsets
+            from hourline_core.runtime.topics import find_topics
         except ImportError:  # The serving side alone has no Kafka client.
             return Unknown("no Kafka client is installed; the extra `engine` brings one")
         try:
             options = self._project.settings.kafka.options
             kafka = reachable_kafka(self._project)
             topics = find_topics(kafka, source, options, self.seconds)
-            return {topic: topic_offsets(kafka, topic, options, self.seconds) for topic in topics}
+            return {topic: self._of_topic(kafka, topic) for topic in topics}
         except BrokerError as error:
             return Unknown(str(error))
+
+    def _of_topic(self, kafka: str, topic: str) -> dict[int, PartitionOffsets]:
+        from hourline_core.runtime.record_times import record_times
+        from hourline_core.runtime.topics import topic_ends
+
+        options = self._project.settings.kafka.options
+        ends = topic_ends(kafka, topic, options, self.seconds)
+        held_back = {partition: of.stable for partition, of in ends.items() if of.high > of.stable}
+        since = record_times(kafka, topic, held_back, options, self.seconds / 2) if held_back else {}
+        return {
+            partition: PartitionOffsets(of.earliest, of.stable, of.high - of.stable, since.get(partition))
+            for partition, of in ends.items()
+        }

@@ -28,7 +28,15 @@ class PartitionStatus(Described):
     offset: int | None
     """The offset to read next. Null: nothing was read of it yet."""
     lag: int | None
-    """The number of its records in Kafka that no finished micro-batch has read. Null: it is not known."""
+    """The number of its offsets in Kafka that no finished micro-batch has read. 0 when all that can be read was. Null:
+    it is not known.
+    """
+    in_transaction: int | None
+    """The number of its offsets that an open transaction holds back: the high watermark less the last stable offset.
+    They cannot be read yet, and are not in the lag. Null: it is not known.
+    """
+    in_transaction_since: datetime | None
+    """When the first of these was sent, by Kafka's timestamp. Null: there is none, or it is not known."""
     clock: datetime | None
     """Its highest event time that counts. Null: none of its events was accepted yet."""
     skew: float | None
@@ -79,10 +87,11 @@ def report_partitions(
         for partition, offset in of.reading.next_offsets.items()
     }
     lags = {
-        (topic, partition): max(0, end - max(following.get((topic, partition), 0), earliest))
+        (topic, partition): max(0, ends.end - max(following.get((topic, partition), 0), ends.earliest))
         for topic, of in offsets.items()
-        for partition, (earliest, end) in of.items()
+        for partition, ends in of.items()
     }
+    in_kafka = {(topic, partition): ends for topic, of in offsets.items() for partition, ends in of.items()}
     # A speed layer that is stopped or behind knows of no silence.
     is_running = lease_holder(connection.project.workspace, "speed") is not None
     idle = {
@@ -96,12 +105,15 @@ def report_partitions(
     for address in sorted({*clocks, *following, *lags}):
         known = clocks.get(address)
         clock = known.clock if known else None
+        ends = in_kafka.get(address)
         partitions.append(
             PartitionStatus(
                 topic=address[0],
                 partition=address[1],
                 offset=following.get(address),
                 lag=lags.get(address),
+                in_transaction=ends.held_back if ends else None,
+                in_transaction_since=ends.held_back_since if ends else None,
                 clock=clock,
                 skew=(highest - clock).total_seconds() if highest and clock else None,
                 arrived=known.arrived if known else None,

@@ -53,9 +53,15 @@ class SourceStatus(Described):
     skipped: int
     """The number of offsets that a reset has jumped over and nothing has read since."""
     lag: int | None
-    """The number of records in Kafka that no finished micro-batch has read. Null: it is not known."""
+    """The number of offsets in Kafka that no finished micro-batch has read. 0 when all that can be read was. Null: it
+    is not known.
+    """
     lag_unknown: str | None
     """Why the lag is not known. Null: it is known."""
+    in_transaction: int | None
+    """The number of offsets that open transactions hold back, beside the lag. Null: it is not known."""
+    in_transaction_since: datetime | None
+    """When the first of these was sent, by Kafka's timestamp (UTC). Null: there is none, or it is not known."""
     clock: datetime | None
     """The source's clock (UTC): the least of its live partitions' clocks. Null: nothing was accepted yet."""
     finished: datetime | None
@@ -223,12 +229,15 @@ def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unkn
     (counts,) = connection.sql(counts_sql(source, sequence)).to_arrow_table().to_pylist()
     readings = _readings(connection, source, sequence)
     known_offsets = {} if isinstance(offsets, Unknown) else offsets
+    ends = [of for partitions in known_offsets.values() for of in partitions.values()]
     return SourceStatus(
         source=source.name,
         sequence=sequence,
         skipped=sum(offsets_in(ranges) for of in readings.values() for ranges in of.reading.skipped.values()),
         lag=None if isinstance(offsets, Unknown) else _lag(readings, offsets),
         lag_unknown=offsets.reason if isinstance(offsets, Unknown) else None,
+        in_transaction=None if isinstance(offsets, Unknown) else sum(of.held_back for of in ends),
+        in_transaction_since=min((of.held_back_since for of in ends if of.held_back_since), default=None),
         partitions=report_partitions(connection, source, readings, known_offsets),
         **counts,
     )
@@ -251,7 +260,11 @@ def _readings(connection: Connection, source: Source, sequence: int) -> dict[str
 def _lag(readings: Mapping[str, TopicReading], offsets: TopicOffsets) -> int:
     """The lag. Kafka was asked before the tables were read, so they may be further."""
     return sum(
-        max(0, end - max(readings[topic].reading.next_offsets.get(partition, 0) if topic in readings else 0, earliest))
+        max(0, of.end - max(_next_offset(readings, topic, partition), of.earliest))
         for topic, partitions in offsets.items()
-        for partition, (earliest, end) in partitions.items()
+        for partition, of in partitions.items()
     )
+
+
+def _next_offset(readings: Mapping[str, TopicReading], topic: str, partition: int) -> int:
+    return readings[topic].reading.next_offsets.get(partition, 0) if topic in readings else 0

@@ -12,7 +12,7 @@ import pytest
 from hourline_core.model import Project
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.lease import lease
-from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets
+from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets
 from serving_layer.reports.status import report_project_status
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import Visit, serving, visit_tables
@@ -79,7 +79,7 @@ def test_reads_are_answered_while_a_status_waits_for_kafka(tables: BareTables, m
         waiting.wait()
         assert client.get("/api/v1/metrics/totals").status_code == 200
         assert not status.done()
-        answer.set_result({name: {"clicks": {0: (0, 5)}} for name in tables.project.sources})
+        answer.set_result({name: {"clicks": {0: PartitionOffsets(0, 5)}} for name in tables.project.sources})
         (source,) = status.result().json()["sources"]
     assert (source["lag"], source["lag_unknown"]) == (4, None), "one of the five was read"
 

@@ -14,7 +14,8 @@ from hourline_core.errors import ConflictError, HourlineError, SourceError
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.micro_batch import Read
-from speed_layer.offset_order import OffsetOrder
+from speed_layer.offset_order import OffsetOrder, OffsetsReached
+from speed_layer.origin import Origin
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 SECONDS = 20.0
@@ -34,11 +35,11 @@ class Batch:
         self.failure: type[BaseException] = ConflictError
         self.read_up_to = threading.Condition()
 
-    def read(self, number: int, origin: object) -> Read | None:
+    def read(self, number: int, origin: object, ends: object) -> Read | None:
         with self.read_up_to:
             self.happened.append(f"read {number}")
             self.read_up_to.notify_all()
-        return Read(number, pa.table({}), cast(Any, None), NOW) if number else None
+        return Read(number, pa.table({}), {}, cast(Any, None), NOW) if number else None
 
     def commit(self, read: Read, sequence: int) -> str:
         number = read.number
@@ -60,7 +61,9 @@ def stream(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> ForeachBatch:
         batch.happened.append(f"maintain after {finished}")
 
     monkeypatch.setattr("speed_layer.foreach_batch.maintain_after", maintain)
-    return ForeachBatch(cast(Any, None), cast(Any, batch), cast(Any, None), lambda finished: None)
+    return ForeachBatch(
+        cast(Any, None), cast(Any, batch), Origin({}), lambda number: {}, lambda finished: None, lambda offsets: None
+    )
 
 
 def in_background(work: Callable[[], object]) -> threading.Thread:
@@ -204,9 +207,10 @@ def rows(*offsets: int, partition: int = 0) -> pa.Table:
 
 def test_offsets_may_be_missing_but_not_repeated() -> None:
     order = OffsetOrder({("topic-id", 0): 5})
+    reached = OffsetsReached({})
     for read in (rows(5, 6), rows(9, 12), rows(0, 1, partition=1)):
         order.refuse_repeated(read)
-        order.note_committed(read)
+        order.note_committed("topic-id", reached.advance(read, {})["topic-id"])
     for read, words in ((rows(12, 13), "gave offset 12 after offset 12 was"), (rows(1, 2, partition=1), "partition 1")):
         with pytest.raises(SourceError, match=words):
             order.refuse_repeated(read)

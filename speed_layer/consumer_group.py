@@ -1,0 +1,78 @@
+"""Shows a source's progress to Kafka's own tools, as the offsets of a consumer group.
+
+It is shown after progress is committed, in a thread of its own, and never read back. So a Kafka that is slow, away or
+refuses it delays and stops nothing: the next offsets are shown after the next micro-batch.
+"""
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from hourline_core.errors import BrokerError
+from hourline_core.runtime.kafka_admin import admin
+
+_SECONDS = 10.0
+"""The time limit of a request."""
+
+_SECONDS_AT_END = 2.0
+"""The maximum time that a stop waits for the last request."""
+
+Offsets = Mapping[str, Mapping[int, int]]
+"""By topic and partition, the next offset to read."""
+
+
+class ConsumerGroup:
+    """A context manager. Within the block, the offsets that are shown last get to the group ``name``."""
+
+    def __init__(self, bootstrap: str, client_options: Mapping[str, str], name: str) -> None:
+        self._bootstrap, self._options, self._name = bootstrap, client_options, name
+        self._changed = threading.Condition()
+        self._offsets: Offsets = {}
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name=f"consumer group {name}", daemon=True)
+
+    def show(self, offsets: Offsets) -> None:
+        """Show these offsets soon. Returns at once."""
+        with self._changed:
+            self._offsets = offsets
+            self._changed.notify()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        self._thread.join(_SECONDS_AT_END)
+
+    def _run(self) -> None:
+        with suppress(BrokerError), admin(self._bootstrap, self._options, "show offsets", _SECONDS) as client:
+            while offsets := self._wait():
+                with suppress(KafkaException, TimeoutError):
+                    self._commit(client, offsets)
+
+    def _wait(self) -> Offsets:
+        """The newest offsets, once there are some. Empty: it is the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._offsets or self._ended)
+            offsets, self._offsets = self._offsets, {}
+        return offsets
+
+    def _commit(self, client: AdminClient, offsets: Offsets) -> None:
+        partitions = [
+            TopicPartition(topic, partition, offset)
+            for topic, following in offsets.items()
+            for partition, offset in following.items()
+        ]
+        if partitions:
+            group = ConsumerGroupTopicPartitions(self._name, partitions)
+            client.alter_consumer_group_offsets([group], request_timeout=_SECONDS)[self._name].result(_SECONDS)
