@@ -202,4 +202,4 @@ def _plan(
 def _reason(row: dict[str, Any], expectations: str) -> str:
     if row["blocked_cutoff"] is not None:
         return "blocked" if row["fresh"] or row["expectations"] != expectations else FORCED
-    return "changed metric" if row["state"] == "missing" and not row["served"] else _REASONS[row["state"]]
+    return "changed metric" if row["counted"] == "missing" and not row["served"] else _REASONS[row["counted"]]

@@ -8,13 +8,14 @@
     │   ├── KafkaAwayError        Kafka does not answer
     │   └── KafkaForbidsError     Kafka does not let this user in, or does not allow what it asks for
     ├── SourceError               Kafka's records are not those that were read: a person decides how to go on
+    │   └── LostRecordsError      Kafka deleted records before they were read
     ├── StartTimeoutError         a background service was not ready in time
     ├── ConflictError             another process writes here: it holds a lease, or has committed meanwhile
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
     ├── ResourceError             the machine's disk or memory is used up, or its disk is read-only
     ├── FaultError                an unforeseen exception: a fault of Hourline's
-    ├── UnreliableResultError     a strict answer would use hours that are missing or blocked
+    ├── UnreliableResultError     a strict answer would use hours that are not to be relied on
     ├── OldWorkspaceError         the workspace was written by a version whose tables this one does not read
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
@@ -79,6 +80,10 @@ class ConflictError(HourlineError):
     retryable = True
 
 
+class LostRecordsError(SourceError):
+    """Kafka deleted records before they were read. A person decides whether to go on without them."""
+
+
 class DeliveryError(HourlineError):
     """Records that were not delivered to Kafka."""
 
@@ -102,7 +107,7 @@ class FaultError(HourlineError):
 
 
 class UnreliableResultError(HourlineError):
-    """A strict answer would use hours that are missing or blocked."""
+    """A strict answer would use hours that are missing, blocked or incomplete."""
 
 
 class OldWorkspaceError(HourlineError):

@@ -50,7 +50,7 @@ class Connection:
     The snapshot is taken when the connection is opened, and again by ``refresh``. With ``as_of``, a token or a time
     (ISO text), it stays that of the earlier time. Its tables are attached when they are first needed.
 
-    A ``strict`` connection refuses answers that use hours that are missing or blocked.
+    A ``strict`` connection refuses answers that use hours that are missing, blocked or incomplete.
 
     If the log of a table is damaged, opening is refused. A damaged data file is found when it is first needed.
     A ``degraded`` connection answers what it still can, and ``damage`` says what it cannot.
@@ -83,7 +83,7 @@ class Connection:
 
         Raises UsageError when the query is not one SELECT, names something that does not exist, or needs earlier rows
         that are no longer kept. Raises UnreliableResultError when the connection is ``strict`` and the answer uses
-        hours that are missing or blocked.
+        hours that are missing, blocked or incomplete.
 
         All tables are attached before, since the methods of a relation may name any view.
         """
@@ -292,8 +292,8 @@ def connect(
     """Open a project (its folder, or a Project) for queries. Neither Spark nor Java is needed.
 
     ``workspace`` is the folder of its tables, if it is not the one in the settings. ``strict`` refuses answers that use
-    hours that are missing or blocked. ``as_of`` is the token of an earlier answer, or a time as ISO text (UTC unless it
-    has an offset). ``degraded`` answers what it can if tables are damaged; see ``Connection.damage``.
+    hours that are missing, blocked or incomplete. ``as_of`` is the token of an earlier answer, or a time as ISO text
+    (UTC unless it has an offset). ``degraded`` answers what it can if tables are damaged; see ``Connection.damage``.
 
     Raises DeclarationError, TableError, and UsageError when there is no answer of that time, or not any more.
     """

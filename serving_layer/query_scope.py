@@ -22,7 +22,7 @@ from hourline_core.sql.hour_states import WEAKEST_FIRST
 from hourline_core.sql.query_tree import Node, named_table, names_any_table, nodes_of, parse_query
 from hourline_core.storage.retention import KEPT_HOURS
 
-_WEAK = ("missing", "blocked")
+_WEAK = ("missing", "blocked", "incomplete")
 _VIEWS = ("", "_states", "_final", "_provisional")
 _SHOWN = 3
 
@@ -62,7 +62,7 @@ def summarize_states(states: Collection[HourState]) -> str:
 
 
 def refuse_weak(states: Collection[HourState]) -> None:
-    """Raise UnreliableResultError if any of the hours is missing or blocked."""
+    """Raise UnreliableResultError if any of the hours is missing, blocked or incomplete."""
     weak: dict[str, list[str]] = {}
     for metric, hour, state in states:
         if state in _WEAK:
@@ -70,7 +70,8 @@ def refuse_weak(states: Collection[HourState]) -> None:
     if weak:
         raise UnreliableResultError(
             f"the answer would rest on hours that are not to be relied on: {_told(weak)} "
-            "(`hourline plan` and `hourline quality` say what mends them, and without strict it is given all the same)"
+            "(`hourline plan`, `hourline quality` and `hourline gaps` say what mends them, and without strict it is "
+            "given all the same)"
         )
 
 

@@ -101,22 +101,15 @@ def write_starting_offsets(checkpoint: Path, start: Mapping[str, Mapping[int, in
     file.write_bytes(b"\0v1\n" + json.dumps(start).encode())
 
 
-def starting_offsets(
-    source: Source, topic: str, available: dict[int, tuple[int, int]], read: dict[int, int]
-) -> dict[int, int]:
+def starting_offsets(topic: str, available: dict[int, tuple[int, int]], read: dict[int, int]) -> dict[int, int]:
     """Return the offset to begin at in each partition of a topic: after what was read, else at the earliest.
 
-    ``available`` gives each partition's earliest and latest offset. Raises SourceError when Kafka no longer holds the
-    next records, or holds fewer than were read: to go on would lose records silently.
+    ``available`` gives each partition's earliest and latest offset. Records that are gone were read before, or their
+    gap is on record: see gaps.py. Raises SourceError when Kafka holds fewer than were read: to go on would lose records
+    silently.
     """
     for partition, offset in read.items():
-        earliest, latest = available.get(partition, (0, 0))
-        if offset < earliest:
-            raise SourceError(
-                f"topic '{topic}' partition {partition}: offsets {offset} to {earliest - 1} were deleted by "
-                "Kafka's retention before they were read; restore them, or go on without them: "
-                f"`hourline reset {source.name} --to earliest`"
-            )
+        _, latest = available.get(partition, (0, 0))
         if offset > latest:
             raise SourceError(
                 f"topic '{topic}' partition {partition}: read up to offset {offset - 1}, "

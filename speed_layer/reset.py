@@ -34,11 +34,13 @@ from hourline_core.runtime.topics import find_topics, offsets_at, topic_id_of, t
 from hourline_core.storage import commits
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
+from speed_layer.lost_records import deleted_ranges, describe_gaps
 from speed_layer.source_tables import clear_unfinished
 
 Target = Literal["earliest", "latest"] | datetime | Mapping[tuple[str | None, int], int]
 """Where to go on: at an end of the topics, at their first record of a time (aware; Kafka's record timestamp), or at
-offsets by topic and partition. The topic may be None if there is only one.
+offsets by topic and partition. The topic may be None if there is only one. A partition without an offset goes on at the
+next record that Kafka still holds.
 """
 
 Available = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -94,6 +96,13 @@ class SourceReset:
             for topic in topics
             for partition, ends in available[topic].items()
         ]
+        kept = (self._tables.events, self._tables.rejected)
+        self.gaps = {
+            topic: describe_gaps(bootstrap, options, source, (topic, of), deleted, self._tables.progress, kept)
+            for topic, of in self._topic_ids.items()
+            if (deleted := deleted_ranges(readings[of], available[topic]))
+        }
+        """By topic, what Kafka has deleted before it was read."""
         self._checkpoints = project.workspace / "checkpoints"
         self.touched = [
             (f"progress/{source.name}", f"{len(topics):,} more rows" if len(topics) > 1 else "one more row"),
@@ -109,7 +118,9 @@ class SourceReset:
         sequence = self._tables.clear()
         last = self._tables.progress.last_row()
         rows = [
-            ProgressRow.of_source_reset(last, sequence, (topic_id, topic), self._position(topic), moment)
+            ProgressRow.of_source_reset(
+                last, sequence, (topic_id, topic), self._position(topic), self.gaps.get(topic, ()), moment
+            )
             for topic, topic_id in self._topic_ids.items()
         ]
         self._tables.progress.reset(rows, self._tables.versions(), of_metric=False)
@@ -273,9 +284,9 @@ def _chosen(available: Available, target: Target) -> dict[tuple[str, int], int]:
 def _move(topic: str, partition: int, available: tuple[int, int], chosen: int | None, reading: Reading) -> Move:
     earliest, latest = available
     before = reading.next_offsets.get(partition, earliest)
-    offset = before if chosen is None else chosen
+    offset = max(before, earliest) if chosen is None else chosen
     read = reading.read.get(partition, [])
-    unread = reading.end(partition) or earliest
+    unread = reading.end(partition) or min(before, earliest)
     again = offsets_in([(offset, latest)]) - offsets_in(without([(offset, latest)], read)) if offset < latest else 0
     return Move(topic, partition, before, offset, unread, again, max(0, offset - unread))
 

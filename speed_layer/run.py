@@ -14,6 +14,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from hourline_core.errors import SourceError, SparkError
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.topics import TopicPattern
@@ -21,6 +22,7 @@ from hourline_core.runtime.surroundings import surroundings_of
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_id_of, topic_offsets
 from speed_layer.consumer_group import ConsumerGroup
 from speed_layer.foreach_batch import ForeachBatch
+from speed_layer.gaps import OnLoss, has_gaps, pass_gaps
 from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets, write_starting_offsets
 from speed_layer.kafka_watch import KafkaWatch
 from speed_layer.micro_batch import Finished
@@ -57,6 +59,7 @@ def run(
     on_ready: Callable[[], None] = lambda: None,
     on_finished: Callable[[Finished], None] = lambda finished: None,
     on_kafka: Callable[[str], None] = lambda text: None,
+    on_loss: OnLoss = None,
 ) -> list[str]:
     """Run the speed layer of ``project`` on the Kafka at ``bootstrap``, with a session of ``speed_session``.
 
@@ -67,7 +70,8 @@ def run(
 
     ``kafka_alive`` is asked 10 times a second. ``restart_kafka`` is called when Kafka has made a stream fail: it says
     whether it had to start the Kafka of this process anew. ``clock`` (UTC) only dates the micro-batches; no number
-    depends on it.
+    depends on it. With ``on_loss``, records that Kafka deleted before they were read are skipped, and put on record;
+    without, they raise LostRecordsError.
 
     Raises BrokerError, SourceError, TableError, SparkError, ResourceError, and ConflictError when another process
     writes to the tables. The caller holds the lease "speed".
@@ -80,7 +84,15 @@ def run(
             on_ready()
 
     def run_streams() -> list[str]:
-        return _run_streams(spark, project, bootstrap, drain, stop, clock, kafka_alive, be_ready, on_finished)
+        while True:
+            # All of them before any stream: a reset takes the checkpoints away.
+            for source in project.sources.values():
+                pass_gaps(project, source, bootstrap, on_loss, clock)
+            try:
+                return _run_streams(spark, project, bootstrap, drain, stop, clock, kafka_alive, be_ready, on_finished)
+            except (SparkError, SourceError):
+                if stop.is_set() or not any(has_gaps(project, one, bootstrap) for one in project.sources.values()):
+                    raise
 
     if drain:
         return run_streams()
@@ -139,7 +151,7 @@ def _start(
     batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
     readings = batch.source_tables.progress.readings(topic_ids.values())
     start = {
-        topic: starting_offsets(source, topic, topic_offsets(bootstrap, topic, options), readings[of].next_offsets)
+        topic: starting_offsets(topic, topic_offsets(bootstrap, topic, options), readings[of].next_offsets)
         for topic, of in topic_ids.items()
     }
     settings = project.settings.speed

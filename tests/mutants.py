@@ -80,8 +80,8 @@ MUTANTS = [
         "hourline_core/ledger/snapshot.py",
         (
             (
-                "SourceProgress(known.table.version(), known.sequence)",
-                "SourceProgress(known.table.version(), known.sequence + 1)",
+                "SourceProgress(known.table.version(), known.sequence, known.has_gaps)",
+                "SourceProgress(known.table.version(), known.sequence + 1, known.has_gaps)",
             ),
         ),
     ),
@@ -185,6 +185,62 @@ MUTANTS = [
         "hourline_core/formats/json_format.py",
         (("is_lone = may_be_lone & ", "is_lone = F.lit(False) & "),),
         "tests/stack/test_bad_records.py",
+    ),
+    Mutant(
+        "an offset without a record is read, too",
+        "speed_layer/offset_order.py",
+        (
+            ("replace(known, last=max(known.last, end - 1))", "known"),
+            ("            elif end > self", "            elif 0 > self"),
+        ),
+        "tests/unit/speed_layer/test_offset_order.py",
+    ),
+    Mutant(
+        "a partition is known before it has a record",
+        "speed_layer/offset_order.py",
+        (("self._next.get((topic_id, number), -1)", "self._next.get((topic_id, number), 0)"),),
+        "tests/unit/speed_layer/test_offset_order.py",
+    ),
+    Mutant(
+        "what Kafka has deleted before it was read is missed at a start",
+        "hourline_core/ledger/read_offsets.py",
+        (("return (first, earliest) if first < earliest else None", "return None"),),
+        "tests/unit/speed_layer/test_offset_order.py",
+    ),
+    Mutant(
+        "what Kafka has deleted is looked for when a stream has failed",
+        "speed_layer/run.py",
+        (("if stop.is_set() or not any(", "if not stop.is_set() or not any("),),
+        "tests/stack/test_gaps.py -k 'while'",
+    ),
+    Mutant(
+        "what is lost stays on record",
+        "speed_layer/reset.py",
+        (("self._position(topic), self.gaps.get(topic, ()), moment", "self._position(topic), (), moment"),),
+        "tests/stack/test_gaps.py -k 'while_stopped'",
+    ),
+    Mutant(
+        "the hours of a gap are incomplete",
+        "hourline_core/sql/hour_states.py",
+        (("'incomplete', counted)", "counted, counted)"),),
+        "tests/protocol/test_gaps.py",
+    ),
+    Mutant(
+        "only a confirmation makes them complete",
+        "hourline_core/sql/hour_states.py",
+        (("WHERE g.confirmed IS NULL", "WHERE true"),),
+        "tests/protocol/test_gaps.py",
+    ),
+    Mutant(
+        "what an open transaction holds back is counted",
+        "hourline_core/runtime/topics.py",
+        (
+            (
+                "OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED",
+                "OffsetSpec.latest(), IsolationLevel.READ_COMMITTED",
+            ),
+        ),
+        "tests/stack/test_transactions.py -k lag",
     ),
     Mutant(
         "only the element behind the text says that the text is one object",

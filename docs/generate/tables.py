@@ -15,6 +15,7 @@ from hourline_core.ledger.columns import Columns
 from hourline_core.ledger.coverage_rows import COVERAGE_COLUMNS
 from hourline_core.ledger.layout import (
     CHECKSUM_COLUMNS,
+    CONFIRMATION_COLUMNS,
     DRIFT_COLUMNS,
     EVENT_COLUMNS,
     QUALITY_COLUMNS,
@@ -62,6 +63,7 @@ _TABLES: Mapping[str, tuple[str, Columns]] = {
     ),
     "drift": ("One row per recomputed hour and measure: by how much it changed, and why.", DRIFT_COLUMNS),
     "quality": ("One row per recomputed hour and expectation: what the audit found.", QUALITY_COLUMNS),
+    "confirmations": ("One row per gap that a person has confirmed.", CONFIRMATION_COLUMNS),
     "checksums": ("One row per data file, as `hourline verify` saw it first.", CHECKSUM_COLUMNS),
 }
 

@@ -18,6 +18,7 @@ from hourline.cli import (
     drift,
     explain,
     export,
+    gaps,
     graph,
     import_,
     init,
@@ -92,6 +93,7 @@ for command in (
     sql.sql,
     export.export,
     late.late,
+    gaps.gaps,
     drift.drift,
     serve.serve,
 ):

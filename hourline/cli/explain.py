@@ -209,7 +209,7 @@ def _say_published(explained: "Explanation") -> None:
         )
         for entry in _changing(explained.published)
     ]
-    if explained.state in ("revised", "blocked", "provisional"):
+    if explained.state in ("revised", "incomplete", "blocked", "provisional"):
         rows.append(("now", None, explained.state, None, *(_number(answer.value) for answer in explained.answer), ""))
     say_table(
         ["published (UTC)", "publication", "as", "cutoff", *measures, why],

@@ -36,6 +36,15 @@ Workspace = Annotated[
 ]
 
 
+AcceptLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-loss",
+        help="Go on without records that Kafka deleted before they were read. The gap stays on record.",
+    ),
+]
+
+
 class ReportFormat(StrEnum):
     """Text for people, or JSON for programs."""
 

@@ -11,7 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-STATE_STYLES = {"final": "green", "revised": "yellow", "provisional": "cyan", "blocked": "red", "missing": "red"}
+STATE_STYLES = {
+    "final": "green",
+    "revised": "yellow",
+    "provisional": "cyan",
+    "incomplete": "red",
+    "blocked": "red",
+    "missing": "red",
+}
 
 
 def say(text: str) -> None:

@@ -33,7 +33,8 @@ def query(
         Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse an answer that rests on hours that are missing or blocked.")
+        bool,
+        typer.Option("--strict", help="Refuse an answer that rests on hours that are missing, blocked or incomplete."),
     ] = False,
     as_of: AsOf = None,
     degraded: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.options import AcceptLoss, ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
 from hourline.cli.stop_signals import stop_on_signal
 from hourline_core.model.hours import wall_clock
@@ -30,6 +30,7 @@ def speed(
         bool,
         typer.Option("--standby", help="Warm up, wait, and take over when the running speed layer ends."),
     ] = False,
+    accept_loss: AcceptLoss = False,
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run the speed layer until Ctrl-C, and Kafka unless the settings name one."""
@@ -77,6 +78,7 @@ def speed(
             on_ready=on_ready,
             on_finished=_report_finished,
             on_kafka=lambda text: note(f"{wall_clock():%H:%M:%S} {text}"),
+            on_loss=_report_loss if accept_loss else None,
         )
     if given_up:
         note(f"Kafka at {kafka.address} gave no more records of {', '.join(given_up)}; the next start reads them again")
@@ -106,6 +108,10 @@ def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "tu
         lock = held.enter_context(lease(project.workspace, "speed", waiting))
     note("taking over")
     return spark, lock
+
+
+def _report_loss(told: str) -> None:
+    note(f"going on without what is gone: {told}")
 
 
 def _report_finished(done: "Finished") -> None:

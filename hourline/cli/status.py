@@ -59,6 +59,13 @@ def status(
     for reason in dict.fromkeys(s.lag_unknown for s in report.sources if s.lag_unknown):
         note(f"the lag is not known: {reason}")
     for source in report.sources:
+        if waiting := {gap.gap for gap in source.gaps if gap.confirmed is None}:
+            lost = sum(gap.records for gap in source.gaps if gap.confirmed is None)
+            say(
+                f"{source.source}: Kafka deleted at most {lost:,} record(s) before they were read "
+                f"({', '.join(sorted(waiting))}); their hours are "
+                "incomplete until somebody confirms them, see `hourline gaps`"
+            )
         if source.in_transaction:
             say(f"{source.source}: {_say_held_back(source)}")
         if quiet := [f"{known.topic}[{known.partition}]" for known in source.partitions if known.idle]:

@@ -1,19 +1,30 @@
 """``up``: starts Kafka and the speed layer in the background."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.options import AcceptLoss, ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
 from hourline.cli.stop_signals import interrupt_on_sigterm
 from hourline_core.model.topics import topic_text
 
 
-def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss: AcceptLoss = False) -> None:
     """Start Kafka and the speed layer in the background, unless they are running."""
     declared = load(project, workspace)
     from hourline_core.runtime.background import SPEED, start
 
+    service = replace(SPEED, command=(*SPEED.command, "--accept-loss")) if accept_loss else SPEED
+    started = False
+
+    def on_start() -> None:
+        nonlocal started
+        started = True
+        note(f"{declared.name}: starting Kafka and Spark")
+
     with interrupt_on_sigterm():
-        kafka = start(declared, SPEED, lambda: note(f"{declared.name}: starting Kafka and Spark"))
+        kafka = start(declared, service, on_start)
+    if accept_loss and not started:
+        note("the speed layer already runs, as it was started; `hourline down` first, to accept a loss")
     topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values()))
     say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops both")

@@ -10,6 +10,7 @@ progress and coverage have one (progress_rows.py, coverage_rows.py).
     <tables>/coverage                            which version of final counts, the cutoffs, and which hours are blocked
     <tables>/drift                               how much each recomputed hour changed, and why
     <tables>/quality                             the findings of each recomputed hour's audit, one row per expectation
+    <tables>/confirmations                       the gaps that a person has confirmed
     <tables>/checksums                           of the data files of all tables, as `hourline verify` saw them first
 
 ``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers,
@@ -156,6 +157,15 @@ QUALITY_COLUMNS: Columns = {
 }
 QUALITY_SCHEMA = schema_of(QUALITY_COLUMNS)
 
+CONFIRMATION_COLUMNS: Columns = {
+    "source": Column(pa.string(), "The name of the source."),
+    "sequence": Column(pa.int64(), "The sequence of the gap: that of the reset that skipped it."),
+    "confirmed": Column(TIMESTAMP, "When it was confirmed."),
+    "person": Column(pa.string(), "Who has confirmed it."),
+    "reason": Column(pa.string(), "Why the hours may be relied on."),
+}
+CONFIRMATION_SCHEMA = schema_of(CONFIRMATION_COLUMNS)
+
 CHECKSUM_COLUMNS: Columns = {
     "table": Column(pa.string(), "The path of the table below the root."),
     "file": Column(pa.string(), "The path of the file below the table."),
@@ -214,6 +224,10 @@ class Layout:
     @property
     def quality(self) -> str:
         return f"{self.root}/quality"
+
+    @property
+    def confirmations(self) -> str:
+        return f"{self.root}/confirmations"
 
     @property
     def checksums(self) -> str:

@@ -1,4 +1,4 @@
-"""The tables that are read beside the results: events, rejected, drift and quality."""
+"""The tables that are read beside the results: events, rejected, drift, quality and confirmations."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ from deltalake import DeltaTable
 
 from hourline_core.ledger.damage import OnDamage
 from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project
 from hourline_core.storage.data_files import name_of
 from hourline_core.storage.open_tables import OpenTables
@@ -39,4 +40,7 @@ def other_table_versions(
                 continue  # all of its publications are older than the table
             require_seen(other, by)
             versions[name_of(other)] = other.version()
+    # Only who has gaps can have confirmed one.
+    if any(Progress(table).has_gaps for table in progress.values()) and (known := opened.find(layout.confirmations)):
+        versions[name_of(known)] = known.version()
     return versions

@@ -26,6 +26,9 @@ SPEED_WRITER = "hourline-speed"
 _METRIC_RESET = "hourline-metric-reset"
 """The application id under which progress records the newest sequence at which a metric was reset."""
 
+_GAP = "hourline-gap"
+"""The application id under which progress records the newest sequence that has gaps."""
+
 _COMPACTED = "hourline-progress-compacted"
 """The application id under which progress records the sequence up to which its rows are compacted."""
 
@@ -52,6 +55,11 @@ class Progress:
         """The sequence of the last reset of a metric. None: there was none."""
         reset: int | None = self.table.transaction_version(_METRIC_RESET)
         return reset
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether Kafka ever deleted records of the source before they were read."""
+        return self.table.transaction_version(_GAP) is not None
 
     @property
     def compacted_to(self) -> int:
@@ -121,7 +129,9 @@ class Progress:
     def reset(self, rows: Sequence[ProgressRow], written: Mapping[str, int], of_metric: bool) -> None:
         """Commit the rows of a reset, of the source or of a metric. Otherwise like ``finish``."""
         add_columns(self.table, PROGRESS_SCHEMA)
-        writers, sequence = [SPEED_WRITER, _METRIC_RESET] if of_metric else [SPEED_WRITER], rows[0].sequence
+        writers, sequence = [SPEED_WRITER], rows[0].sequence
+        writers += [_METRIC_RESET] if of_metric else []
+        writers += [_GAP] if any(row.gaps for row in rows) else []
         commits.append(self.table, to_arrow(rows), {"reset": sequence}, writers, sequence, written)
 
     def compact(self, after: int, up_to: int, rows: Iterable[ProgressRow]) -> None:

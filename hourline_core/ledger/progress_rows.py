@@ -13,6 +13,7 @@ import pyarrow as pa
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.source_clock import PartitionClock, SourceClock
+from hourline_core.model.windows import HOURLY
 
 PROGRESS_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch or reset. It strictly increases."),
@@ -27,6 +28,23 @@ PROGRESS_COLUMNS: Columns = {
         pa.list_(pa.struct({"partition": pa.int32(), "unread": pa.int64(), "offset": pa.int64()})),
         "In a reset: the `offset` at which each partition is read on. Offsets from `unread` up to it are skipped. Null "
         "in other rows.",
+    ),
+    "gaps": Column(
+        pa.list_(
+            pa.struct(
+                {
+                    "partition": pa.int32(),
+                    "first": pa.int64(),
+                    "end": pa.int64(),
+                    "sent_after": TIMESTAMP,
+                    "sent_before": TIMESTAMP,
+                    "first_hour": TIMESTAMP,
+                    "last_hour": TIMESTAMP,
+                }
+            )
+        ),
+        "In a reset: the offsets from `first` up to `end` that Kafka had deleted before they were read, between which "
+        "times they were sent, and the hours in which their events may lie. Null in other rows.",
     ),
     "records": Column(
         pa.int64(),
@@ -94,6 +112,7 @@ class OffsetsRead:
     partition: int
     first: int
     last: int
+    """It is ``first`` - 1 where there was no record to read."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +126,29 @@ class Position:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Offsets of a partition that Kafka deleted before they were read. Times are in UTC."""
+
+    partition: int
+    first: int
+    end: int
+    """One past the last one."""
+    sent_after: datetime | None
+    """Kafka's timestamp of the last record before them that was read. None: it is not known."""
+    sent_before: datetime | None
+    """Kafka's timestamp of the first record behind them. None: there was none."""
+    first_hour: datetime | None
+    """The first hour in which their events may lie. None: no event of the source was known."""
+    last_hour: datetime | None
+    """The last hour in which their events may lie. None: that of the reset."""
+
+
+@dataclass(frozen=True)
 class HourEvents:
     """The events of one hour in a micro-batch."""
 
     hour: datetime
     events: int
-    """It is ``first`` - 1 where there was no record to read."""
     """Accepted events, without duplicates."""
     late: int
     """The number of them that came after the hour had closed."""
@@ -180,6 +216,8 @@ class ProgressRow:
     """Where reading goes on. None except for a reset of the source."""
     partitions: tuple[PartitionClock, ...] = ()
     """The clock of each partition after it."""
+    gaps: tuple[Gap, ...] | None = None
+    """What Kafka had deleted before it was read. None except for a reset of the source."""
 
     @property
     def source_clock(self) -> SourceClock:
@@ -193,12 +231,28 @@ class ProgressRow:
         sequence: int,
         topic: tuple[str, str],
         position: tuple[Position, ...],
+        gaps: tuple[Gap, ...],
         moment: datetime,
     ) -> "ProgressRow":
-        """A reset after which ``topic`` (its id and name) is read from ``position``. ``last`` is the row before it."""
+        """A reset after which ``topic`` (its id and name) is read from ``position``. ``gaps`` are among the offsets
+        that it skips. ``last`` is the row before it.
+        """
         metrics, clock = (last.metrics, last.source_clock) if last else ((), SourceClock())
-        counts = RecordCounts()
-        return cls(sequence, *topic, (), counts, (), metrics, clock.time, moment, moment, position, clock.partitions)
+        dated = tuple(replace(gap, last_hour=gap.last_hour or HOURLY.assign(moment)) for gap in gaps)
+        return cls(
+            sequence,
+            *topic,
+            offsets=(),
+            counts=RecordCounts(),
+            hours=(),
+            metrics=metrics,
+            clock=clock.time,
+            started=moment,
+            finished=moment,
+            position=position,
+            partitions=clock.partitions,
+            gaps=dated or None,
+        )
 
     @classmethod
     def of_metric_reset(cls, last: "ProgressRow", sequence: int, metric: str, moment: datetime) -> "ProgressRow":
@@ -222,6 +276,7 @@ class ProgressRow:
             started=moment,
             finished=moment,
             position=None,
+            gaps=None,
         )
 
     def followed_by(self, later: "ProgressRow") -> "ProgressRow":
@@ -264,6 +319,7 @@ def _columns(row: ProgressRow) -> dict[str, Any]:
         **vars(row.counts),
         "offsets": [vars(read) for read in row.offsets],
         "position": None if row.position is None else [vars(position) for position in row.position],
+        "gaps": None if row.gaps is None else [vars(gap) for gap in row.gaps],
         "hours": [vars(hour) for hour in row.hours],
         "metrics": [vars(metric) for metric in row.metrics],
         "partitions": [vars(known) for known in row.partitions],
@@ -285,4 +341,5 @@ def _row(columns: Mapping[str, Any]) -> ProgressRow:
         columns["finished"],
         None if position is None else tuple(Position(**one) for one in position),
         tuple(PartitionClock(**{**known, "ahead": tuple(known["ahead"])}) for known in columns["partitions"] or ()),
+        tuple(Gap(**gap) for gap in columns["gaps"] or ()) or None,
     )

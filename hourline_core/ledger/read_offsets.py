@@ -29,6 +29,11 @@ class Reading:
     skipped: dict[int, list[Range]]
     """The offsets that a reset has skipped and nothing has read since, in order and without overlaps."""
 
+    def deleted(self, partition: int, earliest: int) -> Range | None:
+        """The offsets that were neither read nor skipped, and are gone: Kafka begins at ``earliest``. None: none is."""
+        first = max(self.next_offsets.get(partition, earliest), self.end(partition) or 0)
+        return (first, earliest) if first < earliest else None
+
     def end(self, partition: int) -> int | None:
         """One past the highest offset read. None: nothing was."""
         return self.read[partition][-1][1] if self.read.get(partition) else None

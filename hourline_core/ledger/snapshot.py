@@ -32,6 +32,8 @@ class SourceProgress:
 
     version: int
     sequence: int
+    has_gaps: bool = False
+    """Whether it has gaps, perhaps beyond that sequence."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,9 @@ class Snapshot:
     coverage: Coverage
     """The rows of coverage about these."""
     other_tables: Mapping[str, int]
-    """By name, the versions of the other tables: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``."""
+    """By name, the versions of the other tables: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``,
+    ``confirmations``.
+    """
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """By view, why it cannot be read. Empty unless the snapshot was taken as ``Degraded``."""
     files: Mapping[tuple[str, int], DataFiles] = field(default_factory=dict)
@@ -128,7 +132,10 @@ def look_up(project: Project, on_damage: OnDamage, publication: int | None = Non
             for source in project.sources.values()
             if (known := open_progress(project, source, opened, on_damage))
         }
-        progress = {name: SourceProgress(known.table.version(), known.sequence) for name, known in progresses.items()}
+        progress = {
+            name: SourceProgress(known.table.version(), known.sequence, known.has_gaps)
+            for name, known in progresses.items()
+        }
         resets = {name: known.metric_reset for name, known in progresses.items()}
         declarations: list[list[MetricTables]] = []
         provisional: list[tuple[Metric, DeltaTable]] = []

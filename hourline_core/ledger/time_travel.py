@@ -48,8 +48,9 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         source = project.sources[name]
         table = open_table(Layout.of(project).progress(source), project.settings.storage_options)
         opened[name] = table
-        written = _written(Progress(table), name, sequence)
-        progress[name] = SourceProgress(table.version(), sequence)
+        known_progress = Progress(table)
+        written = _written(known_progress, name, sequence)
+        progress[name] = SourceProgress(table.version(), sequence, known_progress.has_gaps)
         for metric in project.metrics_of(name):
             declarations = [
                 _tables_at(project, source, known, sequence) for known in written if known.metric == metric.name

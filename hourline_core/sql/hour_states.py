@@ -5,6 +5,7 @@
     provisional  not covered
     missing      not known: it has events from before the metric was first computed, and no recompute has covered them
     blocked      the last recompute did not pass its audit: the earlier result is served, with all later events
+    incomplete   would be provisional, revised or final, but lost records may belong to it, and nobody has confirmed it
 
 An hour has a row once its source has accepted an event in it, or its source's clock has passed it without any: see
 ``source_hours_sql``. It is closed when the source's clock is ``grace`` past its end.
@@ -21,10 +22,11 @@ _NO_HOURS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served,
            NULL::TIMESTAMPTZ AS hour, NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late,
            NULL::BIGINT AS cutoff, NULL::BOOLEAN AS closed,
-           NULL::BIGINT AS blocked_cutoff, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh
+           NULL::BIGINT AS blocked_cutoff, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh,
+           NULL::VARCHAR AS counted
     WHERE false"""
 
-WEAKEST_FIRST = ("missing", "blocked", "provisional", "revised", "final")
+WEAKEST_FIRST = ("missing", "blocked", "incomplete", "provisional", "revised", "final")
 
 
 def weakest_sql() -> str:
@@ -45,14 +47,28 @@ def metric_hours_sql(declarations: Iterable[MetricTables]) -> str:
     return " UNION ALL ".join(f"({part})" for part in [_NO_HOURS, *parts])
 
 
-def hour_states_sql(tables: MetricTables, sequence: int) -> str:
+def hour_states_sql(tables: MetricTables, sequence: int, has_gaps: bool) -> str:
     """A query: hour, state, events, late, cutoff (null: not covered), closed, blocked_cutoff (null: not blocked),
-    expectations (the hash of those it was audited with), fresh (events have come since it was) — of one declaration of
-    a metric.
+    expectations (the hash of those it was audited with), fresh (events have come since it was), counted (the state
+    without regard to gaps) — of one declaration of a metric.
 
     Up to ``sequence``. Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``,
-    ``hourline.provisional_<metric>_<declaration>`` and ``hourline.coverage``.
+    ``hourline.provisional_<metric>_<declaration>``, ``hourline.coverage``, and ``hourline.gaps_<source>`` if the source
+    ``has_gaps``.
     """
+    source = tables.source
+    in_gap = f"""EXISTS (
+        FROM hourline.gaps_{source.name} g WHERE g.confirmed IS NULL
+        AND h.hour BETWEEN coalesce(g.first_hour, h.hour) AND g.last_hour)"""
+    state = f"if(counted NOT IN ('missing', 'blocked') AND {in_gap}, 'incomplete', counted)" if has_gaps else "counted"
+    counted = _counted_sql(tables, sequence)
+    return f"""
+        SELECT hour, {state} AS state, events, late, cutoff, closed, blocked_cutoff, expectations, fresh, counted
+        FROM ({counted}) h"""
+
+
+def _counted_sql(tables: MetricTables, sequence: int) -> str:
+    """The query of ``hour_states_sql`` without ``state``."""
     source = tables.source
     unseen = last_arrivals_sql(source, sequence, tables.complete_from)
     return f"""
@@ -68,7 +84,7 @@ def hour_states_sql(tables: MetricTables, sequence: int) -> str:
                 WHEN cutoff IS NULL THEN 'provisional'
                 WHEN above.last > cutoff THEN 'revised'
                 ELSE 'final'
-            END AS state,
+            END AS counted,
             h.events, h.late, c.cutoff, h.closed, c.blocked_cutoff, c.expectations,
             coalesce(greatest(above.last, unseen.last) > c.blocked_cutoff, false) AS fresh
         FROM hourline.source_hours_{source.name} h

@@ -140,6 +140,15 @@ def read_offsets_sql(source: Source, sequence: int) -> str:
     )
 
 
+def gaps_sql(source: Source, sequence: int) -> str:
+    """A query: sequence, topic, accepted (when it was skipped), and the columns of ``Gap``, of each gap up to
+    ``sequence``.
+    """
+    return f"""
+        SELECT sequence, topic, accepted, unnest(gap)
+        FROM (SELECT sequence, topic, finished AS accepted, unnest(gaps) AS gap FROM {_finished(source, sequence)})"""
+
+
 def partition_clocks_sql(source: Source, sequence: int) -> str:
     """A query: topic_id, partition, clock, arrived, ahead, held_back of each partition after ``sequence``."""
     return f"""

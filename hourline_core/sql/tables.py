@@ -7,16 +7,16 @@ from typing import Literal
 import pyarrow as pa
 
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
-from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import CONFIRMATION_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import Snapshot
-from hourline_core.model import Project
+from hourline_core.model import Project, Source
 from hourline_core.sql.coverage import staged_sql
 from hourline_core.sql.hour_states import hour_states_sql, metric_hours_sql
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.parts import Part
-from hourline_core.sql.progress import late_sql, source_hours_sql
+from hourline_core.sql.progress import gaps_sql, late_sql, source_hours_sql
 from hourline_core.storage.data_files import DataFiles
 
 Kind = Literal["TABLE", "VIEW"]
@@ -48,6 +48,7 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
     - ``events_<source>``, ``rejected_<source>``: all rows, also beyond the snapshot's progress
     - ``source_hours_<source>`` (a table): hour, events, late, clock, closed
     - ``late_<source>``: hour, sequence, events, arrived, clock
+    - ``gaps_<source>`` (a table, if there is one): see ``gaps_sql``, with confirmed (null: it is not), person, reason
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
     - ``hours_<metric>_<declaration>`` (a table): see ``hour_states_sql``; ``metric_hours``: all of them, see
       ``metric_hours_sql``
@@ -66,6 +67,8 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
         )
         late = f"CREATE VIEW hourline.late_{name} AS {late_sql(source, known.sequence)}"
         yield _table_part(f"late_{name}", (progress,), [late])
+        if known.has_gaps:
+            yield _table_part(f"gaps_{name}", (progress,), _gaps_sql(source, known.sequence, layout, snapshot))
         for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
             if (version := snapshot.other_tables.get(f"{kind}/{name}")) is not None:
                 yield _table_part(f"{kind}_{name}", (), _attached(f"{kind}_{name}", layout, uri, version))
@@ -92,9 +95,11 @@ def _tables_of_metric(layout: Layout, tables: MetricTables, snapshot: Snapshot, 
         yield _table_part(f"final_{name}", (), rows)
     if staged := _staged_sql(layout, tables, snapshot):
         yield _table_part(f"staged_{name}", ("coverage",), staged)
-    states = hour_states_sql(tables, snapshot.progress[source.name].sequence)
-    needs = ("coverage", f"source_hours_{source.name}", f"provisional_{name}")
-    yield _table_part(f"hours_{name}", needs, [f"CREATE TABLE hourline.hours_{name} AS {states}"])
+    known = snapshot.progress[source.name]
+    states = hour_states_sql(tables, known.sequence, known.has_gaps)
+    needs = ["coverage", f"source_hours_{source.name}", f"provisional_{name}"]
+    needs += [f"gaps_{source.name}"] if known.has_gaps else []
+    yield _table_part(f"hours_{name}", tuple(needs), [f"CREATE TABLE hourline.hours_{name} AS {states}"])
 
 
 def _table_part(name: str, needs: tuple[str, ...], statements: list[str]) -> Part:
@@ -110,6 +115,17 @@ def _coverage_sql(layout: Layout, snapshot: Snapshot, files: Files) -> list[str]
     kind = "VIEW" if _files_of(files, layout, layout.coverage, snapshot.publication) else "TABLE"
     rows = f"{_no_rows(COVERAGE_SCHEMA)} UNION ALL BY NAME FROM hourline.all_coverage"
     return [*made, f"CREATE {kind} hourline.coverage AS {rows}"]
+
+
+def _gaps_sql(source: Source, sequence: int, layout: Layout, snapshot: Snapshot) -> list[str]:
+    attached, confirmations = [], _no_rows(CONFIRMATION_SCHEMA)
+    if (version := snapshot.other_tables.get("confirmations")) is not None:
+        attached = [_attach_sql("confirmations", layout.confirmations, version)]
+        confirmations = "FROM _confirmations"
+    # A table is attached once, whatever the number of sources.
+    confirmed = f"SELECT * EXCLUDE (source) FROM ({confirmations}) WHERE source = {literal(source.name)}"
+    gaps = f"({gaps_sql(source, sequence)}) LEFT JOIN ({confirmed}) USING (sequence)"
+    return [*attached, f"CREATE TABLE hourline.gaps_{source.name} AS FROM {gaps}"]
 
 
 def _published_sql(kept: str, uri: str, schema: pa.Schema, snapshot: Snapshot) -> list[str]:

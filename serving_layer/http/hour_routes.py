@@ -41,7 +41,7 @@ class HourOf(Described):
     """The name of the source or metric."""
     hour: datetime
     """The hour (UTC)."""
-    state: Literal["final", "revised", "provisional", "blocked", "missing"] | None
+    state: Literal["final", "revised", "provisional", "incomplete", "blocked", "missing"] | None
     """The state; of a source, the weakest state of its metrics. Null: the source has no metric."""
     events: int
     """The number of accepted events of the source in the hour."""

@@ -89,7 +89,7 @@ class MetricParameters(Described):
         le=2**31,
         description="The number of the page, from 1. The pages that `next` leads to show the same snapshot.",
     )
-    strict: bool = Field(False, description="Refuse an answer that rests on missing or blocked hours.")
+    strict: bool = Field(False, description="Refuse an answer that rests on missing, blocked or incomplete hours.")
     as_of: str | None = Field(
         None, description="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC)."
     )
@@ -109,7 +109,7 @@ class CellParameters(Described):
         description="DIMENSION:VALUE, once for each dimension. `origin` alone means null. Other dimensions are "
         "rolled up.",
     )
-    strict: bool = Field(False, description="Refuse an answer from a missing or blocked hour.")
+    strict: bool = Field(False, description="Refuse an answer from a missing, blocked or incomplete hour.")
     as_of: str | None = Field(
         None, description="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC)."
     )

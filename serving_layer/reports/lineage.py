@@ -98,7 +98,7 @@ class Explanation(Described):
     """The dimensions that were asked for, as text. The others are rolled up."""
     groups: int
     """The number of groups that were merged. 0: no event of the hour counts for the metric, or the hour is missing."""
-    state: Literal["final", "revised", "provisional", "blocked", "missing"]
+    state: Literal["final", "revised", "provisional", "incomplete", "blocked", "missing"]
     """The state of the hour."""
     closed: bool
     """Whether the hour has closed."""

@@ -15,6 +15,7 @@ from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import counts_sql, read_offsets_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
+from serving_layer.reports.gaps import GapReport, list_gaps
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, TopicOffsets, Unknown
 from serving_layer.reports.partitions import PartitionStatus, TopicReading, report_partitions
 
@@ -51,7 +52,9 @@ class SourceStatus(Described):
     late: int
     """The number of accepted events that arrived after their hour had closed."""
     skipped: int
-    """The number of offsets that a reset has jumped over and nothing has read since."""
+    """The number of offsets that a reset has jumped over and nothing has read since, also of those in a gap."""
+    gaps: list[GapReport]
+    """What Kafka deleted before it was read, whether or not it is confirmed."""
     lag: int | None
     """The number of offsets in Kafka that no finished micro-batch has read. 0 when all that can be read was. Null: it
     is not known.
@@ -233,6 +236,7 @@ def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unkn
     return SourceStatus(
         source=source.name,
         sequence=sequence,
+        gaps=list_gaps(connection, source.name),
         skipped=sum(offsets_in(ranges) for of in readings.values() for ranges in of.reading.skipped.values()),
         lag=None if isinstance(offsets, Unknown) else _lag(readings, offsets),
         lag_unknown=offsets.reason if isinstance(offsets, Unknown) else None,

@@ -23,7 +23,7 @@ OLD_TOPIC = 500
 FIRST_FILE = 1000
 """From here on, numbers of partitions stand for imported files."""
 
-_WEAKEST_FIRST = ["blocked", "provisional", "revised", "final"]
+_WEAKEST_FIRST = ["blocked", "incomplete", "provisional", "revised", "final"]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import PLACE
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.topics import ensure_topics, topic_id_of
+from speed_layer.gaps import OnLoss
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run
 from speed_layer.session import speed_session
@@ -51,6 +52,8 @@ class StackProject:
     """By metric and hour, the sequence up to which it was recomputed."""
     blocked: set[tuple[str, datetime]] = field(default_factory=set)
     """The metrics and hours whose last recompute did not pass its audit: their cutoffs stay what they were."""
+    incomplete: set[datetime] = field(default_factory=set)
+    """The hours that lost records may belong to."""
     mended: dict[tuple[int, int], int] = field(default_factory=dict)
     """By partition and offset, the sequence after which a record is accepted that was rejected before."""
     topics: dict[str, list[str]] = field(default_factory=dict)
@@ -100,6 +103,7 @@ class StackProject:
         copied.sent = {source: list(records) for source, records in self.sent.items()}
         copied.cutoffs = dict(self.cutoffs)
         copied.blocked = set(self.blocked)
+        copied.incomplete = set(self.incomplete)
         copied.mended = dict(self.mended)
         copied.files = dict(self.files)
         return copied
@@ -154,11 +158,11 @@ class StackProject:
         """Wait until Kafka has all that was sent."""
         assert self.producer.flush(120) == 0
 
-    def drain(self) -> list[Finished]:
+    def drain(self, on_loss: OnLoss = None) -> list[Finished]:
         """Run the speed layer until all that was sent has been processed."""
         finished: list[Finished] = []
         with speed_session(self.project) as spark:
-            run(spark, self.project, self.kafka, drain=True, on_finished=finished.append)
+            run(spark, self.project, self.kafka, drain=True, on_finished=finished.append, on_loss=on_loss)
         return finished
 
     def recompute(self, wanted: list[PlannedHour] | None = None) -> list[Recomputed]:
@@ -214,6 +218,7 @@ class StackProject:
                 rows = connection.sql(f"FROM {metric}").to_arrow_table().to_pylist()
                 cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, cutoffs))
                 states = oracle.states(rule, metric, events, cutoffs, wall)
+                states |= dict.fromkeys(self.incomplete & states.keys(), "incomplete")
                 of_metrics[metric] = {
                     hour: "blocked" if (metric, hour) in self.blocked else state for hour, state in states.items()
                 }

@@ -5,5 +5,6 @@ export const STATES = {
   revised: { sign: "!", symbol: "diamond", says: "recomputed, and late events are counted on top" },
   provisional: { sign: "~", symbol: "circle-open", says: "computed by the speed layer alone" },
   blocked: { sign: "×", symbol: "x", says: "did not pass its audit; what was there before is served" },
+  incomplete: { sign: "…", symbol: "hourglass", says: "records of it may be lost, and nobody has confirmed its numbers" },
   missing: { sign: "?", symbol: "circle-open-dot", says: "not known until it is recomputed" },
 };

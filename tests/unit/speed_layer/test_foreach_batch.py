@@ -143,10 +143,10 @@ def test_the_end_does_not_wait_for_a_kafka_that_is_away(stream: ForeachBatch, ba
     answers = threading.Event()
     reading = threading.Event()
 
-    def read(number: int, origin: object) -> Read:
+    def read(number: int, origin: object, ends: object) -> Read:
         reading.set()
         assert answers.wait(SECONDS)
-        return Read(number, pa.table({}), cast(Any, None), NOW)
+        return Read(number, pa.table({}), {}, cast(Any, None), NOW)
 
     batch.read = read  # type: ignore[method-assign]
 

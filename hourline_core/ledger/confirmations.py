@@ -1,0 +1,28 @@
+"""Confirmations: the gaps whose hours a person relies on all the same."""
+
+from datetime import datetime
+
+import pyarrow as pa
+
+from hourline_core.ledger.layout import CONFIRMATION_SCHEMA, Layout
+from hourline_core.model import Project, Source
+from hourline_core.storage import commits
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.retention import PUBLISHED
+
+
+def confirm_gap(project: Project, source: Source, sequence: int, person: str, reason: str, moment: datetime) -> None:
+    """Keep that ``person`` has confirmed the gap of ``sequence`` at ``moment`` (UTC), and why. Its hours are no longer
+    incomplete. Raises TableError, and ConflictError when another process confirms a gap at the same time.
+    """
+    layout = Layout.of(project)
+    table = open_or_create(
+        layout.confirmations,
+        layout.storage_options,
+        "confirmations",
+        CONFIRMATION_SCHEMA,
+        PUBLISHED,
+        "gaps that a person has confirmed",
+    )
+    row = {"source": source.name, "sequence": sequence, "confirmed": moment, "person": person, "reason": reason}
+    commits.append(table, pa.Table.from_pylist([row], CONFIRMATION_SCHEMA), {"confirmed": f"{source.name}.{sequence}"})

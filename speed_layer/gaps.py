@@ -1,0 +1,51 @@
+"""Gaps: records that Kafka deleted before they were read, by its retention or by an order of somebody.
+
+They are looked for before a stream starts, and when one has failed. Either it stops, or the loss is accepted: a reset
+then skips what is gone, and keeps on record what that was.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from hourline_core.errors import BrokerError, LostRecordsError
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.model import Project, Source
+from hourline_core.model.hours import Clock
+from hourline_core.runtime.topics import find_topics, topic_id_of, topic_offsets
+from hourline_core.storage.opening import exists, open_table
+from speed_layer.lost_records import deleted_ranges, explain_gaps
+from speed_layer.reset import SourceReset
+
+OnLoss = Callable[[str], None] | None
+"""Called with a sentence on each loss that is accepted. None: no loss is."""
+
+
+def pass_gaps(project: Project, source: Source, bootstrap: str, on_loss: OnLoss, clock: Clock) -> None:
+    """Go on behind what is gone of the source's topics, if losses are accepted. ``clock`` (UTC) dates the gap.
+
+    Raises LostRecordsError if they are not, BrokerError, TableError, and ConflictError when another process writes to
+    the tables. The caller holds the lease "speed".
+    """
+    if not has_gaps(project, source, bootstrap):
+        return
+    skipping = SourceReset(project, source, bootstrap, {})
+    if on_loss is None:
+        raise LostRecordsError(explain_gaps(source, skipping.gaps))
+    on_loss(explain_gaps(source, skipping.gaps))
+    skipping.apply(clock())
+
+
+def has_gaps(project: Project, source: Source, bootstrap: str) -> bool:
+    """Whether Kafka is known to have deleted records of the source before they were read. Raises TableError."""
+    layout, options = Layout.of(project), project.settings.kafka.options
+    if not exists(layout.progress(source), layout.storage_options):
+        return False
+    progress = Progress(open_table(layout.progress(source), layout.storage_options))
+    with suppress(BrokerError):  # It is away, or has no such topic. Whoever reads from it will say so.
+        topics = {topic_id_of(bootstrap, topic, options): topic for topic in find_topics(bootstrap, source, options)}
+        return any(
+            deleted_ranges(reading, topic_offsets(bootstrap, topics[topic_id], options))
+            for topic_id, reading in progress.readings(topics).items()
+        )
+    return False

@@ -1,0 +1,187 @@
+"""Records that Kafka deletes before they are read: the stream stops, and goes on if a person accepts the loss. Then the
+gap is on record, and no hour that it may concern passes for exact.
+"""
+
+import os
+import signal
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import serving_layer
+from hourline_core.errors import UnreliableResultError
+from hourline_core.model.hours import HOUR
+from serving_layer.reports.gaps import GapReport, list_gaps
+from speed_layer.micro_batch import Finished
+from speed_layer.run import run
+from speed_layer.session import speed_session
+from tests.stack.test_reset import command, run_command, status
+from tests.support import parcels
+from tests.support.oracle import Sent
+from tests.support.speed_process import wait_until
+from tests.support.stack_project import StackProject
+
+
+@pytest.fixture(scope="module")
+def project(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
+    """A project with final hours. The tests go on with it, one after the other."""
+    project = parcels.make(tmp_path_factory.mktemp("gaps"), kafka, topic="gaps")
+    project.send("scans", parcels.scans(project.random, 200, first_hour=0, hours=4))
+    project.drain()
+    project.recompute()
+    assert project.check() > 500
+    return project
+
+
+def test_a_loss_while_stopped_ends_the_start_until_a_person_accepts_it(project: StackProject) -> None:
+    lost = send_lost(project, 60)
+    done = run_command(project, ["speed", "--drain"], {})
+    assert done.returncode == os.EX_DATAERR, "trying again does not help"
+    error = done.stdout.splitlines()[-1]
+    for partition, of in by_partition(lost).items():
+        told = f"topic 'gaps' partition {partition} offsets {of[0].offset} to {of[-1].offset}: at most {len(of)} record"
+        assert told in error
+    assert f"sent after {datetime.now(UTC):%Y-%m-%d %H:}" in error
+    assert "--accept-loss" in error
+    assert "Traceback" not in done.stdout
+    assert project.check_answers() > 500, "nothing was changed"
+
+    done = run_command(
+        project, ["speed", "--drain", "--accept-loss"], {"HOURLINE_FAILPOINT": "kill before append progress"}
+    )
+    assert done.returncode == -signal.SIGKILL, done.stdout
+    assert "going on without what is gone" in done.stdout
+    assert gaps_of(project) == [], "it is not decided yet"
+    accepted: list[str] = []
+    project.drain(accepted.append)
+    assert accepted == [error.removeprefix("hourline: ")]
+    check_gaps(project, lost)
+    assert project.drain() == [], "once is enough"
+
+
+def test_a_loss_while_the_stream_runs_is_told_in_a_sentence_and_accepted_without_a_restart(
+    project: StackProject,
+) -> None:
+    project.send("scans", parcels.scans(project.random, 30, first_hour=2, hours=4))
+    project.drain()
+    before, finished, told = gaps_of(project), Held(), list[str]()
+    stop = threading.Event()
+    with speed_session(project.project) as spark:
+        stream = threading.Thread(
+            target=lambda: run(
+                spark, project.project, project.kafka, stop=stop, on_finished=finished, on_loss=told.append
+            )
+        )
+        stream.start()
+        project.send("scans", parcels.scans(project.random, 3, first_hour=3, hours=1))
+        finished.wait()
+        lost = send_lost(project, 50)  # The commit is held up, so that none of these can be read.
+        project.send("scans", parcels.scans(project.random, 40, first_hour=3, hours=4))
+        finished.release()
+        wait_until(lambda: status(project).lag == 0 or not stream.is_alive(), "it does not go on")
+        assert stream.is_alive(), "it ended"
+        stop.set()
+        stream.join()
+    (sentence,) = told
+    assert f"at most {len(by_partition(lost)[0])} record(s)" in sentence
+    assert not any(word in sentence for word in ("org.apache", "Exception", "\n"))
+    check_gaps(project, lost, before)
+
+
+def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project: StackProject) -> None:
+    hours = {gap.gap for gap in gaps_of(project)}
+    assert len(hours) == 2
+    assert f"Kafka deleted at most {sum(gap.records for gap in gaps_of(project))} record(s)" in command(
+        project, "status"
+    )
+    with (
+        serving_layer.connect(project.project, strict=True) as connection,
+        pytest.raises(UnreliableResultError, match="incomplete"),
+    ):
+        connection.sql("FROM flow")
+    project.recompute()  # which makes nothing of it complete
+    assert project.check() > 500
+    for gap in sorted(hours):
+        assert "wants a --reason" in run_command(project, ["gaps", "--confirm", gap], {}).stdout
+        assert f"confirmed {gap}" in command(project, "gaps", "--confirm", gap, "--reason", "counted elsewhere")
+    project.incomplete = set()
+    assert project.check() > 500
+    with serving_layer.connect(project.project, strict=True) as connection:
+        assert connection.sql("FROM flow").fetchall()
+    assert {gap.reason for gap in gaps_of(project)} == {"counted elsewhere"}, "they stay on record"
+    assert "was confirmed on" in run_command(project, ["gaps", "--confirm", gap, "--reason", "x"], {}).stdout
+
+
+class Held:
+    """Holds the commit of the first micro-batch up, until it is released."""
+
+    def __init__(self) -> None:
+        self._reached, self._released = threading.Event(), threading.Event()
+
+    def __call__(self, finished: Finished) -> None:
+        self._reached.set()
+        self._released.wait()
+
+    def wait(self) -> None:
+        assert self._reached.wait(120)
+
+    def release(self) -> None:
+        self._released.set()
+
+
+def send_lost(project: StackProject, count: int) -> list[Sent]:
+    """Send events and delete them from partitions 0 and 1 at once; those of partition 2 stay."""
+    sent = len(project.sent["scans"])
+    project.send("scans", parcels.scans(project.random, count, first_hour=3, hours=2))
+    new = project.sent["scans"][sent:]
+    lost = [record for record in new if record.partition < 2]
+    ends = {partition: of[-1].offset + 1 for partition, of in by_partition(lost).items()}
+    delete(project, ends)
+    project.sent["scans"] = [record for record in project.sent["scans"] if record not in lost]
+    return lost
+
+
+def delete(project: StackProject, ends: dict[int, int]) -> None:
+    """Delete what is before these offsets, by partition."""
+    client = AdminClient({"bootstrap.servers": project.kafka})
+    for deleted in client.delete_records([TopicPartition("gaps", *end) for end in ends.items()]).values():
+        deleted.result()
+
+
+def by_partition(records: list[Sent]) -> dict[int, list[Sent]]:
+    return {
+        partition: sorted((record for record in records if record.partition == partition), key=lambda one: one.offset)
+        for partition in sorted({record.partition for record in records})
+    }
+
+
+def gaps_of(project: StackProject) -> list[GapReport]:
+    with serving_layer.connect(project.project) as connection:
+        return list_gaps(connection, "scans")
+
+
+def check_gaps(project: StackProject, lost: list[Sent], before: list[GapReport] | None = None) -> None:
+    """What is new on record is what was lost, all else counts, and the hours of what was lost are incomplete."""
+    gaps = gaps_of(project)
+    known = before or []
+    assert gaps[: len(known)] == known
+    told = {gap.partition: (gap.first, gap.last, gap.records) for gap in gaps[len(known) :]}
+    assert told == {of: (r[0].offset, r[-1].offset, len(r)) for of, r in by_partition(lost).items()}
+    assert (status(project).skipped, status(project).lag) == (sum(gap.records for gap in gaps), 0)
+    now = datetime.now(UTC)
+    for gap in gaps:
+        assert gap.first_hour is not None
+        for sent in (gap.sent_after, gap.sent_before or now):
+            assert sent is not None
+            assert now - timedelta(minutes=10) < sent <= now
+        span = range((gap.last_hour - gap.first_hour) // HOUR + 1)
+        project.incomplete |= {gap.first_hour + HOUR * number for number in span}
+    assert {
+        project.rules["scans"].time(record.body).replace(minute=0, second=0, microsecond=0)
+        for record in lost
+        if record.body
+    } <= project.incomplete
+    assert project.check() > 500
