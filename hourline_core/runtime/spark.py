@@ -18,6 +18,7 @@ from hourline_core.runtime.quirks import (
     interrupts_deferred,
     java_output_to,
     let_spark_run_this_python,
+    let_spark_stop_at_once,
     silence_pyspark,
 )
 
@@ -50,6 +51,10 @@ _DEFAULTS = {
 _COMPILED_LATER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 )
+
+# With its first compiler alone, Java reserves a fifth of the usual memory for compiled code. Spark fills that within a
+# minute, and from then on Java compiles nothing.
+_FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 _ON_THIS_MACHINE = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
@@ -84,6 +89,7 @@ def spark_session(
     find_java()  # Spark looks in the same places, but its error for a missing Java is unclear
     silence_pyspark()
     let_spark_run_this_python()
+    let_spark_stop_at_once()
     jars = fetch_jars("spark")
     local = settings.master.partition("[")[0] == "local"
     logs = project.workspace / "logs"
@@ -101,7 +107,7 @@ def spark_session(
         "spark.driver.defaultJavaOptions": shlex.join(
             [f"-Dlog4j2.configurationFile={log4j.as_uri()}", *sharing_options("spark")]
         ),
-        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {'-XX:TieredStopAtLevel=1' if brief else _COMPILED_LATER}",
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {_FIRST_COMPILER_ONLY if brief else _COMPILED_LATER}",
         "spark.local.dir": str(project.workspace / "spark"),
         "spark.sql.warehouse.dir": str(project.workspace / "spark" / "warehouse"),
         **(extra or {}),
