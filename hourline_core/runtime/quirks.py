@@ -12,7 +12,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partialmethod
 from pathlib import Path
+from socketserver import BaseServer
 from types import ModuleType
 from typing import NoReturn
 
@@ -40,14 +42,16 @@ def import_great_expectations() -> None:
 
     Its module ``great_expectations/compatibility/pyspark.py`` imports Spark Connect. That ends a ``python -c`` with
     ``sys.exit(0)`` where its dependencies are missing: see ``check_dependencies`` in
-    ``pyspark/sql/connect/utils.py``.
+    ``pyspark/sql/connect/utils.py``. It imports Spark's machine learning too, for histograms that Spark computes. The
+    audit computes with pandas.
 
     Its modules ``compatibility/sqlalchemy.py``, ``expectations/core/expect_column_kl_divergence_to_be_less_than.py``
     and two of ``expectations/metrics/column_aggregate_metrics`` import SQLAlchemy, scipy.stats and altair. These are
     half of the time that the import takes. Without SQLAlchemy it goes on; the other two are imported on first use.
     """
     stand_ins: dict[str, ModuleType | None] = {
-        "pyspark.sql.connect": None,  # `import` of a module that is None here raises ModuleNotFoundError
+        "pyspark.ml": None,  # `import` of a module that is None here raises ModuleNotFoundError
+        "pyspark.sql.connect": None,
         "sqlalchemy": None,
         "scipy.stats": _ImportedOnUse("scipy.stats"),
         "altair": _ImportedOnUse("altair"),
@@ -85,6 +89,18 @@ def silence_pyspark() -> None:
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:
     return not str(record.msg).endswith("while sending command.")
+
+
+def let_spark_stop_at_once() -> None:
+    """Have the server of accumulators notice every 20 ms that it is to stop.
+
+    ``SparkContext.stop`` in ``pyspark/core/context.py`` waits for that server. ``_start_update_server`` in
+    ``pyspark/accumulators.py`` starts it with the default of ``socketserver``, which looks every half second.
+    """
+    from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
+
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        server.serve_forever = partialmethod(BaseServer.serve_forever, poll_interval=0.02)  # type: ignore[assignment]
 
 
 def let_spark_run_this_python() -> None:

@@ -19,7 +19,7 @@ def python(script: str) -> "subprocess.CompletedProcess[str]":
 def test_the_audit_does_without_what_great_expectations_only_tries_to_import() -> None:
     done = python(
         "import sys, batch_layer.audit\n"
-        "tried = ('sqlalchemy', 'altair', 'scipy.stats', 'pyspark.sql.connect')\n"
+        "tried = ('sqlalchemy', 'altair', 'scipy.stats', 'pyspark.ml', 'pyspark.sql.connect')\n"
         "assert not [name for name in tried if name in sys.modules]\n"
         "import great_expectations, sqlalchemy, scipy.stats\n"
         "from great_expectations.expectations.metrics.column_aggregate_metrics import ("
@@ -28,6 +28,20 @@ def test_the_audit_does_without_what_great_expectations_only_tries_to_import() -
         "print('fine')"
     )
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
+
+def test_a_stop_of_spark_is_noticed_soon() -> None:
+    done = python(
+        "import socketserver, threading\n"
+        "socketserver.BaseServer.serve_forever = lambda server, poll_interval=0.5: print(poll_interval)\n"
+        "from hourline_core.runtime.quirks import let_spark_stop_at_once\n"
+        "from pyspark.accumulators import _start_update_server\n"
+        "let_spark_stop_at_once()\n"
+        "_start_update_server('token', False, None)\n"
+        "for thread in threading.enumerate()[1:]:\n"
+        "    thread.join()\n"
+    )
+    assert (done.returncode, done.stdout) == (0, "0.02\n"), done.stderr
 
 
 def test_an_exit_at_once_writes_what_was_printed_and_runs_nothing_else() -> None:
