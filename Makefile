@@ -23,8 +23,9 @@ demo: $(SETUP)
 test-fast: $(SETUP)
 	.venv/bin/python -m pytest -n 2 tests/unit
 
-# Tests run short-lived Java: its second compiler takes more from the other tests than it gives.
-test test-long: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1
+# Tests run short-lived Java: its second compiler takes more from the other tests than it gives. Without it, Java has
+# little memory for compiled code. A worker's Spark lives for all of its tests, and needs as much as usual.
+test test-long: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 
 # Files go to the two workers in their order, so that no long file is left for the end.
 test: check

@@ -15,11 +15,12 @@ from tests.support.stack_project import StackProject
 BEGIN = datetime(2024, 5, 6, 20, tzinfo=UTC)
 
 FILES = {
+    # With a trigger, a stream that waits leaves the processor to the tests.
     "hourline.yaml": """\
         name: TOPIC
         kafka: {bootstrap: "${KAFKA}"}
         spark: {master: "${SPARK_MASTER:local[2]}"}
-        speed: {max_records_per_batch: RECORDS_PER_BATCH}
+        speed: {max_records_per_batch: RECORDS_PER_BATCH, trigger: 300ms}
         """,
     "sources/scans.yaml": """\
         topic: TOPIC
