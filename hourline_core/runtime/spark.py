@@ -41,6 +41,8 @@ _DEFAULTS = {
     # By default, Delta rebuilds the state of a table's log in 50 tasks. On one machine, that takes seconds even for a
     # log of a few hundred lines.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Otherwise each call that builds a plan asks Java several times for where it was made in Python. Nobody sees that.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Data is cached for seconds only. Compressing it takes longer than all other work on it.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
