@@ -25,18 +25,30 @@ def test_a_recompute_killed_where_it_publishes(
     assert project.check() > 100
 
 
-def test_a_speed_layer_killed_at_every_commit_of_a_micro_batch(
-    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# test_merge.py and test_word_count.py kill it at the archive and at progress.
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("after append rejected", "after append provisional"),
+        pytest.param(
+            (
+                "after append events",
+                "after append rejected",
+                "after append provisional",
+                "before append progress",
+                "after append progress",
+            ),
+            marks=pytest.mark.long,
+        ),
+    ],
+    ids=len,
+)
+def test_a_speed_layer_killed_at_the_commits_of_a_micro_batch(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...]
 ) -> None:
-    project = parcels.make(tmp_path, kafka, topic="killed_at_commits")
+    project = parcels.make(tmp_path, kafka, topic=f"killed_at_{len(places)}_commits")
     # Before each of the others nothing is there, or what another one of them has left.
-    for place in (
-        "after append events",
-        "after append rejected",
-        "after append provisional",
-        "before append progress",
-        "after append progress",
-    ):
+    for place in places:
         project.send("scans", parcels.scans(project.random, 30, first_hour=0, hours=3))
         project.send_refused("scans", [b"{", None])
         monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
