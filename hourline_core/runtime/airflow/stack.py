@@ -25,6 +25,8 @@ PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 
 _UP_WITHIN_SECONDS = 180.0
 _AGAIN_AFTER_SECONDS = 2.0
+_GRACE_SECONDS = 5.0
+"""The scheduler would wait for its tasks. They cannot report their end, since the API server stops at the same time."""
 
 
 class Airflow:
@@ -143,7 +145,7 @@ class Airflow:
         # serve them.
         alone = ["--skip-serve-logs"] if part in ("scheduler", "triggerer") else []
         self._running[part] = Supervised(
-            self._command(part, *alone), log=self._log(part), env=environment(self._project), grace=15.0
+            self._command(part, *alone), log=self._log(part), env=environment(self._project), grace=_GRACE_SECONDS
         )
         self._started[part] = time.monotonic()
 
