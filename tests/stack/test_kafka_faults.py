@@ -124,6 +124,18 @@ def test_the_stream_goes_on_after_all_brokers_were_paused(running: Running) -> N
     running.everything_counts()
 
 
+def test_the_stream_goes_on_after_all_brokers_were_killed_and_came_back_at_other_ports(running: Running) -> None:
+    running.send(partition=0)  # one of Spark's readers is enough: each takes a while to look for the brokers
+    for node in running.cluster.nodes:
+        node.kill()
+        node.move()
+    with running.away("did not answer"):
+        for node in running.cluster.nodes:
+            node.start()
+    running.send(partition=0)
+    running.everything_counts()
+
+
 def test_a_stream_that_was_forbidden_to_read_starts_again_by_itself_when_it_may(running: Running) -> None:
     running.everything_counts()
     before = running.given_up()
@@ -152,18 +164,6 @@ def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_
     running.everything_counts()
     assert len({row["partition"] for row in offsets(running.project)}) == 50
     assert time.monotonic() - began < 60
-
-
-def test_the_stream_goes_on_after_all_brokers_were_killed_and_came_back_at_other_ports(running: Running) -> None:
-    running.send(partition=0)  # one of Spark's readers is enough: each takes a while to look for the brokers
-    for node in running.cluster.nodes:
-        node.kill()
-        node.move()
-    with running.away("did not answer"):
-        for node in running.cluster.nodes:
-            node.start()
-    running.send(partition=0)
-    running.everything_counts()
 
 
 def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stream_until_it_is_mended(
