@@ -1,7 +1,9 @@
 """Kafka's admin client, with short time limits and errors that say what to do."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -32,34 +34,55 @@ _FORBIDDEN = {
 }
 
 
-@contextmanager
+class KeptAdmin:
+    """An admin client for the Kafka at ``bootstrap`` that stays connected from one request to the next.
+    ``client_options`` are those of librdkafka.
+    """
+
+    def __init__(self, bootstrap: str, client_options: Mapping[str, str]) -> None:
+        self._bootstrap = bootstrap
+        # The client reports only here why it cannot connect, such as a wrong password. The call itself just times out.
+        self._reported: deque[KafkaError] = deque(maxlen=10)
+        self._options: dict[str, Any] = {
+            "reconnect.backoff.max.ms": 1000,
+            **client_options,
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "error_cb": self._reported.append,
+        }
+        self._client: AdminClient | None = None
+
+    @contextmanager
+    def asking(self, doing: str, seconds: float = TIMEOUT_SECONDS) -> Iterator[AdminClient]:
+        """The client, for requests in a block. ``seconds`` is their time limit, for the message.
+
+        Raises BrokerError for any error of Kafka or the client in the block: KafkaAwayError, KafkaForbidsError, or
+        another refusal. Its message contains ``doing``, such as "create topic 'x'".
+        """
+        if self._client is not None:
+            self._client.poll(0)  # what was reported since the last request
+        self._reported.clear()
+        try:
+            if self._client is None:
+                self._client = AdminClient(self._options)
+            yield self._client
+        except KafkaException as error:
+            if self._client is not None:
+                self._client.poll(0)
+            raise broker_error(error.args[0], self._reported, self._bootstrap, doing, seconds) from error
+
+
 def admin(
     bootstrap: str, client_options: Mapping[str, str], doing: str, seconds: float = TIMEOUT_SECONDS
-) -> Iterator[AdminClient]:
-    """An admin client for the Kafka at ``bootstrap``. ``client_options`` are those of librdkafka.
-
-    ``seconds`` is the time limit of the calls in the block, for the message. Raises BrokerError for any error of Kafka
-    or the client in the block: KafkaAwayError, KafkaForbidsError, or another refusal. Its message contains ``doing``,
-    such as "create topic 'x'".
-    """
-    # The client reports only here why it cannot connect, such as a wrong password. The call itself just times out.
-    reported: list[KafkaError] = []
-    try:
-        client = AdminClient(
-            {**client_options, "bootstrap.servers": bootstrap, "log_level": 0}, error_cb=reported.append
-        )
-    except KafkaException as error:
-        raise _broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
-    try:
-        yield client
-    except KafkaException as error:
-        client.poll(0)
-        raise _broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
+) -> AbstractContextManager[AdminClient]:
+    """An admin client for one block. Its arguments and errors are those of ``KeptAdmin``."""
+    return KeptAdmin(bootstrap, client_options).asking(doing, seconds)
 
 
-def _broker_error(
-    error: KafkaError, reported: list[KafkaError], bootstrap: str, doing: str, seconds: float
+def broker_error(
+    error: KafkaError, reported: Iterable[KafkaError], bootstrap: str, doing: str, seconds: float
 ) -> BrokerError:
+    """The error of a request to Kafka in words. ``reported`` is what the client has reported meanwhile."""
     if error.code() not in _NOT_REACHED:
         away = KafkaAwayError if error.code() in _WITHOUT_LEADER else BrokerError
         refused = KafkaForbidsError if error.code() in _FORBIDDEN else away

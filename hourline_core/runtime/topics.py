@@ -41,7 +41,7 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Ma
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-        return _id(_retry(lambda: _describe(client, topic)))
+        return id_of(retry(lambda: _describe(client, topic)))
 
 
 def ensure_topics(bootstrap: str, source: Source, client_options: Mapping[str, str]) -> dict[str, str]:
@@ -91,7 +91,7 @@ def topic_ends(
         partitions = sorted(partition.id for partition in _existing(client, topic, seconds).partitions)
 
         def offsets(which: OffsetSpec, isolation: IsolationLevel) -> dict[int, int]:
-            return _retry(lambda: _offsets(client, topic, partitions, which, seconds, isolation), seconds)
+            return retry(lambda: _offsets(client, topic, partitions, which, seconds, isolation), seconds)
 
         earliest = offsets(OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)  # type: ignore[no-untyped-call]
         stable = offsets(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)  # type: ignore[no-untyped-call]
@@ -110,7 +110,7 @@ def topic_offsets(
 def topic_id_of(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> str:
     """The id of an existing topic, as ``ensure_topic`` returns it. Raises BrokerError, also for a missing topic."""
     with admin(bootstrap, client_options, f"describe topic '{topic}'") as client:
-        return _id(_existing(client, topic))
+        return id_of(_existing(client, topic))
 
 
 def offsets_at(bootstrap: str, topic: str, moment: datetime, client_options: Mapping[str, str]) -> dict[int, int]:
@@ -123,7 +123,7 @@ def offsets_at(bootstrap: str, topic: str, moment: datetime, client_options: Map
     milliseconds = -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // timedelta(milliseconds=1))  # rounded up
     with admin(bootstrap, client_options, f"tell the offsets of topic '{topic}'") as client:
         at: OffsetSpec = OffsetSpec.for_timestamp(milliseconds)
-        offsets = _retry(lambda: _offsets(client, topic, sorted(latest), at))
+        offsets = retry(lambda: _offsets(client, topic, sorted(latest), at))
     return {partition: offsets[partition] if offsets[partition] >= 0 else end for partition, end in latest.items()}
 
 
@@ -138,7 +138,8 @@ def _existing(client: AdminClient, topic: str, seconds: float = TIMEOUT_SECONDS)
         ) from error
 
 
-def _id(described: TopicDescription) -> str:
+def id_of(described: TopicDescription) -> str:
+    """The id of a described topic, as Kafka's own tools print it."""
     # The client returns ids in plain Base64. Kafka's own tools use the form that is safe in URLs and file names.
     return str(described.topic_id).replace("+", "-").replace("/", "_")
 
@@ -162,7 +163,7 @@ def _offsets(
     return {asked_for.partition: answer.result().offset for asked_for, answer in answers.items()}
 
 
-def _retry(ask: Callable[[], _T], seconds: float = TIMEOUT_SECONDS) -> _T:
+def retry(ask: Callable[[], _T], seconds: float = TIMEOUT_SECONDS) -> _T:
     """Call ``ask`` and return its result. Temporary errors are retried for ``seconds``."""
     deadline = time.monotonic() + seconds
     while True:

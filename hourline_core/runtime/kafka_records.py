@@ -1,0 +1,107 @@
+"""Reads single records of Kafka by their offsets."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, broker_error
+
+Partition = tuple[str, int]
+"""A partition of a topic, by the topic's name."""
+
+_NOTHING_THERE = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class KafkaRecord:
+    """A record as it stands in Kafka."""
+
+    timestamp: datetime | None
+    """In UTC, of whole milliseconds. None: it has none."""
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes | None]
+    """Of several with one name, the last."""
+
+
+def records_at(
+    bootstrap: str,
+    client_options: Mapping[str, str],
+    group: str,
+    offsets: Mapping[Partition, int],
+    seconds: float = TIMEOUT_SECONDS,
+) -> dict[Partition, KafkaRecord]:
+    """The records at ``offsets`` (by topic and partition). A partition is left out if it has none there.
+
+    ``group`` is the name of a consumer group, of which no offset is committed. Raises BrokerError, also after
+    ``seconds``.
+    """
+    reported: list[KafkaError] = []
+    doing = "read records again"
+    try:
+        consumer = Consumer(
+            {
+                **client_options,
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                # What was read was committed. A record that is not, now, is another one.
+                "isolation.level": "read_uncommitted",
+                "queued.min.messages": 1,  # Records behind these are of no use.
+                "log_level": 0,
+                "error_cb": reported.append,
+            }
+        )
+    except KafkaException as error:
+        raise broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
+    found: dict[Partition, KafkaRecord] = {}
+    waiting = set(offsets)
+    deadline = time.monotonic() + seconds
+    try:
+        consumer.assign([TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()])
+        while waiting:
+            message = consumer.poll(max(0.0, deadline - time.monotonic()))
+            if message is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            error_met = message.error()
+            if error_met is not None and error_met.code() not in _NOTHING_THERE:
+                raise KafkaException(error_met)
+            of = _partition_of(message)
+            if of in waiting:
+                waiting.remove(of)
+                consumer.pause([TopicPartition(*of, offsets[of])])
+                if error_met is None and message.offset() == offsets[of]:
+                    found[of] = _record_of(message)
+    except KafkaException as error:
+        raise broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
+    finally:
+        consumer.close()
+    return found
+
+
+def _partition_of(message: Message) -> Partition:
+    topic, number = message.topic(), message.partition()
+    assert topic is not None
+    assert number is not None
+    return topic, number
+
+
+def _record_of(message: Message) -> KafkaRecord:
+    kind, milliseconds = message.timestamp()
+    headers: dict[str, str | bytes | None] = dict(message.headers() or ())
+    return KafkaRecord(
+        None if kind == TIMESTAMP_NOT_AVAILABLE else _EPOCH + timedelta(milliseconds=milliseconds),
+        _bytes(message.key()),
+        _bytes(message.value()),
+        {name: _bytes(value) for name, value in headers.items()},
+    )
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
