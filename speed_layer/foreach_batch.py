@@ -7,14 +7,16 @@ what was not committed.
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import count
 
 from pyspark.sql import DataFrame
 
-from hourline_core.errors import FaultError
+from hourline_core.errors import BrokerError, FaultError
 from hourline_core.model import Project
+from speed_layer.continuity import Continuity
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished, MicroBatch, Read
 from speed_layer.origin import Origin
@@ -22,6 +24,12 @@ from speed_layer.silence import Silence
 
 _SECONDS_FOR_MICRO_BATCH = 5.0
 """The maximum time to wait for the end of a micro-batch."""
+
+_SECONDS_FOR_KAFKA = 300.0
+"""The maximum time that a micro-batch which was read waits for Kafka to confirm its topics."""
+
+_SECONDS_BETWEEN_LOOKS = 15.0
+"""The minimum time between two questions to Kafka while no records come."""
 
 
 class ForeachBatch:
@@ -31,7 +39,7 @@ class ForeachBatch:
         self,
         project: Project,
         batch: MicroBatch,
-        origin: Origin,
+        continuity: Continuity,
         ends_of: Callable[[int], Mapping[tuple[str, int], int]],
         on_finished: Callable[[Finished], None],
         show: Callable[[Mapping[str, Mapping[int, int]]], None],
@@ -42,7 +50,8 @@ class ForeachBatch:
         self.source = batch.source.name
         self._project = project
         self._batch = batch
-        self._origin = origin
+        self._continuity = continuity
+        self._origin = Origin(continuity.topic_ids, continuity.cluster)
         self._ends_of = ends_of
         self._on_finished = on_finished
         self._show = show
@@ -52,16 +61,19 @@ class ForeachBatch:
         self._committer = ThreadPoolExecutor(1, f"commit {self.source}")
         self._last: Future[None] | None = None
         """The last commit, done or not."""
-        self._stopped = False
+        self._stopped = threading.Event()
         self._given_up = False
         """Whether a stop did not wait for the micro-batch that Spark reads."""
+        self._dropped = False
+        """Whether a micro-batch was not committed, since Kafka was away when a stop came."""
+        self._looked = time.monotonic()
         self._finished = 0
         self.error: Exception | None = None
         """The error that ended the stream. Spark wraps it in a trace of its own; callers want the error itself."""
 
     def __call__(self, evaluated: DataFrame, number: int) -> None:
         with self._running:
-            if self._stopped:
+            if self._stopped.is_set():
                 return
             try:
                 self._raise_failure()
@@ -86,14 +98,24 @@ class ForeachBatch:
             try:
                 # What Spark has read must be committed first, or its partitions would seem to be idle.
                 self._wait_for_commit(_SECONDS_FOR_MICRO_BATCH)
-                if self._all_committed() and not self._stopped and silence.moves_clock(ends):
+                if self._all_committed() and not self._stopped.is_set() and silence.moves_clock(ends):
                     silence.commit(next(self._sequences), ends)
+            finally:
+                self._running.release()
+
+    def look(self) -> None:
+        """Let a topic that was made anew be noticed while no records come: now and then, between two micro-batches."""
+        if time.monotonic() - self._looked > _SECONDS_BETWEEN_LOOKS and self._running.acquire(blocking=False):
+            try:
+                if not self._stopped.is_set() and self._all_committed():
+                    self._looked = time.monotonic()
+                    self._last = self._committer.submit(self._look)
             finally:
                 self._running.release()
 
     def stop(self) -> None:
         """Let no other micro-batch begin."""
-        self._stopped = True
+        self._stopped.set()
 
     def join(self, seconds: float) -> bool:
         """Wait for the micro-batches that had begun before ``stop``: for at most ``seconds`` for one that Spark reads,
@@ -119,8 +141,35 @@ class ForeachBatch:
         if self.error:
             raise self.error
 
+    def _look(self) -> None:
+        try:
+            self._continuity.look()
+        except BrokerError:
+            return  # Kafka is away. Nothing is lost by that.
+        except Exception as error:
+            self.error = error
+
+    def _is_confirmed(self, read: Read) -> bool:
+        """Wait until Kafka confirms what was read. False: a stop came while Kafka was away. Raises SourceError,
+        and BrokerError when Kafka is away for too long.
+        """
+        deadline = time.monotonic() + _SECONDS_FOR_KAFKA
+        while not self._dropped:
+            try:
+                self._continuity.confirm(read.last_records, read.partitions)
+            except BrokerError:
+                if time.monotonic() > deadline:
+                    raise
+                self._dropped = self._stopped.wait(0.5)
+            else:
+                self._looked = time.monotonic()
+                return True
+        return False
+
     def _commit(self, read: Read) -> None:
         try:
+            if not self._is_confirmed(read):
+                return
             self._on_finished(self._batch.commit(read, next(self._sequences)))
             self._finished += 1
             topic_ids = list(self._origin.topic_ids.items())  # Spark's thread may add to them.

@@ -112,8 +112,9 @@ def starting_offsets(topic: str, available: dict[int, tuple[int, int]], read: di
         _, latest = available.get(partition, (0, 0))
         if offset > latest:
             raise SourceError(
-                f"topic '{topic}' partition {partition}: read up to offset {offset - 1}, "
-                f"but Kafka's last one is {latest - 1}; is this another Kafka than before, or has it lost data?"
+                f"topic '{topic}' partition {partition}: read up to offset {offset - 1}, but Kafka's last one is "
+                f"{latest - 1}; it has lost data; what was read is archived and stays; bring the topic's log back from "
+                "a backup, or delete the topic, make it anew and read that: `hourline reset SOURCE`"
             )
     return {partition: max(read.get(partition, 0), earliest) for partition, (earliest, _) in available.items()}
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
+from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.source_clock import SourceClock
@@ -39,6 +40,7 @@ from speed_layer.record_rows import (
     event_times_in_order,
     is_full,
     keep,
+    last_records_of,
     number_of_records,
     of_partition,
     of_topic,
@@ -82,6 +84,13 @@ class Read:
     """By topic id, the offsets that were read, also those without a record."""
     origin: Origin
     started: datetime
+    last_records: Mapping[tuple[str, int], LastRecord]
+    """The last record of each partition, by topic id and number. None of a file."""
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """The partitions that were read, by topic id and number."""
+        return [(topic_id, read.partition) for topic_id, offsets in self.offsets.items() for read in offsets]
 
 
 class MicroBatch:
@@ -126,7 +135,8 @@ class MicroBatch:
         rows = self.plan.explain_rejections(evaluated.toArrow())  # the only Spark job, unless records are malformed
         rows = with_topic_ids(rows, origin.topic_ids)
         offsets = self._reached.advance(rows, {(origin.topic_ids[topic], of): end for (topic, of), end in ends.items()})
-        return Read(next(self._numbers), rows, offsets, origin, started) if offsets else None
+        last_records = {} if origin.history else last_records_of(rows)
+        return Read(next(self._numbers), rows, offsets, origin, started, last_records) if offsets else None
 
     def commit(self, read: Read, sequence: int) -> Finished:
         """Archive and aggregate what was read, and commit progress under ``sequence``, which is above those of all
@@ -202,11 +212,13 @@ class MicroBatch:
             started=started,
             finished=finished,
             partitions=clock.partitions,
+            cluster=origin.cluster,
         )
         known_ids = list(origin.topic_ids.items())  # Spark's thread may add to them.
         names = {topic_id: topic for topic, topic_id in known_ids}
         of_topics = [
             self._of_topic(
+                read,
                 replace(shared, topic_id=topic_id, topic=names[topic_id], offsets=offsets),
                 of_topic(fresh, topic_id),
                 None if origin.history else before,
@@ -249,10 +261,11 @@ class MicroBatch:
         behind = list(partitions_of(rows)) if is_full(rows, self._most_records) else []
         return clock.after_records(read, arrived, skew=self.source.skew, behind=behind)
 
-    def _of_topic(self, row: ProgressRow, fresh: pa.Table, clock_before: datetime | None) -> ProgressRow:
-        """The ``row`` of progress of one topic, with what its ``fresh`` rows count."""
+    def _of_topic(self, read: Read, row: ProgressRow, fresh: pa.Table, clock_before: datetime | None) -> ProgressRow:
+        """The ``row`` of progress of one topic, with its last records, and what its ``fresh`` rows count."""
         return replace(
             row,
+            last_records=tuple(record for (of, _), record in read.last_records.items() if of == row.topic_id),
             counts=count_records(fresh, self._reprocessing.counted_before(fresh)),
             hours=self._hours(accepted_of(fresh), clock_before),
         )

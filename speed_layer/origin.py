@@ -22,5 +22,7 @@ class Origin:
 
     topic_ids: Mapping[str, str]
     """By the name of a topic, Kafka's id of it, or the id of an imported file. An id never changes."""
+    cluster: str | None = None
+    """The id of the Kafka cluster. None: it is not known, or the records are those of a file."""
     history: bool = False
     """Whether the records are imported history, of which no event is late."""

@@ -57,14 +57,21 @@ def _sequence(batch: MicroBatchRows) -> int:
 
 def _belong_together(one: MicroBatchRows, later: MicroBatchRows) -> bool:
     """Whether nobody needs the two micro-batches apart. Late events are listed by micro-batch, a reset has its own
-    rows, and a new metric begins with its first row.
+    rows, and a new metric begins with its first row. Of a topic that was made anew, the newest row has the new id.
     """
     return (
         HOURLY.assign(one[0].finished) == HOURLY.assign(later[0].finished)
         and one[0].metrics == later[0].metrics
         and all(row.position is None for row in (*one, *later))
+        and not _has_other_topic(one, later)
         and not any(arrived.late for row in (*one, *later) for arrived in row.hours)
     )
+
+
+def _has_other_topic(one: MicroBatchRows, later: MicroBatchRows) -> bool:
+    """Whether a topic's name has another id in ``later``."""
+    ids = {row.topic: row.topic_id for row in one}
+    return any(ids.get(row.topic, row.topic_id) != row.topic_id for row in later)
 
 
 def _merged(one: MicroBatchRows, later: MicroBatchRows) -> MicroBatchRows:

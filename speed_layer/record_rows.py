@@ -6,16 +6,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.ledger.last_records import LastRecord, checksum_of
 from hourline_core.ledger.source_clock import Micros
 from hourline_core.model.scratch_columns import (
     DUPLICATE,
     EVENT_TIME,
+    HEADERS,
+    KEY,
     OFFSET,
     OUTCOME,
     PARTITION,
     PLACE,
+    RECORD_TIMESTAMP,
     TOPIC,
     TOPIC_ID,
+    VALUE_CRC,
 )
 
 
@@ -78,6 +83,22 @@ def with_outcome(rows: pa.Table, outcome: str) -> pa.Table:
 def accepted_of(rows: pa.Table) -> pa.Table:
     """The accepted events, without duplicates."""
     return keep(rows, pc.and_(pc.equal(rows[OUTCOME], "accepted"), pc.invert(rows[DUPLICATE])))
+
+
+def last_records_of(rows: pa.Table) -> dict[tuple[str, int], LastRecord]:
+    """The record with the highest offset of each partition, by topic id and number."""
+    if not rows.num_rows:
+        return {}
+    topics = rows[TOPIC_ID].combine_chunks().dictionary_encode().indices.to_numpy()
+    partitions, offsets = rows[PARTITION].to_numpy(), rows[OFFSET].to_numpy()
+    order = np.lexsort((offsets, partitions, topics))
+    is_last = np.append(np.diff(topics[order]) != 0, True) | np.append(np.diff(partitions[order]) != 0, True)
+    names = [TOPIC_ID, PARTITION, OFFSET, RECORD_TIMESTAMP, KEY, VALUE_CRC, HEADERS]
+    last = rows.select(names).take(order[is_last])
+    return {
+        (topic_id, number): LastRecord(number, offset, timestamp, checksum_of(key, crc, dict(headers or ())))
+        for topic_id, number, offset, timestamp, key, crc, headers in zip(*last.to_pydict().values(), strict=True)
+    }
 
 
 def is_full(rows: pa.Table, most: int) -> bool:

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from pyarrow.parquet import filters_to_expression
 
 from hourline_core.errors import SourceError, UsageError, did_you_mean
 from hourline_core.ledger.coverage import Coverage, condition_on
+from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import Position, ProgressRow
@@ -30,10 +32,12 @@ from hourline_core.ledger.read_offsets import Reading, offsets_in, without
 from hourline_core.ledger.unpublished import drop_unpublished
 from hourline_core.model import Metric, Project, Source, declaration_hash
 from hourline_core.model.topics import topic_text
-from hourline_core.runtime.topics import find_topics, offsets_at, topic_id_of, topic_offsets
+from hourline_core.runtime.kafka_facts import KafkaFacts
+from hourline_core.runtime.topics import ensure_topic, find_topics, offsets_at, topic_offsets
 from hourline_core.storage import commits
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
+from speed_layer.continuity import differing_records
 from speed_layer.lost_records import deleted_ranges, describe_gaps
 from speed_layer.source_tables import clear_unfinished
 
@@ -65,13 +69,18 @@ class Move:
     skipped: int
     """The number of offsets before the new position that were never read."""
 
+    @property
+    def of(self) -> tuple[str, int]:
+        """The topic and the partition."""
+        return self.topic, self.partition
+
 
 class SourceReset:
     """A reset of ``source`` to ``target``: planned at construction, done by ``apply``. The caller holds the lease
     "speed".
 
-    Raises BrokerError, SourceError, TableError, and UsageError when nothing was read yet, or the target is not in the
-    topics.
+    Raises BrokerError, TableError, SourceError when Kafka no longer has what was read, and UsageError when
+    nothing was read yet, or the target is not in the topics.
     """
 
     def __init__(self, project: Project, source: Source, bootstrap: str, target: Target) -> None:
@@ -82,11 +91,32 @@ class SourceReset:
             raise UsageError(
                 f"Kafka has no topic that matches {topic_text(source.topic)}, so there is nothing to reset"
             )
-        self._topic_ids = {topic: topic_id_of(bootstrap, topic, options) for topic in topics}
+        facts = KafkaFacts(bootstrap, options, f"hourline.{project.name}.{source.name}")
+        ids = facts.ids(topics)
+        self._missing = {
+            topic: partial(ensure_topic, bootstrap, topic, source.partitions, options)
+            for topic in topics
+            if ids[topic] is None
+        }
+        if self._missing and isinstance(target, Mapping):
+            raise UsageError(
+                f"there is no topic '{next(iter(self._missing))}', so it has no offsets; leave --to out to make it anew"
+            )
+        self._topic_ids = {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
+        topics = list(self._topic_ids)
         available = {topic: topic_offsets(bootstrap, topic, options) for topic in topics}
         readings = self._tables.progress.readings(self._topic_ids.values())
         for topic, of in self._topic_ids.items():
             _refuse_lost_data(topic, available[topic], readings[of])
+        self._cluster = facts.cluster_id()
+        last_read = self._tables.progress.last_read()
+        self._last_records = {
+            (topic, number): record
+            for topic, of in self._topic_ids.items()
+            for (topic_id, number), record in last_read.records.items()
+            if topic_id == of
+        }
+        cut_off = [of for of, _, _ in differing_records(facts, self._last_records)]
         if isinstance(target, datetime):
             at = {topic: offsets_at(bootstrap, topic, target, options) for topic in topics}
             target = {(topic, partition): offset for topic in topics for partition, offset in at[topic].items()}
@@ -96,6 +126,9 @@ class SourceReset:
             for topic in topics
             for partition, ends in available[topic].items()
         ]
+        for move in self.moves:
+            if move.of in cut_off:
+                _refuse_unknown_records(source, self._last_records.pop(move.of), move, chosen.get(move.of))
         kept = (self._tables.events, self._tables.rejected)
         self.gaps = {
             topic: describe_gaps(bootstrap, options, source, (topic, of), deleted, self._tables.progress, kept)
@@ -104,8 +137,10 @@ class SourceReset:
         }
         """By topic, what Kafka has deleted before it was read."""
         self._checkpoints = project.workspace / "checkpoints"
+        count = len(topics) + len(self._missing)
         self.touched = [
-            (f"progress/{source.name}", f"{len(topics):,} more rows" if len(topics) > 1 else "one more row"),
+            *((f"topic {topic}", "made anew, without records") for topic in self._missing),
+            (f"progress/{source.name}", f"{count:,} more rows" if count > 1 else "one more row"),
             *self._tables.unfinished(),
             *self._reprocessed(),
             *_leftover(self._checkpoints),
@@ -115,11 +150,19 @@ class SourceReset:
         """Commit the reset, and return its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another
         process writes to the tables.
         """
+        self._topic_ids |= {topic: make() for topic, make in self._missing.items()}
         sequence = self._tables.clear()
         last = self._tables.progress.last_row()
         rows = [
             ProgressRow.of_source_reset(
-                last, sequence, (topic_id, topic), self._position(topic), self.gaps.get(topic, ()), moment
+                last,
+                sequence,
+                (topic_id, topic),
+                self._position(topic),
+                self.gaps.get(topic, ()),
+                moment,
+                self._cluster,
+                tuple(record for (of, _), record in self._last_records.items() if of == topic),
             )
             for topic, topic_id in self._topic_ids.items()
         ]
@@ -139,7 +182,7 @@ class SourceReset:
             ]
             for move in self.moves
         ]
-        rows = _count(self._tables.rejected, ahead)
+        rows = _count(self._tables.rejected, ahead) if ahead else 0
         return (
             [
                 (
@@ -299,6 +342,20 @@ def _refuse_lost_data(topic: str, available: Mapping[int, tuple[int, int]], read
                 f"{(reading.end(partition) or 0) - 1}, but Kafka's last one is {latest - 1}; it has lost data, and new "
                 "records there could not be told from those that are archived: read from a topic made anew"
             )
+
+
+def _refuse_unknown_records(source: Source, last: LastRecord, move: Move, chosen: int | None) -> None:
+    """Refuse to read a log that is another than the one that was read, unless a position behind that was ``chosen``.
+    Raises SourceError.
+    """
+    if chosen is None or chosen <= last.offset:
+        topic, partition = move.of
+        raise SourceError(
+            f"topic '{topic}' partition {partition}: the record at offset {last.offset} is not the one that was read, "
+            "so the log was cut off, and others up to there could not be told from those that are archived; send them "
+            f"to a topic made anew, or go on behind them: `hourline reset {source.name} --to "
+            f"{topic}:{partition}={last.offset + 1}`"
+        )
 
 
 def _leftover(checkpoints: Path) -> list[Touched]:

@@ -14,20 +14,25 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.errors import SourceError, SparkError
+from hourline_core.errors import SourceError, SparkError, TopicReplacedError
+from hourline_core.ledger.last_read import LastRead
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.topics import TopicPattern
+from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.surroundings import surroundings_of
-from hourline_core.runtime.topics import ensure_topics, find_topics, topic_id_of, topic_offsets
+from hourline_core.runtime.topics import ensure_topics, find_topics, topic_offsets
+from hourline_core.storage.opening import exists, open_table
 from speed_layer.consumer_group import ConsumerGroup
+from speed_layer.continuity import Continuity, wait_for_topics
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.gaps import OnLoss, has_gaps, pass_gaps
 from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets, write_starting_offsets
 from speed_layer.kafka_watch import KafkaWatch
 from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
-from speed_layer.origin import Origin, TopicIds
 from speed_layer.restarts import run_again_after_kafka
 from speed_layer.silence import Offsets, Silence
 from speed_layer.stream import Stream, raise_failure, stop_streams, wait_for_end
@@ -42,8 +47,8 @@ _UNREAD_CHECKPOINT = {
 }
 
 
-_SECONDS_FOR_OFFSETS = 5.0
-"""The time limit of a request for offsets. A stop waits for it."""
+_SECONDS_FOR_REQUEST = 5.0
+"""The time limit of a request to Kafka. A stop waits for it."""
 
 
 def run(
@@ -66,7 +71,8 @@ def run(
     Returns within seconds when ``stop`` is set; with ``drain``, when all that was in the topics at the start has been
     processed. Returns the sources of which Spark did not end reading, since Kafka does not answer, for example: those
     records are read again. Once it is ready, it outlives a Kafka that is away for a while, unless it drains:
-    ``on_kafka`` gets a sentence when Kafka goes, and one when it is back.
+    ``on_kafka`` gets a sentence when Kafka goes, and one when it is back; and one when a topic was made anew, and its
+    source goes on with the new one.
 
     ``kafka_alive`` is asked 10 times a second. ``restart_kafka`` is called when Kafka has made a stream fail: it says
     whether it had to start the Kafka of this process anew. ``clock`` (UTC) only dates the micro-batches; no number
@@ -90,6 +96,13 @@ def run(
                 pass_gaps(project, source, bootstrap, on_loss, clock)
             try:
                 return _run_streams(spark, project, bootstrap, drain, stop, clock, kafka_alive, be_ready, on_finished)
+            except TopicReplacedError as why:
+                if drain or stop.is_set() or not why.goes_on:
+                    raise
+                on_kafka(str(why))
+                wait_for_topics(project, bootstrap, stop)
+                if stop.is_set():
+                    return []
             except (SparkError, SourceError):
                 if stop.is_set() or not any(has_gaps(project, one, bootstrap) for one in project.sources.values()):
                     raise
@@ -146,6 +159,11 @@ def _start(
     running: ExitStack,
 ) -> Stream:
     options = dict(project.settings.kafka.options)
+    group_name = f"hourline.{project.name}.{source.name}"
+    kafka = KafkaFacts(bootstrap, options, group_name, _SECONDS_FOR_REQUEST)
+    continuity = Continuity(source, kafka, _last_read(project, source))
+    continuity.refuse_other_cluster()
+    continuity.refuse_missing_topics()
     topic_ids = ensure_topics(bootstrap, source, options)
     batch = open_micro_batch(spark, project, source, topic_ids.values(), clock)
     batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
@@ -156,11 +174,11 @@ def _start(
     }
     settings = project.settings.speed
     stream = read_topics(spark, source, bootstrap, options, start, settings.max_records_per_batch)
-    known_ids = TopicIds(topic_ids, partial(topic_id_of, bootstrap, client_options=options))
+    continuity.begin(topic_ids, [(topic, partition) for topic, partitions in start.items() for partition in partitions])
     ends_of = partial(planned_ends, spark, source.name)
-    group = running.enter_context(ConsumerGroup(bootstrap, options, f"hourline.{project.name}.{source.name}"))
+    group = running.enter_context(ConsumerGroup(bootstrap, options, group_name))
     group.show({topic: readings[of].next_offsets for topic, of in topic_ids.items()})
-    foreach_batch = ForeachBatch(project, batch, Origin(known_ids), ends_of, on_finished, group.show)
+    foreach_batch = ForeachBatch(project, batch, continuity, ends_of, on_finished, group.show)
     if isinstance(source.topic, TopicPattern):
         write_starting_offsets(checkpoints / source.name, start)
     writer = (
@@ -177,13 +195,21 @@ def _start(
 
     def ends() -> Offsets:
         found: dict[tuple[str, int], int] = {}
-        for topic in find_topics(bootstrap, source, options, _SECONDS_FOR_OFFSETS):
-            offsets = topic_offsets(bootstrap, topic, options, _SECONDS_FOR_OFFSETS)
-            found |= {(known_ids[topic], partition): end for partition, (_, end) in offsets.items()}
+        for topic in find_topics(bootstrap, source, options, _SECONDS_FOR_REQUEST):
+            offsets = topic_offsets(bootstrap, topic, options, _SECONDS_FOR_REQUEST)
+            found |= {(continuity.topic_ids[topic], partition): end for partition, (_, end) in offsets.items()}
         return found
 
-    silence = Silence(batch.source_tables, ends, lambda: _read_up_to(query, known_ids), clock)
-    return Stream(foreach_batch, query, silence)
+    silence = Silence(batch.source_tables, ends, lambda: _read_up_to(query, continuity.topic_ids), clock)
+    return Stream(foreach_batch, query, silence, continuity)
+
+
+def _last_read(project: Project, source: Source) -> LastRead:
+    """What progress says of the Kafka that the source was read from."""
+    layout = Layout.of(project)
+    if not exists(layout.progress(source), layout.storage_options):
+        return LastRead()
+    return Progress(open_table(layout.progress(source), layout.storage_options)).last_read()
 
 
 def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:

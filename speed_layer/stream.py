@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hourline_core.errors import KafkaAwayError
 from hourline_core.faults import Surroundings, explain_fault
+from speed_layer.continuity import Continuity
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.silence import Silence
 
@@ -23,17 +24,22 @@ _SECONDS_FOR_SPARK = 3.0
 """The maximum time that it then waits for Spark to end the queries."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Stream:
     """The running stream of one source."""
 
     foreach_batch: ForeachBatch
     query: StreamingQuery
     silence: Silence
+    continuity: Continuity
+    _failure: Exception | None = field(default=None, init=False)
 
     def failure(self) -> Exception | None:
         """Why it has ended by itself. None: it runs, or has ended well."""
-        return self.foreach_batch.error or (None if self.query.isActive else self.query.exception())
+        if self._failure is None:
+            ended = self.foreach_batch.error or (None if self.query.isActive else self.query.exception())
+            self._failure = ended and self.continuity.cause_of(ended)
+        return self._failure
 
 
 Failures = Sequence[tuple[Stream, Exception]]
@@ -58,6 +64,7 @@ def wait_for_end(
         for stream in streams:
             if not drain:
                 stream.foreach_batch.pass_silence(stream.silence)
+                stream.foreach_batch.look()
         if not kafka_alive():
             # Spark itself would ask Kafka for minutes before it gave up.
             raise KafkaAwayError(

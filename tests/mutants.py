@@ -216,7 +216,7 @@ MUTANTS = [
     Mutant(
         "what is lost stays on record",
         "speed_layer/reset.py",
-        (("self._position(topic), self.gaps.get(topic, ()), moment", "self._position(topic), (), moment"),),
+        (("                self.gaps.get(topic, ()),\n", "                (),\n"),),
         "tests/stack/test_gaps.py -k 'while_stopped'",
     ),
     Mutant(
@@ -241,6 +241,66 @@ MUTANTS = [
             ),
         ),
         "tests/stack/test_transactions.py -k lag",
+    ),
+    Mutant(
+        "a topic that was made anew is noticed before a commit",
+        "speed_layer/foreach_batch.py",
+        (("                self._continuity.confirm(read.last_records, read.partitions)\n", "                pass\n"),),
+        "tests/unit/speed_layer/test_foreach_batch.py",
+    ),
+    Mutant(
+        "a topic's id is that which was read",
+        "speed_layer/continuity.py",
+        (("if before is not None and now != before:", "if before is not None and now is None:"),),
+        "tests/unit/speed_layer/test_continuity.py",
+    ),
+    Mutant(
+        "a start compares the last records",
+        "speed_layer/continuity.py",
+        (("        self._compare(self._of_known(self._epochs))\n", ""),),
+        "tests/unit/speed_layer/test_continuity.py",
+    ),
+    Mutant(
+        "a new leader's log is compared before a commit",
+        "speed_layer/continuity.py",
+        (("            self._compare_cut_off(here)\n", ""),),
+        "tests/unit/speed_layer/test_continuity.py",
+    ),
+    Mutant(
+        "what was read of the old leader is compared, too",
+        "speed_layer/continuity.py",
+        (("        self._compare({of: record for of, record in records.items() if record and of in changed})\n", ""),),
+        "tests/unit/speed_layer/test_continuity.py",
+    ),
+    Mutant(
+        "retention and compaction are no loss",
+        "speed_layer/continuity.py",
+        (("            if read.offset >= kafka.end(of):\n", "            if True:\n"),),
+        "tests/unit/speed_layer/test_continuity.py",
+    ),
+    Mutant(
+        "another cluster is noticed",
+        "speed_layer/continuity.py",
+        (("if known and self.cluster and known != self.cluster:", "if False:"),),
+        "tests/unit/speed_layer/test_continuity.py",
+    ),
+    Mutant(
+        "the last record is that of the highest offset",
+        "speed_layer/record_rows.py",
+        (("np.lexsort((offsets, partitions, topics))", "np.lexsort((-offsets, partitions, topics))"),),
+        "tests/unit/speed_layer/test_last_records.py",
+    ),
+    Mutant(
+        "a topic that was made anew keeps a row of its own in old progress",
+        "speed_layer/progress_compaction.py",
+        (("        and not _has_other_topic(one, later)\n", ""),),
+        "tests/unit/speed_layer/test_last_records.py",
+    ),
+    Mutant(
+        "a log that was cut off is not read at known offsets",
+        "speed_layer/reset.py",
+        (("    if chosen is None or chosen <= last.offset:\n", "    if False:\n"),),
+        "tests/stack/test_replaced_kafka.py -k cut_off",
     ),
     Mutant(
         "only the element behind the text says that the text is one object",

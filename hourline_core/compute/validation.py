@@ -37,6 +37,7 @@ from hourline_core.model.scratch_columns import (
     UNDECODED,
     UNREADABLE,
     VALUE,
+    VALUE_CRC,
 )
 from hourline_core.model.windows import HOURLY
 
@@ -49,10 +50,10 @@ def validate(
 ) -> DataFrame:
     """Validate the Kafka records of ``read_topics`` (KEY, VALUE, HEADERS, TOPIC, PARTITION, OFFSET, ARRIVED, …).
 
-    Returns one row for each event, and for each record without one: their columns, PLACE and OUTCOME. Rejected events
-    have REASON, and VALUE of their record. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of an event. All
-    else is null. ``event_time_type`` is the Spark type of the event time's expression. ``branches`` say which records
-    the source takes; None: all. Without ``explain``, REASON may be UNEXPLAINED.
+    Returns one row for each event, and for each record without one: their columns, VALUE_CRC, PLACE and OUTCOME.
+    Rejected events have REASON, and VALUE of their record. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of
+    an event. All else is null. ``event_time_type`` is the Spark type of the event time's expression. ``branches`` say
+    which records the source takes; None: all. Without ``explain``, REASON may be UNEXPLAINED.
     """
     taken = with_branch(records.withColumn(PLACE, F.lit(0)), branches, explain=explain)
     decoded = with_record(format_of(source).decode(taken, explain=explain), source)
@@ -90,6 +91,7 @@ def validate(
         OUTCOME,
         REASON,
         F.when(is_rejected, F.col(VALUE)).alias(VALUE),
+        F.crc32(F.col(VALUE)).alias(VALUE_CRC),
         F.when(is_accepted, F.col(EVENT_TIME)).alias(EVENT_TIME),
         F.when(is_accepted, assign_pane(F.col(EVENT_TIME), HOURLY)).alias(HOUR),
         *(F.when(is_accepted, F.col(name)).alias(name) for name in source.event_fields),

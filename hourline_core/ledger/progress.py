@@ -3,7 +3,8 @@
 A micro-batch has one row for each topic of which it has read records. They share their sequence, and what is not about
 one topic: metrics, clock and times.
 
-Only this file, progress_rows.py and read_offsets.py know its columns; the SQL over it is in ``hourline_core.sql``.
+Only this file, progress_rows.py, read_offsets.py and last_read.py know its columns; the SQL over it is in
+``hourline_core.sql``.
 Progress gets a row a second, so it is filtered as Arrow, and only the requested rows become Python objects.
 """
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from hourline_core.ledger.last_read import LAST_READ_COLUMNS, LastRead, last_read_of
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, from_arrow, to_arrow
 from hourline_core.ledger.read_offsets import Reading, reading_of
 from hourline_core.storage import commits
@@ -107,6 +109,12 @@ class Progress:
             return {}
         rows = self.table.to_pyarrow_table(columns=["sequence", "topic_id", "offsets", "position"])
         return {topic_id: reading_of(rows, topic_id) for topic_id in topic_ids}
+
+    def last_read(self) -> LastRead:
+        """What it says of the Kafka that was read. A table that an older version of Hourline made says less."""
+        there = set(pa.schema(self.table.schema().to_arrow()).names)
+        asked = [name for name in LAST_READ_COLUMNS if name in there]
+        return last_read_of(_in_order(self.table.to_pyarrow_table(columns=asked)))
 
     def total(self, count: str) -> int:
         """The sum of one of the counts of ``RecordCounts`` over all rows."""

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
+from hourline_core.ledger.last_records import LastRecord, later_of
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.source_clock import PartitionClock, SourceClock
 from hourline_core.model.windows import HOURLY
@@ -98,6 +99,17 @@ PROGRESS_COLUMNS: Columns = {
         "The clock of each partition after it: its highest event time that counts, when its last record arrived, the "
         "event times that wait for others to confirm them, and the number of records that none has confirmed. Null: "
         "Hourline 0.2 or earlier has written the row.",
+    ),
+    "cluster": Column(
+        pa.string(),
+        "The id of the Kafka cluster that was read, or reset. Null: it is not known, or the rows of a file were read.",
+    ),
+    "last_records": Column(
+        pa.list_(
+            pa.struct({"partition": pa.int32(), "offset": pa.int64(), "timestamp": TIMESTAMP, "checksum": pa.string()})
+        ),
+        "The last record that was read of each partition: Kafka's timestamp of it, and a checksum of its key, value "
+        "and headers. In a reset: those that Kafka still had. Null: Hourline 0.2 or earlier has written the row.",
     ),
     "started": Column(TIMESTAMP, "When the micro-batch began."),
     "finished": Column(TIMESTAMP, "When the micro-batch was finished."),
@@ -218,6 +230,10 @@ class ProgressRow:
     """The clock of each partition after it."""
     gaps: tuple[Gap, ...] | None = None
     """What Kafka had deleted before it was read. None except for a reset of the source."""
+    cluster: str | None = None
+    """The id of the Kafka cluster that was read. None: it is not known."""
+    last_records: tuple[LastRecord, ...] = ()
+    """The last record that was read of each partition."""
 
     @property
     def source_clock(self) -> SourceClock:
@@ -233,9 +249,11 @@ class ProgressRow:
         position: tuple[Position, ...],
         gaps: tuple[Gap, ...],
         moment: datetime,
+        cluster: str | None,
+        last_records: tuple[LastRecord, ...],
     ) -> "ProgressRow":
         """A reset after which ``topic`` (its id and name) is read from ``position``. ``gaps`` are among the offsets
-        that it skips. ``last`` is the row before it.
+        that it skips. ``last_records`` are those of the topic that Kafka still has. ``last`` is the row before it.
         """
         metrics, clock = (last.metrics, last.source_clock) if last else ((), SourceClock())
         dated = tuple(replace(gap, last_hour=gap.last_hour or HOURLY.assign(moment)) for gap in gaps)
@@ -252,6 +270,8 @@ class ProgressRow:
             position=position,
             partitions=clock.partitions,
             gaps=dated or None,
+            cluster=cluster,
+            last_records=last_records,
         )
 
     @classmethod
@@ -277,6 +297,7 @@ class ProgressRow:
             finished=moment,
             position=None,
             gaps=None,
+            last_records=(),
         )
 
     def followed_by(self, later: "ProgressRow") -> "ProgressRow":
@@ -300,6 +321,8 @@ class ProgressRow:
             hours=tuple(HourEvents(hour, count, 0) for hour, count in events.items()),
             clock=later.clock or self.clock,
             started=self.started,
+            cluster=later.cluster or self.cluster,
+            last_records=later_of(self.last_records, later.last_records),
         )
 
 
@@ -323,6 +346,7 @@ def _columns(row: ProgressRow) -> dict[str, Any]:
         "hours": [vars(hour) for hour in row.hours],
         "metrics": [vars(metric) for metric in row.metrics],
         "partitions": [vars(known) for known in row.partitions],
+        "last_records": [vars(record) for record in row.last_records],
     }
 
 
@@ -342,4 +366,6 @@ def _row(columns: Mapping[str, Any]) -> ProgressRow:
         None if position is None else tuple(Position(**one) for one in position),
         tuple(PartitionClock(**{**known, "ahead": tuple(known["ahead"])}) for known in columns["partitions"] or ()),
         tuple(Gap(**gap) for gap in columns["gaps"] or ()) or None,
+        columns["cluster"],
+        tuple(LastRecord(**record) for record in columns["last_records"] or ()),
     )

@@ -117,6 +117,12 @@ class Source(Declaration):
     latest: Moment | None = None
     """The exclusive upper bound of event times. A record with this event time or a later one is rejected."""
 
+    on_recreate: Literal["stop", "continue"] = "stop"
+    """What happens if a topic is deleted and made anew. `stop`: the source is read no further until `hourline reset`
+    says where. `continue`: the new topic is read from its beginning; its records are other records, so events that are
+    sent again count again, unless `id` identifies them.
+    """
+
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1
     """The number of partitions of each topic that Hourline creates."""
 

@@ -46,7 +46,9 @@ def lose(tables: BareTables, first_hour: int | None, last_hour: int) -> int:
         hour(last_hour),
     )
     position = Position(0, tables.offset, tables.offset + 10)
-    row = ProgressRow.of_source_reset(progress.last_row(), sequence, ("topic-id", "clicks"), (position,), (gap,), BASE)
+    row = ProgressRow.of_source_reset(
+        progress.last_row(), sequence, ("topic-id", "clicks"), (position,), (gap,), BASE, None, ()
+    )
     progress.reset([row], {}, of_metric=False)
     tables.sequence += 1
     tables.offset += 10

@@ -10,12 +10,11 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from hourline_core.errors import ConflictError, HourlineError, SourceError
+from hourline_core.errors import BrokerError, ConflictError, HourlineError, SourceError, TopicReplacedError
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.micro_batch import Read
 from speed_layer.offset_order import OffsetOrder, OffsetsReached
-from speed_layer.origin import Origin
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 SECONDS = 20.0
@@ -39,7 +38,7 @@ class Batch:
         with self.read_up_to:
             self.happened.append(f"read {number}")
             self.read_up_to.notify_all()
-        return Read(number, pa.table({}), {}, cast(Any, None), NOW) if number else None
+        return Read(number, pa.table({}), {}, cast(Any, None), NOW, {}) if number else None
 
     def commit(self, read: Read, sequence: int) -> str:
         number = read.number
@@ -50,19 +49,45 @@ class Batch:
         return f"finished {number}"
 
 
+class SameKafka:
+    """Stands in for a Continuity. Kafka is what it was, until ``failures`` has another answer."""
+
+    cluster = "cluster-id"
+
+    def __init__(self) -> None:
+        self.topic_ids: dict[str, str] = {}
+        self.failures: list[Exception] = []
+        self.asked = threading.Semaphore(0)
+
+    def confirm(self, last: object, partitions: object) -> None:
+        self.asked.release()
+        if self.failures:
+            raise self.failures[0]
+
+
 @pytest.fixture
 def batch() -> Batch:
     return Batch()
 
 
 @pytest.fixture
-def stream(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> ForeachBatch:
+def kafka() -> SameKafka:
+    return SameKafka()
+
+
+@pytest.fixture
+def stream(batch: Batch, kafka: SameKafka, monkeypatch: pytest.MonkeyPatch) -> ForeachBatch:
     def maintain(project: object, tables: object, finished: int) -> None:
         batch.happened.append(f"maintain after {finished}")
 
     monkeypatch.setattr("speed_layer.foreach_batch.maintain_after", maintain)
     return ForeachBatch(
-        cast(Any, None), cast(Any, batch), Origin({}), lambda number: {}, lambda finished: None, lambda offsets: None
+        cast(Any, None),
+        cast(Any, batch),
+        cast(Any, kafka),
+        lambda number: {},
+        lambda finished: None,
+        lambda offsets: None,
     )
 
 
@@ -146,7 +171,7 @@ def test_the_end_does_not_wait_for_a_kafka_that_is_away(stream: ForeachBatch, ba
     def read(number: int, origin: object, ends: object) -> Read:
         reading.set()
         assert answers.wait(SECONDS)
-        return Read(number, pa.table({}), {}, cast(Any, None), NOW)
+        return Read(number, pa.table({}), {}, cast(Any, None), NOW, {})
 
     batch.read = read  # type: ignore[method-assign]
 
@@ -215,3 +240,40 @@ def test_offsets_may_be_missing_but_not_repeated() -> None:
         with pytest.raises(SourceError, match=words):
             order.refuse_repeated(read)
     order.refuse_repeated(rows(13))
+
+
+def test_a_micro_batch_of_another_topic_is_not_committed(stream: ForeachBatch, batch: Batch, kafka: SameKafka) -> None:
+    kafka.failures = [TopicReplacedError("topic 'orders' was deleted and made anew")]
+    batch.allowed.release(2)
+    with pytest.raises(TopicReplacedError, match="made anew"):
+        give(stream, 1, 2, 3)
+    end(stream)
+    assert not any(what.startswith("commit") for what in batch.happened)
+
+
+def test_a_micro_batch_waits_for_a_kafka_that_is_away(stream: ForeachBatch, batch: Batch, kafka: SameKafka) -> None:
+    kafka.failures = [BrokerError("did not answer")]
+    batch.allowed.release(2)
+    give(stream, 1)
+    for _ in range(2):
+        assert kafka.asked.acquire(timeout=SECONDS)
+    assert batch.happened == ["read 1"]
+    kafka.failures = []
+    give(stream, 2)
+    end(stream)
+    assert stream.error is None
+    assert [what for what in batch.happened if what.startswith("commit")] == ["commit 1 as 7", "commit 2 as 8"]
+
+
+def test_a_stop_while_kafka_is_away_drops_what_was_read(stream: ForeachBatch, batch: Batch, kafka: SameKafka) -> None:
+    kafka.failures = [BrokerError("did not answer")]
+    batch.allowed.release(2)
+    give(stream, 1)
+    reading = in_background(lambda: give(stream, 2))
+    assert kafka.asked.acquire(timeout=SECONDS)
+    ending = in_background(lambda: end(stream))
+    ending.join(SECONDS)
+    reading.join(SECONDS)
+    assert not ending.is_alive()
+    assert stream.error is None
+    assert not any(what.startswith("commit") for what in batch.happened), "the next start reads it again"

@@ -50,9 +50,19 @@ class ForeachBatch:
     def pass_silence(self, silence: object) -> None:
         self.happened.append("silence")
 
+    def look(self) -> None:
+        self.happened.append("look")
+
+
+class SameKafka:
+    """Stands in for a Continuity: Kafka is what it was."""
+
+    def cause_of(self, error: Exception) -> Exception:
+        return error
+
 
 def stream_of(foreach_batch: ForeachBatch, query: Query) -> Stream:
-    return Stream(cast(Any, foreach_batch), cast(Any, query), cast(Any, SimpleNamespace()))
+    return Stream(cast(Any, foreach_batch), cast(Any, query), cast(Any, SimpleNamespace()), cast(Any, SameKafka()))
 
 
 def told_to_stop() -> threading.Event:
