@@ -1,18 +1,19 @@
 """Gaps: records that Kafka deleted before they were read, by its retention or by an order of somebody.
 
 They are looked for before a stream starts, and when one has failed. Either it stops, or the loss is accepted: a reset
-then skips what is gone, and keeps on record what that was.
+then skips what is gone, and keeps on record what that was. A start looks once more at the offsets that it begins at, so
+that nothing is passed which Kafka has deleted meanwhile: see kafka_stream.py.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from hourline_core.errors import BrokerError, LostRecordsError
+from hourline_core.errors import LostRecordsError
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock
-from hourline_core.runtime.topics import find_topics, topic_id_of, topic_offsets
+from hourline_core.runtime.kafka_facts import KafkaFacts
+from hourline_core.runtime.topics import find_topics, topic_offsets
 from hourline_core.storage.opening import exists, open_table
 from speed_layer.lost_records import deleted_ranges, explain_gaps
 from speed_layer.reset import SourceReset
@@ -37,15 +38,17 @@ def pass_gaps(project: Project, source: Source, bootstrap: str, on_loss: OnLoss,
 
 
 def has_gaps(project: Project, source: Source, bootstrap: str) -> bool:
-    """Whether Kafka is known to have deleted records of the source before they were read. Raises TableError."""
+    """Whether Kafka has deleted records of the source before they were read. Raises TableError, and BrokerError if
+    Kafka does not say.
+    """
     layout, options = Layout.of(project), project.settings.kafka.options
     if not exists(layout.progress(source), layout.storage_options):
         return False
     progress = Progress(open_table(layout.progress(source), layout.storage_options))
-    with suppress(BrokerError):  # It is away, or has no such topic. Whoever reads from it will say so.
-        topics = {topic_id_of(bootstrap, topic, options): topic for topic in find_topics(bootstrap, source, options)}
-        return any(
-            deleted_ranges(reading, topic_offsets(bootstrap, topics[topic_id], options))
-            for topic_id, reading in progress.readings(topics).items()
-        )
-    return False
+    ids = KafkaFacts(bootstrap, options, project.name).ids(find_topics(bootstrap, source, options))
+    # Nothing was read of a topic that is not there; or it was deleted, which the start refuses.
+    topics = {topic_id: topic for topic, topic_id in ids.items() if topic_id is not None}
+    return any(
+        deleted_ranges(reading, topic_offsets(bootstrap, topics[topic_id], options))
+        for topic_id, reading in progress.readings(topics).items()
+    )

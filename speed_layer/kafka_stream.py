@@ -7,7 +7,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.errors import SetupError, SourceError
+from hourline_core.errors import LostRecordsError, SetupError, SourceError
+from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -21,6 +22,7 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.model.topics import TopicPattern, names_of
+from speed_layer.lost_records import deleted_ranges
 
 # librdkafka's names of PEM files, and the Java client's names for their content.
 _PEM_FILES = {
@@ -101,13 +103,18 @@ def write_starting_offsets(checkpoint: Path, start: Mapping[str, Mapping[int, in
     file.write_bytes(b"\0v1\n" + json.dumps(start).encode())
 
 
-def starting_offsets(topic: str, available: dict[int, tuple[int, int]], read: dict[int, int]) -> dict[int, int]:
+def starting_offsets(topic: str, available: dict[int, tuple[int, int]], reading: Reading) -> dict[int, int]:
     """Return the offset to begin at in each partition of a topic: after what was read, else at the earliest.
 
-    ``available`` gives each partition's earliest and latest offset. Records that are gone were read before, or their
-    gap is on record: see gaps.py. Raises SourceError when Kafka holds fewer than were read: to go on would lose records
-    silently.
+    ``available`` gives each partition's earliest and latest offset. To go on would lose records silently when Kafka has
+    deleted some before they were read, or holds fewer than were read: raises LostRecordsError, or SourceError.
     """
+    for partition, (first, end) in deleted_ranges(reading, available).items():
+        raise LostRecordsError(
+            f"topic '{topic}' partition {partition}: Kafka has deleted offsets {first} to {end - 1} before they were "
+            "read; start the speed layer again"
+        )
+    read = reading.next_offsets
     for partition, offset in read.items():
         _, latest = available.get(partition, (0, 0))
         if offset > latest:

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.errors import SourceError, SparkError, TopicReplacedError
+from hourline_core.errors import LostRecordsError, SourceError, SparkError, TopicReplacedError
 from hourline_core.ledger.last_read import LastRead
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
@@ -103,6 +103,8 @@ def run(
                 wait_for_topics(project, bootstrap, stop)
                 if stop.is_set():
                     return []
+            except LostRecordsError:
+                pass  # Kafka has deleted them since they were looked for.
             except (SparkError, SourceError):
                 if stop.is_set() or not any(has_gaps(project, one, bootstrap) for one in project.sources.values()):
                     raise
@@ -169,7 +171,7 @@ def _start(
     batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
     readings = batch.source_tables.progress.readings(topic_ids.values())
     start = {
-        topic: starting_offsets(topic, topic_offsets(bootstrap, topic, options), readings[of].next_offsets)
+        topic: starting_offsets(topic, topic_offsets(bootstrap, topic, options), readings[of])
         for topic, of in topic_ids.items()
     }
     settings = project.settings.speed

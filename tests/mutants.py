@@ -208,6 +208,12 @@ MUTANTS = [
         "tests/unit/speed_layer/test_offset_order.py",
     ),
     Mutant(
+        "a start passes what Kafka has deleted since it was looked for",
+        "speed_layer/kafka_stream.py",
+        (("in deleted_ranges(reading, available).items():", "in ():"),),
+        "tests/unit/speed_layer/test_starting_offsets.py",
+    ),
+    Mutant(
         "what Kafka has deleted is looked for when a stream has failed",
         "speed_layer/run.py",
         (("if stop.is_set() or not any(", "if not stop.is_set() or not any("),),

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline import load_project
+from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model.scratch_columns import VALUE
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.topics import topic_offsets
@@ -48,7 +49,7 @@ def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
         print(f"{read:,} records")  # noqa: T201
 
     with tempfile.TemporaryDirectory() as checkpoint, speed_session(project) as spark:
-        start = {topic: starting_offsets(topic, offsets, {})}
+        start = {topic: starting_offsets(topic, offsets, Reading({}, {}, {}))}
         records = read_topics(spark, source, bootstrap, {}, start, most)
         events = records.select(F.from_json(F.col(VALUE).cast("string"), FIELDS).alias("event")).select("event.*")
         writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)

@@ -6,15 +6,19 @@ import os
 import signal
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import serving_layer
-from hourline_core.errors import UnreliableResultError
+from hourline import load_project
+from hourline_core.errors import LostRecordsError, UnreliableResultError
 from hourline_core.model.hours import HOUR
 from serving_layer.reports.gaps import GapReport, list_gaps
+from speed_layer.gaps import pass_gaps
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run
 from speed_layer.session import speed_session
@@ -91,6 +95,35 @@ def test_a_loss_while_the_stream_runs_is_told_in_a_sentence_and_accepted_without
     check_gaps(project, lost, before)
 
 
+def test_a_loss_is_not_passed_by_a_start_that_finds_another_topic_missing_or_looked_too_early(
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = parcels.make(tmp_path, kafka, topic="gaps_of_one", partitions=2)
+    project.send("scans", parcels.scans(project.random, 40, first_hour=0, hours=4))
+    project.drain()
+    lost = send_lost(project, 20)
+    (declared,) = tmp_path.glob("sources/scans.yaml")
+    declared.write_text(declared.read_text().replace("topic: gaps_of_one", "topic: [gaps_of_one, gaps_to_come]"))
+    both = load_project(tmp_path, {"KAFKA": kafka})
+    told = list[str]()
+    with speed_session(both) as spark:
+        with pytest.raises(LostRecordsError, match=f"at most {len(by_partition(lost)[0])} record"):
+            run(spark, both, kafka, drain=True)
+        assert gaps_of(project) == []
+        looks = iter([True])
+
+        def look_late(*given: Any) -> None:
+            if not next(looks, False):
+                pass_gaps(*given)
+
+        monkeypatch.setattr("speed_layer.run.pass_gaps", look_late)
+        run(spark, both, kafka, drain=True, on_loss=told.append)
+    assert len(told) == 1
+    assert {(gap.partition, gap.records) for gap in gaps_of(project)} == {
+        (partition, len(of)) for partition, of in by_partition(lost).items()
+    }
+
+
 def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project: StackProject) -> None:
     hours = {gap.gap for gap in gaps_of(project)}
     assert len(hours) == 2
@@ -147,7 +180,7 @@ def send_lost(project: StackProject, count: int) -> list[Sent]:
 def delete(project: StackProject, ends: dict[int, int]) -> None:
     """Delete what is before these offsets, by partition."""
     client = AdminClient({"bootstrap.servers": project.kafka})
-    for deleted in client.delete_records([TopicPartition("gaps", *end) for end in ends.items()]).values():
+    for deleted in client.delete_records([TopicPartition(project.project.name, *end) for end in ends.items()]).values():
         deleted.result()
 
 
