@@ -30,9 +30,12 @@ class Reading:
     """The offsets that a reset has skipped and nothing has read since, in order and without overlaps."""
 
     def deleted(self, partition: int, earliest: int) -> Range | None:
-        """The offsets that were neither read nor skipped, and are gone: Kafka begins at ``earliest``. None: none is."""
-        first = max(self.next_offsets.get(partition, earliest), self.end(partition) or 0)
-        return (first, earliest) if first < earliest else None
+        """The span of the offsets that were to be read next, were not read before, and are gone: Kafka begins at
+        ``earliest``. None: there are none.
+        """
+        ahead = [(self.next_offsets.get(partition, earliest), earliest)]
+        left = without(ahead, self.read.get(partition, []))
+        return (left[0][0], left[-1][1]) if left else None
 
     def end(self, partition: int) -> int | None:
         """One past the highest offset read. None: nothing was."""

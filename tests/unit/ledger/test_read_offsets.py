@@ -3,15 +3,19 @@
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
 from hourline_core.ledger.read_offsets import offsets_in, reading_of
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(1, 9)), max_size=12))
-def test_what_was_read_and_skipped_is_told_as_by_counting_offsets(steps: list[tuple[bool, int, int]]) -> None:
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(1, 9)), max_size=12), st.integers(0, 60))
+# Skipped by a reset, to be read after another one, and deleted before that.
+@example([(False, 0, 5), (True, 20, 0), (False, 0, 5), (True, 5, 0), (False, 0, 5)], 15)
+def test_what_was_read_skipped_and_deleted_is_told_as_by_counting_offsets(
+    steps: list[tuple[bool, int, int]], earliest: int
+) -> None:
     rows: list[dict[str, Any]] = []
     at, read, jumped = 0, set[int](), set[int]()
     for sequence, (is_reset, position, count) in enumerate(steps, start=1):
@@ -37,3 +41,5 @@ def test_what_was_read_and_skipped_is_told_as_by_counting_offsets(steps: list[tu
     assert found.next_offsets.get(1, 0) == at
     assert {offset for first, end in found.read.get(1, []) for offset in range(first, end)} == read
     assert offsets_in(found.skipped.get(1, [])) == len(jumped - read)
+    gone = set(range(at, earliest)) - read if steps else set()
+    assert found.deleted(1, earliest) == ((min(gone), max(gone) + 1) if gone else None)
