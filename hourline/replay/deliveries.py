@@ -23,6 +23,8 @@ class Deliveries:
         self.hopeless = False
         """Whether an error means that all further records would fail, too."""
         self._examples: list[str] = []
+        self._told = 0
+        """The number of records that the examples are about."""
         self._kept = 0
         """The number of confirmed records that a failure does not take back."""
 
@@ -39,6 +41,7 @@ class Deliveries:
         self.failed += 1
         if len(self._examples) < _EXAMPLES:
             self._examples.append(f"line {line}: {reason}")
+            self._told += 1
 
     def keep(self) -> None:
         """Count what was confirmed so far for good."""
@@ -50,10 +53,11 @@ class Deliveries:
             self.sent, self.failed = self._kept, self.failed + taken
             if len(self._examples) < _EXAMPLES:
                 self._examples.append(f"{taken:,} records: {reason}")
+                self._told += taken
 
     def error(self, bootstrap: str, topic: str) -> DeliveryError:
         """The error to raise when records failed."""
-        more = self.failed - len(self._examples)
+        more = self.failed - self._told
         which = "; ".join(self._examples) + (f"; and {more:,} more" if more else "")
         given_up = (
             f"; later records were not sent: check that Kafka at {bootstrap} is up and allows you to write"

@@ -57,7 +57,9 @@ class Transactions:
                 return
         except KafkaException as error:
             self._deliveries.hopeless = True
-            reason = f"the transaction was not committed: {error.args[0].str()}"
+            # After a time-out, for example, Kafka may have committed it all the same.
+            outcome = "may not have been" if error.args[0].retriable() else "was not"
+            reason = f"the transaction {outcome} committed: {error.args[0].str()}"
         else:
             reason = "it was in a transaction that was aborted"
         # A Kafka that is away aborts it by itself, after a minute.
