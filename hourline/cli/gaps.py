@@ -72,10 +72,8 @@ def _confirm(project: "Project", found: "list[GapReport]", name: str, reason: st
     """Raises UsageError."""
     from hourline_core.ledger.confirmations import confirm_gap
 
-    if not (named := [gap for gap in found if gap.gap == name]):
-        raise UsageError(f"there is no gap '{name}'{did_you_mean(name, {gap.gap for gap in found})}")
-    if named[0].confirmed:
-        raise UsageError(f"{name} was confirmed on {named[0].confirmed:%Y-%m-%d} by {named[0].person}")
+    if name not in (names := {gap.gap for gap in found}):
+        raise UsageError(f"there is no gap '{name}'{did_you_mean(name, names)}")
     if not reason:
         raise UsageError("--confirm wants a --reason: say in a few words why the hours may be relied on all the same")
     source, _, sequence = name.rpartition(".")

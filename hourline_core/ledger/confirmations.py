@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from hourline_core.errors import UsageError
 from hourline_core.ledger.layout import CONFIRMATION_SCHEMA, Layout
 from hourline_core.model import Project, Source
 from hourline_core.storage import commits
@@ -13,7 +14,8 @@ from hourline_core.storage.retention import PUBLISHED
 
 def confirm_gap(project: Project, source: Source, sequence: int, person: str, reason: str, moment: datetime) -> None:
     """Keep that ``person`` has confirmed the gap of ``sequence`` at ``moment`` (UTC), and why. Its hours are no longer
-    incomplete. Raises TableError, and ConflictError when another process confirms a gap at the same time.
+    incomplete. Raises TableError, UsageError when somebody has confirmed it before, and ConflictError when another
+    process confirms a gap at the same time.
     """
     layout = Layout.of(project)
     table = open_or_create(
@@ -24,5 +26,10 @@ def confirm_gap(project: Project, source: Source, sequence: int, person: str, re
         PUBLISHED,
         "gaps that a person has confirmed",
     )
+    for known in table.to_pyarrow_table(filters=[("sequence", "=", sequence)]).to_pylist():
+        if known["source"] == source.name:
+            raise UsageError(
+                f"{source.name}.{sequence} was confirmed on {known['confirmed']:%Y-%m-%d} by {known['person']}"
+            )
     row = {"source": source.name, "sequence": sequence, "confirmed": moment, "person": person, "reason": reason}
     commits.append(table, pa.Table.from_pylist([row], CONFIRMATION_SCHEMA), {"confirmed": f"{source.name}.{sequence}"})

@@ -9,7 +9,7 @@ import pytest
 
 import serving_layer
 from batch_layer.plan import plan
-from hourline_core.errors import UnreliableResultError
+from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.ledger.confirmations import confirm_gap
 from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow
 from hourline_core.model.hours import HOUR
@@ -92,6 +92,9 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
     confirm_gap(tables.project, SOURCE, second, "ada", "it was a test", BASE)
     assert states(tables) == CLEAN | done | dict.fromkeys((2, 3, 4), "incomplete")
     compact_progress(tables.source_tables.progress, BASE + timedelta(days=9999), [])
+    with pytest.raises(UsageError, match=rf"clicks\.{second} was confirmed on .* by ada"):
+        # Who has listed the gaps before it was confirmed.
+        confirm_gap(tables.project, SOURCE, second, "bob", "it was another test", BASE)
     with serving_layer.connect(tables.project) as connection:
         shown = list_gaps(connection, "clicks")
         (status,) = report_status(connection, 1, {"clicks": {}}).sources
