@@ -55,14 +55,16 @@ class OffsetOrder:
     """
 
     def __init__(self, next_offsets: Mapping[Partition, int]) -> None:
-        self._next = dict(next_offsets)
+        self._next: dict[str, dict[int, int]] = {}
+        for (topic_id, partition), offset in next_offsets.items():
+            self._next.setdefault(topic_id, {})[partition] = offset
 
     def refuse_repeated(self, rows: pa.Table) -> None:
         """Raise SourceError if ``rows`` (TOPIC, TOPIC_ID, PARTITION, OFFSET) have an offset that was committed. Offsets
         may be missing: those of compacted records, and of markers of transactions.
         """
         for read in _ranges(rows):
-            following = self._next.get((read[TOPIC_ID], read[PARTITION]), 0)
+            following = self._next.get(read[TOPIC_ID], {}).get(read[PARTITION], 0)
             if read[f"{OFFSET}_min"] < following:
                 raise SourceError(
                     f"topic '{read[TOPIC]}' partition {read[PARTITION]} gave offset {read[f'{OFFSET}_min']} after "
@@ -72,11 +74,11 @@ class OffsetOrder:
 
     def note_committed(self, topic_id: str, offsets: Iterable[OffsetsRead]) -> None:
         """Refuse the ``offsets`` of a topic, which are committed, from now on."""
-        self._next |= {(topic_id, read.partition): read.last + 1 for read in offsets}
+        self._next.setdefault(topic_id, {}).update({read.partition: read.last + 1 for read in offsets})
 
     def next_offsets(self, topic_id: str) -> dict[int, int]:
         """The next offset of each partition of a topic, after what is committed."""
-        return {partition: offset for (of, partition), offset in self._next.items() if of == topic_id}
+        return dict(self._next.get(topic_id, {}))
 
 
 def _ranges(rows: pa.Table) -> list[dict[str, Any]]:

@@ -240,6 +240,8 @@ def test_offsets_may_be_missing_but_not_repeated() -> None:
         with pytest.raises(SourceError, match=words):
             order.refuse_repeated(read)
     order.refuse_repeated(rows(13))
+    assert order.next_offsets("topic-id") == {0: 13, 1: 2}
+    assert order.next_offsets("another-id") == {}
 
 
 def test_a_micro_batch_of_another_topic_is_not_committed(stream: ForeachBatch, batch: Batch, kafka: SameKafka) -> None:
