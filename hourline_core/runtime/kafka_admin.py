@@ -19,12 +19,17 @@ _NOT_REACHED = {
     KafkaError._RESOLVE,
     KafkaError.REQUEST_TIMED_OUT,
 }
-_WITHOUT_LEADER = {
+WITHOUT_LEADER = {
     KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.KAFKA_STORAGE_ERROR,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_CONTROLLER,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
 }
+"""While a partition moves to another node, and until its new leader knows how far the copies are."""
 _FORBIDDEN = {
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
@@ -84,7 +89,7 @@ def broker_error(
 ) -> BrokerError:
     """The error of a request to Kafka in words. ``reported`` is what the client has reported meanwhile."""
     if error.code() not in _NOT_REACHED:
-        away = KafkaAwayError if error.code() in _WITHOUT_LEADER else BrokerError
+        away = KafkaAwayError if error.code() in WITHOUT_LEADER else BrokerError
         refused = KafkaForbidsError if error.code() in _FORBIDDEN else away
         return refused(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
     causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]

@@ -17,11 +17,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # it exports t
 from hourline_core.errors import BrokerError
 from hourline_core.model import Source
 from hourline_core.model.topics import matches, names_of
-from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, admin
+from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, WITHOUT_LEADER, admin
 
 _T = TypeVar("_T")
 _BROKERS_DEFAULT = -1
-_TEMPORARY = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
+_TEMPORARY = {KafkaError.UNKNOWN_TOPIC_OR_PART, *WITHOUT_LEADER}
 """Temporary errors, shortly after a topic was created or while a partition moves to another node."""
 
 

@@ -1,0 +1,35 @@
+"""What Kafka answers while a partition changes its leader is asked again, and is no refusal."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from hourline_core.errors import KafkaAwayError
+from hourline_core.runtime.kafka_admin import broker_error
+from hourline_core.runtime.topics import retry
+
+BETWEEN_LEADERS = [
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.KAFKA_STORAGE_ERROR,
+]
+
+
+@pytest.mark.parametrize("code", BETWEEN_LEADERS)
+def test_an_answer_between_two_leaders_is_asked_for_again(code: int) -> None:
+    answers = iter([KafkaException(KafkaError(code)), 7])
+
+    def ask() -> int:
+        answer = next(answers)
+        if isinstance(answer, KafkaException):
+            raise answer
+        return answer
+
+    assert retry(ask) == 7
+
+
+@pytest.mark.parametrize("code", BETWEEN_LEADERS)
+def test_a_partition_that_stays_without_a_leader_is_a_kafka_that_is_away(code: int) -> None:
+    assert type(broker_error(KafkaError(code), [], "broker-1:9092", "tell the offsets", 5.0)) is KafkaAwayError
