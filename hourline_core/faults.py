@@ -7,6 +7,7 @@ the names of their modules. So this imports none of them, and reading needs no S
 
 import errno
 import os
+import re
 import resource
 import traceback
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from hourline_core.causes import CAUSED_BY, chain, errno_of, first_cause, place_in_hourline, texts_of
 from hourline_core.errors import (
+    BrokerError,
     FaultError,
     HourlineError,
     KafkaAwayError,
@@ -32,7 +34,13 @@ _KAFKA = "org.apache.kafka."
 _OF_BROKERS = f"{_KAFKA}common.errors."
 _READER = "org.apache.spark.sql.kafka010.consumer."
 """In a Java trace: Spark was reading records."""
-_AWAY = ("TimeoutException", "DisconnectException", "NetworkException", "BrokerNotAvailableException", "KafkaException")
+_AWAY = (
+    *("TimeoutException", "DisconnectException", "NetworkException", "BrokerNotAvailableException", "KafkaException"),
+    *("LeaderNotAvailableException", "NotLeaderOrFollowerException", "OffsetNotAvailableException"),
+    *("LeaderEpochException", "KafkaStorageException", "NotControllerException"),
+    *("CoordinatorNotAvailableException", "CoordinatorLoadInProgressException", "NotCoordinatorException"),
+)
+_FORBIDS = re.compile("Authorization|Authentication|Sasl")
 _OF_DEAD_JAVA = ("Py4JError", "Py4JNetworkError")
 
 _MEMORY_WORDS = (
@@ -114,12 +122,7 @@ def _of_library(error: BaseException, texts: list[str], around: Surroundings) ->
     names = [name for text in texts for name, _ in CAUSED_BY.findall(text)]
     reading = any(_READER in text for text in texts)
     if reading or any(name.startswith(_KAFKA) for name in names) or modules & {"confluent_kafka", "cimpl"}:
-        address = around.kafka or "the address in hourline.yaml"
-        if reading and not any(name.startswith(_OF_BROKERS) or name.endswith("TimeoutException") for name in names):
-            return SourceError, f"records of Kafka at {address} cannot be read ({cause})"
-        if any(name.endswith(_AWAY) for name in names):
-            return KafkaAwayError, f"Kafka at {address} does not answer ({cause})"
-        return KafkaForbidsError, f"Kafka at {address} has refused ({cause})"
+        return _of_kafka(names, cause, reading, around.kafka or "the address in hourline.yaml")
     called = {Path(frame.filename).parent.name for frame in traceback.extract_tb(error.__traceback__)}
     if type(error).__name__ in _OF_DEAD_JAVA or (isinstance(error, ConnectionError) and "py4j" in called):
         logs = f" (its log is in {around.folders[0]}/logs)" if around.folders else ""
@@ -127,6 +130,16 @@ def _of_library(error: BaseException, texts: list[str], around: Surroundings) ->
     if modules & {"pyspark", "py4j"}:
         return SparkError, f"Spark failed ({cause})"
     return FaultError, f"a fault of Hourline: {type(error).__name__}: {cause}{place_in_hourline(error)}"
+
+
+def _of_kafka(names: list[str], cause: str, reading: bool, address: str) -> tuple[type[HourlineError], str]:
+    if reading and not any(name.startswith(_OF_BROKERS) or name.endswith("TimeoutException") for name in names):
+        return SourceError, f"records of Kafka at {address} cannot be read ({cause})"
+    if any(_FORBIDS.search(name) for name in names):
+        return KafkaForbidsError, f"Kafka at {address} has refused ({cause})"
+    if any(name.endswith(_AWAY) for name in names):
+        return KafkaAwayError, f"Kafka at {address} does not answer ({cause})"
+    return BrokerError, f"Kafka at {address} has refused ({cause})"
 
 
 def _memory_in(texts: list[str]) -> bool:

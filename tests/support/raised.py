@@ -50,6 +50,15 @@ REFUSED = FromJava(
     "Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [visits]\n"
     "\tat org.apache.kafka",
 )
+NO_LEADER, NO_TOPIC, WRONG_OPTION, WRONG_PASSWORD = (
+    FromJava("refused", f"Caused by: org.apache.kafka.common.{cause}\n\tat org.apache.kafka")
+    for cause in (
+        "errors.NotLeaderOrFollowerException: For requests intended only for the leader",
+        "errors.UnknownTopicOrPartitionException: This server does not host this topic-partition",
+        "config.ConfigException: Invalid value none for configuration acks",
+        "errors.SaslAuthenticationException: Authentication failed",
+    )
+)
 _WHILE_READING = (
     "Job aborted due to stage failure",
     "org.apache.spark.SparkException: Job aborted due to stage failure\n\tat org.apache.spark.scheduler.DAGScheduler\n"
