@@ -6,6 +6,7 @@ Spark itself asks for a minute before it gives up, and says nothing meanwhile.
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -135,12 +136,17 @@ class KafkaWatch:
             if error is not None and before is None:
                 self.absence = KafkaAbsence(asked, str(error))
                 self.absences += 1
-                self._say(f"{error}; nothing is lost, and the speed layer goes on by itself when Kafka is back")
+                self._tell(f"{error}; nothing is lost, and the speed layer goes on by itself when Kafka is back")
             elif error is None and before is not None and self.absence:
                 now = self._clock()
                 self.absence = KafkaAbsence(self.absence.since, self.absence.reason, now)
                 seconds = (now - self.absence.since).total_seconds()
-                self._say(f"Kafka is back after {seconds:,.0f} s; the speed layer goes on")
-            if (error is None) != (before is None):
-                note_absence(self._project.workspace, self.absence)
+                self._tell(f"Kafka is back after {seconds:,.0f} s; the speed layer goes on")
             self._asked += 1
+
+    def _tell(self, text: str) -> None:
+        # The disk may be full, or nobody may listen any more. The streams do not depend on either.
+        with suppress(OSError):
+            note_absence(self._project.workspace, self.absence)
+        with suppress(OSError):
+            self._say(text)

@@ -63,7 +63,11 @@ AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
         (HEAP, ResourceError, "the memory of 1g of Spark's Java is used up; raise spark.driver_memory"),
         (AWAY, KafkaAwayError, "Kafka at broker-1:9092 does not answer (Timed out waiting for a node assignment"),
         (REFUSED, KafkaForbidsError, "Kafka at broker-1:9092 has refused (Not authorized to access topics: [visits])"),
-        (NO_LEADER, KafkaAwayError, "Kafka at broker-1:9092 does not answer (For requests intended only for the leader"),
+        (
+            NO_LEADER,
+            KafkaAwayError,
+            "Kafka at broker-1:9092 does not answer (For requests intended only for the leader",
+        ),
         (WRONG_PASSWORD, KafkaForbidsError, "Kafka at broker-1:9092 has refused (Authentication failed"),
         (NO_TOPIC, BrokerError, "Kafka at broker-1:9092 has refused (This server does not host this topic-partition"),
         (WRONG_OPTION, BrokerError, "Kafka at broker-1:9092 has refused (Invalid value none for configuration acks"),

@@ -1,0 +1,126 @@
+"""A watch notes each change, says it once, and goes on asking whatever the disk and the terminal do."""
+
+import errno
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hourline_core.errors import BrokerError
+from hourline_core.runtime.kafka_absence import KafkaAbsence
+from speed_layer.kafka_watch import KafkaWatch
+
+NOW = datetime(2024, 4, 1, tzinfo=UTC)
+REFUSED = BrokerError("not authorized")
+
+
+class Kafka:
+    """Stands in for a Kafka and for where a watch tells of it."""
+
+    def __init__(self) -> None:
+        self.error: BrokerError | None = None
+        self.happened: list[str] = []
+        self.changed = threading.Condition()
+        self.full = False
+        """Whether nothing can be written or said."""
+
+    @contextmanager
+    def admin(self, bootstrap: str, options: object, doing: str, seconds: float) -> Iterator[Any]:
+        yield SimpleNamespace(describe_topics=self.describe)
+
+    def describe(self, topics: object, request_timeout: float) -> dict[str, Any]:
+        if self.error:
+            raise self.error
+        return {}
+
+    def note(self, workspace: Path, absence: KafkaAbsence | None) -> None:
+        if absence:
+            self._tell("noted back" if absence.until else "noted away")
+
+    def say(self, text: str) -> None:
+        self._tell("said back" if "is back after" in text else "said away")
+
+    def wait_for(self, number: int) -> list[str]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.happened) >= number, 20), self.happened
+            return list(self.happened)
+
+    def _tell(self, what: str) -> None:
+        with self.changed:
+            self.happened.append(what)
+            self.changed.notify_all()
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    kafka = Kafka()
+    monkeypatch.setattr("speed_layer.kafka_watch.admin", kafka.admin)
+    monkeypatch.setattr("speed_layer.kafka_watch.note_absence", kafka.note)
+    monkeypatch.setattr("speed_layer.kafka_watch._SECONDS_BETWEEN", 0.01)
+    return kafka
+
+
+@contextmanager
+def watching(kafka: Kafka) -> Iterator[KafkaWatch]:
+    project = SimpleNamespace(
+        workspace=Path("/workspace"),
+        settings=SimpleNamespace(kafka=SimpleNamespace(options={})),
+        sources={"visits": SimpleNamespace(topic="visits")},
+    )
+    with KafkaWatch(cast(Any, project), "broker-1:9092", lambda: NOW, kafka.say) as watch:
+        yield watch
+
+
+def answer_of(watch: KafkaWatch, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Return when Kafka has answered. Fails if the watch asks no more."""
+    waiting = threading.Thread(
+        target=watch.wait_for_answer, args=(threading.Event(), lambda error: meanwhile()), daemon=True
+    )
+    waiting.start()
+    waiting.join(20)
+    assert not waiting.is_alive(), "it asks no more"
+
+
+def test_what_is_said_was_noted_before(kafka: Kafka) -> None:
+    with watching(kafka) as watch:
+        answer_of(watch)
+        assert kafka.happened == []
+        kafka.error = REFUSED
+        assert kafka.wait_for(2) == ["noted away", "said away"]
+        kafka.error = None
+        assert kafka.wait_for(4)[2:] == ["noted back", "said back"]
+        answer_of(watch)
+    assert watch.absences == 1
+
+
+def test_a_full_disk_and_a_closed_terminal_do_not_end_the_watch(kafka: Kafka) -> None:
+    kafka.full = True
+    with watching(kafka) as watch:
+        kafka.error = REFUSED
+        assert kafka.wait_for(2) == ["noted away", "said away"]
+        kafka.error = None
+        answer_of(watch)
+    assert kafka.happened == ["noted away", "said away", "noted back", "said back"]
+
+
+def test_a_wait_looks_at_other_things_meanwhile(kafka: Kafka) -> None:
+    kafka.error = REFUSED
+    looked = 0
+
+    def look() -> None:
+        nonlocal looked
+        looked += 1
+        if looked == 3:
+            kafka.error = None
+
+    with watching(kafka) as watch:
+        kafka.wait_for(2)
+        answer_of(watch, look)
+    assert looked >= 3
