@@ -72,14 +72,13 @@ class KafkaWatch:
             self._closed.set()
         self._asked_to_ask.set()
 
-    def wait_for_answer(self, stop: threading.Event, on_error: Callable[[BrokerError], None]) -> None:
+    def wait_for_answer(self, stop: threading.Event, look: Callable[[BrokerError | None], None]) -> None:
         """Return when Kafka has answered a question that was asked after this call, or when ``stop`` is set.
-        Meanwhile, ``on_error`` gets again and again what is wrong with Kafka, and may raise to give up.
+        Meanwhile, ``look`` gets 10 times a second what is wrong with Kafka (None: nothing), and may raise to give up.
         """
         enough = self._asked + 2  # one may have been asked before
         while not (self._asked >= enough and self.error is None) and not stop.is_set():
-            if self.error is not None:
-                on_error(self.error)
+            look(self.error)
             self._asked_to_ask.set()
             stop.wait(0.1)
 

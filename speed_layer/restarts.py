@@ -6,7 +6,6 @@ A start goes on from progress, whatever has happened before. So streams that hav
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 
 from hourline_core.errors import BrokerError, KafkaAwayError, KafkaForbidsError
 from hourline_core.model.hours import Clock
@@ -18,6 +17,9 @@ MOST_FAILURES = 5
 OVER = timedelta(minutes=10)
 """Also the time for which Kafka may forbid what it has allowed before."""
 
+_LONGEST_PAUSE = 60
+"""In seconds."""
+
 
 def run_again_after_kafka(
     run_streams: Callable[[], list[str]],
@@ -25,16 +27,34 @@ def run_again_after_kafka(
     watch: KafkaWatch,
     stop: threading.Event,
     say: Callable[[str], None],
+    log: Callable[[Exception], object],
     clock: Clock,
-    restart_kafka: Callable[[], bool],
+    revive_kafka: Callable[[], bool],
 ) -> list[str]:
     """Call ``run_streams``, and return what it returns. When it raises KafkaAwayError or KafkaForbidsError after it was
     ``ready``, call it again once Kafka answers, however long that takes, unless ``stop`` is set.
 
     Raises that error when it comes too often while Kafka answers, and KafkaForbidsError when Kafka forbids for too
-    long. ``restart_kafka`` says whether it had to start the Kafka of this process anew. ``clock`` is the wall's (UTC).
+    long. ``log`` gets each error that is survived. ``revive_kafka`` is called 10 times a second while Kafka is waited
+    for: it says whether it had to start the Kafka of this process anew. ``clock`` is the wall's (UTC).
     """
-    restarts: list[datetime] = []
+    patience = _Patience()
+
+    def wait_for_kafka(failure: BrokerError, absences: int) -> int:
+        """Wait until Kafka answers. Returns the number of seconds to wait then."""
+        failed, pause = clock(), 0
+
+        def look(reason: BrokerError | None) -> None:
+            nonlocal pause
+            if isinstance(reason, KafkaForbidsError) and clock() - failed > OVER:
+                raise reason
+            if revive_kafka():
+                pause = patience.pause_after(failure, clock())
+
+        watch.wait_for_answer(stop, look)
+        answers_all_along = watch.absences == absences and not pause
+        return patience.pause_after(failure, failed) if answers_all_along and not stop.is_set() else pause
+
     while True:
         absences = watch.absences
         try:
@@ -42,21 +62,36 @@ def run_again_after_kafka(
         except (KafkaAwayError, KafkaForbidsError) as error:
             if not ready.is_set():
                 raise
-            failure, failed = error, clock()
-        restarted = restart_kafka()
-        watch.wait_for_answer(stop, partial(_give_up, failed, clock))
-        if watch.absences == absences or restarted:
-            restarts = [*(moment for moment in restarts if failed - moment < OVER), failed]
-            if len(restarts) > MOST_FAILURES:
-                raise failure
-            pause = 2 ** len(restarts)
-            say(f"{failure}; the speed layer tries again by itself in {pause} s")
-            stop.wait(pause)
+            failure = error
+        if not stop.is_set():
+            log(failure)
+            pause = wait_for_kafka(failure, absences)
+            if pause and not stop.is_set():
+                say(f"{failure}; the speed layer tries again by itself in {pause} s")
+                stop.wait(pause)
         if stop.is_set():
             return []
 
 
-def _give_up(since: datetime, clock: Clock, reason: BrokerError) -> None:
-    """Raise ``reason`` if Kafka forbids something for too long."""
-    if isinstance(reason, KafkaForbidsError) and clock() - since > OVER:
-        raise reason
+class _Patience:
+    """How often streams may fail while Kafka answers, and for how long Kafka may forbid what they need."""
+
+    def __init__(self) -> None:
+        self._failures: dict[type[BrokerError], list[datetime]] = {}
+        self._forbidden_since: datetime | None = None
+
+    def pause_after(self, failure: BrokerError, moment: datetime) -> int:
+        """The number of seconds until the next try, after the ``failure`` at this ``moment`` (UTC). Raises it when
+        there is to be no other try.
+        """
+        recent = [one for one in self._failures.get(type(failure), []) if moment - one < OVER]
+        self._failures[type(failure)] = [*recent, moment]
+        if isinstance(failure, KafkaForbidsError):
+            if self._forbidden_since is None or not recent:
+                self._forbidden_since = moment
+            is_over = moment - self._forbidden_since > OVER
+        else:
+            is_over = len(recent) >= MOST_FAILURES
+        if is_over:
+            raise failure
+        return min(2 << len(recent), _LONGEST_PAUSE)

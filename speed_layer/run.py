@@ -14,7 +14,15 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.errors import LostRecordsError, SourceError, SparkError, TopicReplacedError
+from hourline_core.errors import (
+    KafkaAwayError,
+    KafkaForbidsError,
+    LostRecordsError,
+    SourceError,
+    SparkError,
+    TopicReplacedError,
+)
+from hourline_core.faults import log_fault
 from hourline_core.ledger.last_read import LastRead
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
@@ -35,7 +43,7 @@ from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
 from speed_layer.restarts import run_again_after_kafka
 from speed_layer.silence import Offsets, Silence
-from speed_layer.stream import Stream, raise_failure, stop_streams, wait_for_end
+from speed_layer.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
 
 # Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
 # Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
@@ -74,10 +82,10 @@ def run(
     ``on_kafka`` gets a sentence when Kafka goes, and one when it is back; and one when a topic was made anew, and its
     source goes on with the new one.
 
-    ``kafka_alive`` is asked 10 times a second. ``restart_kafka`` is called when Kafka has made a stream fail: it says
-    whether it had to start the Kafka of this process anew. ``clock`` (UTC) only dates the micro-batches; no number
-    depends on it. With ``on_loss``, records that Kafka deleted before they were read are skipped, and put on record;
-    without, they raise LostRecordsError.
+    ``kafka_alive`` is asked 10 times a second. ``restart_kafka`` is called when it is not, and has made a stream fail:
+    it says whether it had to start the Kafka of this process anew. ``clock`` (UTC) only dates the micro-batches; no
+    number depends on it. With ``on_loss``, records that Kafka deleted before they were read are skipped, and put on
+    record; without, they raise LostRecordsError.
 
     Raises BrokerError, SourceError, TableError, SparkError, ResourceError, and ConflictError when another process
     writes to the tables. The caller holds the lease "speed".
@@ -109,10 +117,21 @@ def run(
                 if stop.is_set() or not any(has_gaps(project, one, bootstrap) for one in project.sources.values()):
                     raise
 
-    if drain:
-        return run_streams()
-    with KafkaWatch(project, bootstrap, clock, on_kafka) as watch:
-        return run_again_after_kafka(run_streams, ready, watch, stop, on_kafka, clock, restart_kafka)
+    def log(failure: Exception) -> None:
+        log_fault(failure, project.workspace / "logs" / "errors.log", "the speed layer, which goes on")
+
+    def revive_kafka() -> bool:
+        return not kafka_alive() and restart_kafka()
+
+    try:
+        if drain:
+            return run_streams()
+        with KafkaWatch(project, bootstrap, clock, on_kafka) as watch:
+            return run_again_after_kafka(run_streams, ready, watch, stop, on_kafka, log, clock, revive_kafka)
+    except (KafkaAwayError, KafkaForbidsError) as error:
+        if not ready.is_set():
+            raise
+        raise type(error)(f"{error}; {GOES_ON}") from error
 
 
 def _run_streams(

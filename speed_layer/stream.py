@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.errors import KafkaAwayError
+from hourline_core.errors import KafkaAwayError, KafkaForbidsError
 from hourline_core.faults import Surroundings, explain_fault
 from speed_layer.continuity import Continuity
 from speed_layer.foreach_batch import ForeachBatch
@@ -22,6 +22,9 @@ _SECONDS_FOR_READING = 5.0
 """The maximum time that a stop waits for records that Spark is reading."""
 _SECONDS_FOR_SPARK = 3.0
 """The maximum time that it then waits for Spark to end the queries."""
+
+GOES_ON = "nothing is lost, and `hourline speed` goes on where it stopped"
+"""For the sentence of an error that ends the speed layer."""
 
 
 @dataclass
@@ -68,8 +71,7 @@ def wait_for_end(
         if not kafka_alive():
             # Spark itself would ask Kafka for minutes before it gave up.
             raise KafkaAwayError(
-                f"the embedded Kafka at {around.kafka} has ended by itself; nothing is lost, and `hourline up` starts "
-                "it again (its log is logs/broker.log)"
+                f"the embedded Kafka at {around.kafka} has ended by itself (its log is logs/broker.log)"
             )
     return [(stream, failure) for stream in streams if (failure := stream.failure())]
 
@@ -99,14 +101,13 @@ def _stop_query(query: StreamingQuery) -> None:
 
 def raise_failure(streams: Sequence[Stream], failures: Failures, around: Surroundings) -> None:
     """Raise the first of the ``failures``, or that of a commit that ran while the streams were stopped. Does nothing if
-    there is none. Raises HourlineError, with the sentence about its cause.
+    there is none. Raises HourlineError, with the sentence about its cause, and with ``GOES_ON`` unless a restart may
+    mend it.
     """
     of_commits = [(stream, error) for stream in streams if (error := stream.foreach_batch.error)]
     for stream, failure in [*failures, *of_commits]:
-        told = explain_fault(
-            failure,
-            around,
-            what=f"the stream of source '{stream.foreach_batch.source}' stopped",
-            then="nothing is lost, and `hourline speed` goes on where it stopped",
-        )
+        what = f"the stream of source '{stream.foreach_batch.source}' stopped"
+        told = explain_fault(failure, around, what=what)
+        if not isinstance(told, KafkaAwayError | KafkaForbidsError):
+            told = explain_fault(failure, around, what=what, then=GOES_ON)
         raise told from (failure.__cause__ if told is failure else failure)

@@ -78,11 +78,9 @@ def watching(kafka: Kafka) -> Iterator[KafkaWatch]:
         yield watch
 
 
-def answer_of(watch: KafkaWatch, meanwhile: Callable[[], None] = lambda: None) -> None:
+def answer_of(watch: KafkaWatch, look: Callable[[BrokerError | None], None] = lambda error: None) -> None:
     """Return when Kafka has answered. Fails if the watch asks no more."""
-    waiting = threading.Thread(
-        target=watch.wait_for_answer, args=(threading.Event(), lambda error: meanwhile()), daemon=True
-    )
+    waiting = threading.Thread(target=watch.wait_for_answer, args=(threading.Event(), look), daemon=True)
     waiting.start()
     waiting.join(20)
     assert not waiting.is_alive(), "it asks no more"
@@ -112,15 +110,18 @@ def test_a_full_disk_and_a_closed_terminal_do_not_end_the_watch(kafka: Kafka) ->
 
 def test_a_wait_looks_at_other_things_meanwhile(kafka: Kafka) -> None:
     kafka.error = REFUSED
-    looked = 0
+    seen: list[BrokerError | None] = []
 
-    def look() -> None:
-        nonlocal looked
-        looked += 1
-        if looked == 3:
+    def look(error: BrokerError | None) -> None:
+        seen.append(error)
+        if len(seen) == 3:
             kafka.error = None
 
     with watching(kafka) as watch:
         kafka.wait_for(2)
         answer_of(watch, look)
-    assert looked >= 3
+        assert seen[:3] == [REFUSED] * 3
+        seen = []
+        answer_of(watch, look)
+    assert seen, "its Kafka may end while it answers"
+    assert not any(seen)

@@ -24,7 +24,9 @@ class World:
         """What is wrong with Kafka, for ever."""
         self.ready, self.stop = threading.Event(), threading.Event()
         self.said: list[str] = []
-        self.own_kafka_ends = False
+        self.logged: list[str] = []
+        self.own_kafka_ends = 0
+        """How often."""
 
     def run(self) -> None:
         run_again_after_kafka(
@@ -33,14 +35,24 @@ class World:
             cast(KafkaWatch, self),
             cast(threading.Event, _Waiting(self)),
             self.said.append,
+            lambda error: self.logged.append(str(error)),
             lambda: self.now,
-            lambda: self.own_kafka_ends,
+            self.revive_kafka,
         )
 
-    def wait_for_answer(self, stop: threading.Event, on_error: Callable[[BrokerError], None]) -> None:
-        while self.error is not None and not stop.is_set():
-            on_error(self.error)
+    def wait_for_answer(self, stop: threading.Event, look: Callable[[BrokerError | None], None]) -> None:
+        while not stop.is_set():
+            ends = self.own_kafka_ends
+            look(self.error)
+            if self.error is None and self.own_kafka_ends == ends:
+                return
             self.now += timedelta(seconds=1)
+
+    def revive_kafka(self) -> bool:
+        if not self.own_kafka_ends:
+            return False
+        self.own_kafka_ends -= 1
+        return True
 
     def _live(self) -> list[str]:
         self.lives += 1
@@ -51,6 +63,9 @@ class World:
 
     def fail(self) -> None:
         raise KafkaAwayError("no leader")
+
+    def be_forbidden(self) -> None:
+        raise KafkaForbidsError("not authorized to read")
 
     def go_away(self) -> None:
         self.absences += 1
@@ -81,6 +96,7 @@ def test_streams_go_on_however_often_kafka_goes_and_comes_back() -> None:
     world = times(100, World.go_away)
     world.run()
     assert (world.lives, world.said) == (101, [])
+    assert world.logged == ["no answer"] * 100
 
 
 def test_streams_that_fail_while_kafka_answers_are_started_a_few_times_each_later_than_before() -> None:
@@ -103,9 +119,27 @@ def test_failures_that_are_long_past_do_not_count() -> None:
     assert world.lives == 101
 
 
+@pytest.mark.parametrize("ends", [1, 2, MOST_FAILURES])
+def test_a_kafka_of_ours_is_started_again_as_often_as_it_ends_during_one_wait(ends: int) -> None:
+    world = times(1, World.go_away)
+    world.own_kafka_ends = ends
+    world.run()
+    assert (world.lives, world.own_kafka_ends) == (2, 0)
+    assert world.said == [f"no answer; the speed layer tries again by itself in {2**ends} s"]
+
+
 def test_a_kafka_of_ours_that_ends_again_and_again_is_given_up() -> None:
-    world = times(100, World.go_away)
-    world.own_kafka_ends = True
+    world = times(1, World.go_away)
+    world.own_kafka_ends = MOST_FAILURES + 1
+    with pytest.raises(KafkaAwayError):
+        world.run()
+    assert world.lives == 1
+
+    def end(world: World) -> None:
+        world.own_kafka_ends = 1
+        world.go_away()
+
+    world = times(100, end)
     with pytest.raises(KafkaAwayError):
         world.run()
     assert world.lives == MOST_FAILURES + 1
@@ -118,6 +152,41 @@ def test_what_kafka_forbids_is_waited_for_and_then_needs_a_person() -> None:
     with pytest.raises(KafkaForbidsError, match="not authorized"):
         world.run()
     assert OVER < world.now - began < OVER + timedelta(seconds=2)
+
+
+def test_what_kafka_forbids_while_it_answers_is_tried_for_as_long_and_then_needs_a_person() -> None:
+    world = times(1000, World.be_forbidden)
+    began = world.now
+    with pytest.raises(KafkaForbidsError, match="not authorized to read"):
+        world.run()
+    assert OVER < world.now - began <= OVER + timedelta(seconds=60)
+    assert world.lives < 20
+    world = times(12, World.be_forbidden)
+    world.ends += [world.fail]
+    world.run()
+    assert world.lives == 14, "of other failures there was one"
+
+
+def test_what_was_forbidden_long_ago_does_not_count() -> None:
+    def be_forbidden_later(world: World) -> None:
+        world.now += OVER
+        world.be_forbidden()
+
+    world = times(100, be_forbidden_later)
+    world.run()
+    assert world.lives == 101
+
+
+def test_a_failure_after_a_stop_is_not_told() -> None:
+    def stop_and_fail(world: World) -> None:
+        world.stop.set()
+        world.fail()
+
+    world = times(1, stop_and_fail)
+    world.own_kafka_ends = 1
+    world.run()
+    assert (world.lives, world.said, world.logged) == (1, [], [])
+    assert world.own_kafka_ends == 1, "a Kafka is started for a speed layer that ends"
 
 
 def test_a_stop_ends_the_wait() -> None:
