@@ -121,11 +121,13 @@ class ForeachBatch:
         """Wait for the micro-batches that had begun before ``stop``: for at most ``seconds`` for one that Spark reads,
         and for the commit that runs. Returns whether the reading has ended; if not, what it reads is not committed.
         """
-        ended = self._running.acquire(timeout=seconds)
-        if ended:
-            self._running.release()
-        self._given_up = self._given_up or not ended
-        self._committer.shutdown()
+        ended = False
+        try:
+            if ended := self._running.acquire(timeout=seconds):
+                self._running.release()
+        finally:  # also after a Ctrl-C
+            self._given_up = self._given_up or not ended
+            self._committer.shutdown()
         return ended
 
     def _wait_for_commit(self, seconds: float | None = None) -> None:

@@ -136,7 +136,7 @@ MUTANTS = [
     Mutant(
         "a stop does not wait for what Spark reads",
         "speed_layer/foreach_batch.py",
-        (("self._running.acquire(timeout=seconds)\n", "self._running.acquire(timeout=seconds + 30)\n"),),
+        (("self._running.acquire(timeout=seconds):\n", "self._running.acquire(timeout=seconds + 30):\n"),),
         "tests/unit/speed_layer/test_foreach_batch.py",
     ),
     Mutant(

@@ -10,8 +10,8 @@ from hourline.cli.output import note
 
 @contextmanager
 def stop_on_signal(stopping: str = "stopping after the micro-batch under way") -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, with ``stopping`` on standard error. A second one waits
-    for a commit that runs, and for nothing else.
+    """An event that Ctrl-C and SIGTERM set, with ``stopping`` on standard error. A second one raises
+    KeyboardInterrupt, which ends a wait.
     """
     stop = threading.Event()
 

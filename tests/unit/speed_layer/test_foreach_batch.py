@@ -164,6 +164,30 @@ def test_the_end_waits_for_the_commit_that_runs(stream: ForeachBatch, batch: Bat
     assert batch.happened == ["read 1", "commit 1 as 7", "maintain after 1"]
 
 
+def test_an_interrupt_ends_the_wait_for_spark_and_not_for_the_commit_that_runs(
+    stream: ForeachBatch, batch: Batch
+) -> None:
+    class Interrupted:
+        def acquire(self, timeout: float) -> bool:
+            raise KeyboardInterrupt
+
+    def join() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            stream.join(SECONDS)
+        ended.set()
+
+    give(stream, 1)
+    stream.stop()
+    stream._running = cast(Any, Interrupted())
+    ended = threading.Event()
+    ending = in_background(join)
+    assert not ended.wait(0.05), "the lease would be given back while a commit runs"
+    batch.allowed.release()
+    ending.join(SECONDS)
+    assert ended.is_set()
+    assert batch.happened == ["read 1", "commit 1 as 7", "maintain after 1"]
+
+
 def test_the_end_does_not_wait_for_a_kafka_that_is_away(stream: ForeachBatch, batch: Batch) -> None:
     answers = threading.Event()
     reading = threading.Event()
