@@ -15,12 +15,18 @@ _CORRUPT = f"{SCRATCH_PREFIX}corrupt"
 _WRAPPER, _END = f"wrapper_{token_hex(16)}", f"end_{token_hex(16)}"
 """Names within the JSON text that no producer can guess, new in each process."""
 
+_HIGH, _LOW = r"u[dD][89abAB][0-9a-fA-F]{2}", r"u[dD][c-fC-F][0-9a-fA-F]{2}"
 _LONE_SURROGATE = (
-    r"(?<!\\)(?:\\\\)*"  # An even number of backslashes: the next one begins an escape.
-    r"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|(?<!(?<!\\)(?:\\\\){0,999}\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"(?=\\)(?<!\\)(?:"  # The first of several backslashes. Looked for ahead at first, which is fast.
+    # An even number of them, so the next one begins an escape. Possessive: it is never tried with fewer.
+    rf"(?:\\\\)*+(?:\\{_HIGH}(?!\\{_LOW})|(?<!\\{_HIGH})\\{_LOW})"
+    # The text of a first half, since its backslash is escaped, before a second half.
+    rf"|(?:\\\\)++{_HIGH}\\{_LOW})"
 )
-"""The escape of one half of a surrogate pair without the other. Spark would read it as a question mark."""
+"""The escape of one half of a surrogate pair without the other. Spark would read it as a question mark.
+
+The time to look for it grows with the text's length, and not faster.
+"""
 
 _OPTIONS = {
     "columnNameOfCorruptRecord": _CORRUPT,

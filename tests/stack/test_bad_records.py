@@ -90,6 +90,8 @@ BAD = {
     record(page="\\\ud83d."): "half of a surrogate pair",
     record(page="\\ud83d\ude00"): "half of a surrogate pair",
     record(page="\U0001f600\ude00"): "half of a surrogate pair",
+    record(page="\\" * 1100 + "\ud83d"): "half of a surrogate pair",
+    record(page="\\" * 1100 + "\\ud83d\ude00"): "half of a surrogate pair",
     b'{"page": "/", "load": NaN, "at": "2024-03-01T10:30:00Z"}': "",
     b'{"page": "/", "load": 1e999, "at": "2024-03-01T10:30:00Z"}': "'load'",
     record(day="2024-02-30"): "field 'day': got 2024-02-30, want date",
@@ -110,6 +112,7 @@ GOOD: list[dict[str, Any]] = [
     {"page": "/a", "ms": -(2**31), "at": "2024-03-01T10:30:00.5+01:00"},
     {"page": "", "ms": 3, "load": 1e300, "at": "2024-03-01 10:59:59.999999Z", "more": {"than": ["was", "declared"]}},
     {"page": "\U0001f600\U0001f600 \\ud83d \\\U0001f600 \\\\ude00", "ms": 2, "at": "2024-03-01T10:30:00Z"},
+    {"page": "/", "ms": 7, "at": "2024-03-01T10:30:00Z", "more": "\\" * 1100 + "\U0001f600"},
     {"page": '"},{"', "ms": 5, "load": 0.0, "at": "2024-03-01T11:00:00-00:00"},
 ]
 
