@@ -43,7 +43,7 @@ from hourline.cli import (
 from hourline.cli.faults import end_with
 from hourline.cli.options import ON_LOADED
 from hourline.exit_status import EX_SOFTWARE, INTERRUPTED, MISTAKE
-from hourline_core.runtime.quirks import exit_at_once, native_errors_to
+from hourline_core.runtime.quirks import exit_at_once, native_errors_to, open_closed_streams
 
 if TYPE_CHECKING:
     from hourline_core.model import Project
@@ -105,6 +105,7 @@ app.add_typer(airflow.app, name="airflow")
 def main() -> NoReturn:
     """The command's entry point: run it, and end the process at once."""
     ended: object = 0
+    open_closed_streams()
     ON_LOADED.set(_log_native_errors)
     try:
         run()

@@ -21,6 +21,17 @@ from typing import NoReturn
 _STANDARD_ERROR = 2
 
 
+def open_closed_streams() -> None:
+    """Open the standard streams that this process was started without, as with ``2>&-``, on the null device.
+
+    Python has None in their place, where everything fails that prints. And the system gives their number to the next
+    file that is opened, so what libraries print would be written into that file.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 (as long as this)
+
+
 def exit_at_once(status: int) -> NoReturn:
     """End the process without Python's own exit, after what was printed is written.
 

@@ -94,6 +94,17 @@ def test_a_garbage_sketch_is_told_in_one_sentence(failing: Failing, kept: Path, 
         assert "UDF" not in said
 
 
+@pytest.mark.parametrize(
+    ("command", "closed", "status"),
+    [("status", "2", 0), ("status", "1", 0), ("status", "0", 0), ("query 'FROM nothing'", "2", 2)],
+)
+def test_a_command_does_without_a_closed_stream(kept: Path, command: str, closed: str, status: int) -> None:
+    (kept / ".hourline" / "logs").mkdir()
+    script = f"KAFKA={NO_KAFKA} exec {sys.executable} -m hourline {command} --project {kept} {closed}>&-"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, bool(done.stdout)) == (status, status == 0 and closed != "1"), done
+
+
 def test_a_limit_of_the_system_is_told_in_one_sentence(kept: Path) -> None:
     limited = f"ulimit -f 1; KAFKA={NO_KAFKA} exec {sys.executable} -m hourline verify --project {kept}"
     done = subprocess.run(["sh", "-c", limited], capture_output=True, text=True, timeout=120, check=False)
