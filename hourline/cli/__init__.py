@@ -3,11 +3,13 @@
 Each command imports its engine when it runs. So ``--help`` answers at once, and reading never needs Spark.
 """
 
+import select
 import sys
 import traceback
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from hourline.cli import (
     advise,
@@ -60,8 +62,22 @@ _EXTRAS = {
 }
 """By package, the extra of Hourline that brings it."""
 
+
+class _Raised(Exception):  # noqa: N818 (its cause is the error)
+    """An error of a command that Typer would end in silence, or with "Aborted!"."""
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (EOFError, BrokenPipeError) as error:
+            raise _Raised from error
+
+
 app = typer.Typer(
     name="hourline",
+    cls=_Commands,
     help="Hourly results now, exact results after the hour.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -130,27 +146,35 @@ def run() -> None:
     """
     try:
         app()
-    except ModuleNotFoundError as error:
+    except SystemExit:
+        raise
+    except _Raised as passed:
+        assert passed.__cause__
+        _end(passed.__cause__)
+    except BaseException as error:  # A panic of delta-rs is no Exception.
+        _end(error)
+
+
+def _end(error: BaseException) -> NoReturn:
+    if isinstance(error, ModuleNotFoundError):
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            end_with(error)
-        sys.stderr.write(
-            f"hourline: this command needs {error.name}, which is not installed; "
-            f"`pip install 'hourline[{extra}]'` brings it\n"
-        )
-        sys.exit(MISTAKE)
-    except RuntimeError as error:
-        if "Query interrupted" not in str(error):  # what DuckDB makes of Ctrl-C
-            end_with(error)
-        _exit_interrupted()
-    except KeyboardInterrupt:
-        _exit_interrupted()
-    except BrokenPipeError:
+        if extra is not None:
+            sys.stderr.write(
+                f"hourline: this command needs {error.name}, which is not installed; "
+                f"`pip install 'hourline[{extra}]'` brings it\n"
+            )
+            sys.exit(MISTAKE)
+    # The second is what DuckDB makes of Ctrl-C.
+    if isinstance(error, KeyboardInterrupt) or (isinstance(error, RuntimeError) and "Query interrupted" in str(error)):
+        sys.stderr.write("hourline: interrupted\n")
+        sys.exit(INTERRUPTED)
+    if isinstance(error, BrokenPipeError) and _output_is_unread():
         sys.exit(0)
-    except Exception as error:
-        end_with(error)
+    end_with(error)
 
 
-def _exit_interrupted() -> NoReturn:
-    sys.stderr.write("hourline: interrupted\n")
-    sys.exit(INTERRUPTED)
+def _output_is_unread() -> bool:
+    """Whether the reader of standard output has ended, such as `| head`."""
+    output = select.poll()
+    output.register(1, 0)  # tells errors only
+    return bool(output.poll(0))

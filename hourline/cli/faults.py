@@ -24,7 +24,7 @@ _SAFE = {
 _ELSE = "no answer has changed"
 
 
-def end_with(error: Exception) -> NoReturn:
+def end_with(error: BaseException) -> NoReturn:
     """Print the sentence about ``error``, and exit. An error of Hourline's has its sentence already."""
     project, command = loaded_project(), (sys.argv[1:] or ["hourline"])[0]
     around = Surroundings()

@@ -32,6 +32,13 @@ FULL_JAVA = FromJava(
     "\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2844)\n"
     "Caused by: java.io.IOException: No space left on device\n\tat java.base/sun.nio.ch.FileDispatcherImpl.write0",
 )
+
+
+class PanicException(BaseException):
+    """As delta-rs passes a panic on."""
+
+
+PANIC = PanicException("called `Result::unwrap()` on an `Err` value: No space left on device (os error 28)")
 READ_ONLY = DeltaError(
     f"Failed to parse parquet: External: Generic LocalFileSystem error: Unable to open file {TABLE}/part-0.parquet#1: "
     "Read-only file system (os error 30)"

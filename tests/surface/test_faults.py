@@ -1,6 +1,7 @@
 """Whatever a library throws at a command, its user sees one sentence, and the right exit status."""
 
 import errno
+import os
 import subprocess
 import sys
 import tarfile
@@ -30,9 +31,13 @@ COMMANDS = [
     ["status"],
     ["serve"],
 ]
-THROWN: list[tuple[Exception, int, str]] = [
+THROWN: list[tuple[BaseException, int, str]] = [
     (raised.FULL_LOG, 75, "is full"),
     (raised.FULL_JAVA, 75, "is full"),
+    (raised.PANIC, 75, "is full"),
+    (raised.PanicException("index out of bounds"), 70, "a fault of Hourline: PanicException: index out of bounds"),
+    (EOFError("no more bytes"), 70, "a fault of Hourline: EOFError: no more bytes"),
+    (BrokenPipeError(errno.EPIPE, "Broken pipe"), 70, "a fault of Hourline: BrokenPipeError"),
     (raised.READ_ONLY, 75, "is read-only"),
     (OSError(errno.EROFS, "Read-only file system"), 75, "is read-only"),
     (MemoryError(), 75, "memory"),
@@ -55,7 +60,7 @@ def test_each_fault_is_one_sentence_in_each_command(
     declared: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: list[str],
-    error: Exception,
+    error: BaseException,
     status: int,
     words: str,
 ) -> None:
@@ -67,7 +72,7 @@ def test_each_fault_is_one_sentence_in_each_command(
         assert f"the trace is in {declared / '.hourline' / 'logs' / 'errors.log'}" in said
 
 
-def after_loading(error: Exception) -> Callable[[object], NoReturn]:
+def after_loading(error: BaseException) -> Callable[[object], NoReturn]:
     """As if what a command does with its project had failed."""
     from hourline.cli import options
 
@@ -103,6 +108,17 @@ def test_a_command_does_without_a_closed_stream(kept: Path, command: str, closed
     script = f"KAFKA={NO_KAFKA} exec {sys.executable} -m hourline {command} --project {kept} {closed}>&-"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, bool(done.stdout)) == (status, status == 0 and closed != "1"), done
+
+
+def test_a_reader_that_has_enough_is_no_fault(kept: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "hourline", "status", "--project", str(kept)]
+    done = subprocess.run(
+        command, env={**os.environ, "KAFKA": NO_KAFKA}, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_limit_of_the_system_is_told_in_one_sentence(kept: Path) -> None:
