@@ -196,7 +196,9 @@ def _start(
     settings = project.settings.speed
     stream = read_topics(spark, source, bootstrap, options, start, settings.max_records_per_batch)
     continuity.begin(topic_ids, [(topic, partition) for topic, partitions in start.items() for partition in partitions])
-    ends_of = partial(planned_ends, spark, source.name)
+    # Spark may take long to end the query before, if it still reads. Two queries may not have one name.
+    query_name = f"{source.name} {checkpoints.name}"
+    ends_of = partial(planned_ends, spark, query_name)
     group = running.enter_context(ConsumerGroup(bootstrap, options, group_name))
     group.show({topic: readings[of].next_offsets for topic, of in topic_ids.items()})
     foreach_batch = ForeachBatch(project, batch, continuity, ends_of, on_finished, group.show)
@@ -204,7 +206,7 @@ def _start(
         write_starting_offsets(checkpoints / source.name, start)
     writer = (
         batch.plan.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
-        .writeStream.queryName(source.name)
+        .writeStream.queryName(query_name)
         .foreachBatch(foreach_batch)
         .option("checkpointLocation", (checkpoints / source.name).as_uri())
     )
