@@ -11,6 +11,8 @@ from pathlib import Path
 from hourline_core.errors import ConflictError
 
 _LEFTOVERS_SECONDS = 20.0
+_MOMENT_SECONDS = 1.0
+"""The maximum time that a process holds a lock which only asks whether it is free."""
 _LOOK_EVERY_SECONDS = 0.05
 
 
@@ -24,13 +26,14 @@ class HeldLock:
 
     def renew(self) -> bool:
         """Take the lock again if its file was deleted, as with the folder around it, and return whether it was. Others
-        would see no lock. Raises ConflictError when another process has it by now.
+        would see no lock. Raises ConflictError when another process has it by now, and keeps it for a second.
         """
         if _is_at(self.path, self.fd):
             return False
         again = _open(self.path)
         try:
-            _take(again, f"has made {self.path} anew, which was deleted; this one stops and changes nothing", None)
+            doing = f"has made {self.path} anew, which was deleted; this one stops and changes nothing"
+            _take(again, doing, None, patience=_MOMENT_SECONDS)
             _note_owner(again)
             os.dup2(again, self.fd, inheritable=False)
         finally:
@@ -124,8 +127,9 @@ def _note_owner(fd: int) -> None:
     os.pwrite(fd, str(os.getpid()).encode(), 0)
 
 
-def _take(fd: int, doing: str, waiting: Callable[[], None] | None) -> None:
-    deadline = time.monotonic() + _LEFTOVERS_SECONDS
+def _take(fd: int, doing: str, waiting: Callable[[], None] | None, patience: float = 0.0) -> None:
+    """Take the lock. Without ``waiting``, a living process has it for at most ``patience`` seconds."""
+    began = time.monotonic()
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,7 +137,7 @@ def _take(fd: int, doing: str, waiting: Callable[[], None] | None) -> None:
             owner = _living_owner(fd)
             if waiting is not None:
                 waiting()
-            elif owner is not None or time.monotonic() > deadline:
+            elif time.monotonic() - began > (_LEFTOVERS_SECONDS if owner is None else patience):
                 raise ConflictError(f"process {owner or 'of unknown id'} {doing}") from None
             time.sleep(_LOOK_EVERY_SECONDS)
         else:

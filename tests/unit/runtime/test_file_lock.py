@@ -1,5 +1,6 @@
 """A lock whose file is deleted under its holder: the holder takes it again, and nobody else slips in unnoticed."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -48,6 +49,17 @@ def test_one_of_two_stops_when_the_other_has_made_the_deleted_lock_anew(tmp_path
             with pytest.raises(ConflictError, match=f"process {other.pid} has made .* anew, which was deleted"):
                 held.renew()
             other.communicate("\n")
+
+
+def test_a_process_that_only_asks_whether_the_lock_is_free_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "speed.lock"
+    with hold_lock(path, "is here") as held:
+        path.unlink()
+        with hold_lock(path, "asks") as other:
+            timer = threading.Timer(0.2, fcntl.flock, (other.fd, fcntl.LOCK_UN))
+            timer.start()
+            assert held.renew()
+            timer.join()
 
 
 def test_who_waits_is_not_let_in_by_the_deletion(tmp_path: Path) -> None:
