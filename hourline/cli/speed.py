@@ -42,7 +42,7 @@ def speed(
     from speed_layer.run import run
     from speed_layer.session import speed_session, warm_up
 
-    with stop_on_signal() as stop, ExitStack() as held:
+    with stop_on_signal("stopping after the commit that runs") as stop, ExitStack() as held:
         if standby:
             spark, lock = _stand_by(declared, stop, held)
             declared = load(project, workspace)  # the project as it is now, not as it was when the wait began

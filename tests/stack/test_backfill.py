@@ -49,7 +49,7 @@ def test_a_day_killed_twice_beside_the_stream_is_recomputed_once(
         wait_until(lambda: all_read(project), "the stream has stopped")
         speed.process.send_signal(signal.SIGINT)  # Ctrl-C
         assert speed.wait() == 0, speed.lines
-        assert "stopping after the micro-batch under way\n" in speed.lines
+        assert "stopping after the commit that runs\n" in speed.lines
     assert list((project.project.workspace / "backfills").iterdir()) == []
     with serving_layer.connect(project.project) as connection:
         published = connection.sql("SELECT DISTINCT metric, hour, published FROM drift").fetchall()
