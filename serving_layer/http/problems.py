@@ -182,8 +182,9 @@ def _parameters(request: Request) -> dict[str, object]:
 async def _unforeseen(request: Request, error: Exception) -> Response:
     told = explain_fault(error, Surroundings())
     if isinstance(told, ResourceError):
-        return to_response(told)
+        response = to_response(told)
+    else:
+        response = problem(500, "that is a fault of Hourline's, not yours; the server's log has more of it")
     # Starlette passes the error on to the server, which logs it with its stack trace and closes the connection.
-    return problem(
-        500, "that is a fault of Hourline's, not yours; the server's log has more of it", {"Connection": "close"}
-    )
+    response.headers["Connection"] = "close"
+    return response
