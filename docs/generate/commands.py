@@ -98,5 +98,6 @@ def _exit_statuses() -> list[str]:
     for constant, text in pairwise(ast.parse(inspect.getsource(exit_status)).body):
         match constant, text:
             case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(meaning))):
-                rows.append((str(getattr(exit_status, name)), meaning))
+                if isinstance(value := getattr(exit_status, name), int):  # not a set of them
+                    rows.append((str(value), meaning))
     return [heading(2, "Exit statuses"), table(["status", "meaning"], rows)]
