@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.errors import KafkaAwayError, KafkaForbidsError
+from hourline_core.errors import ConflictError, KafkaAwayError, KafkaForbidsError
 from hourline_core.faults import Surroundings, explain_fault
 from speed_layer.continuity import Continuity
 from speed_layer.foreach_batch import ForeachBatch
@@ -78,7 +78,7 @@ def wait_for_end(
 
 def stop_streams(streams: Sequence[Stream]) -> list[str]:
     """Stop the streams within seconds, after commits that run. Returns the sources of which Spark did not end
-    reading.
+    reading. Raises ConflictError if one of them has met another writer, whatever has ended the others.
     """
     for stream in streams:
         stream.foreach_batch.stop()
@@ -91,6 +91,9 @@ def stop_streams(streams: Sequence[Stream]) -> list[str]:
     deadline = time.monotonic() + _SECONDS_FOR_SPARK
     for thread in stopping:
         thread.join(max(0.0, deadline - time.monotonic()))
+    for stream in streams:
+        if isinstance(stream.foreach_batch.error, ConflictError):
+            raise stream.foreach_batch.error
     return [stream.foreach_batch.source for stream, in_time in joined if not in_time]
 
 

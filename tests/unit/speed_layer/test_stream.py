@@ -131,6 +131,17 @@ def test_a_commit_that_fails_while_it_is_stopped_is_told() -> None:
         wait([stream_of(Failing("visits"), Query())], told_to_stop())
 
 
+def test_another_writer_of_any_stream_is_told_before_a_kafka_that_is_away() -> None:
+    replaced = stream_of(ForeachBatch("scans", ConflictError("another process writes")), Query())
+    with pytest.raises(ConflictError, match="another process writes"):
+        wait([stream_of(ForeachBatch("visits"), Query(AWAY)), replaced])
+    with pytest.raises(ConflictError, match="another process writes"):
+        try:
+            raise KafkaAwayError("the embedded Kafka has ended by itself")
+        finally:
+            stop_streams([replaced])
+
+
 def test_an_embedded_kafka_that_has_ended_ends_the_wait() -> None:
     said = r"the embedded Kafka at broker-1:9092 has ended by itself \(its log is logs/broker.log\)$"
     with pytest.raises(KafkaAwayError, match=said):
