@@ -160,10 +160,8 @@ def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_
             "scans", [{**body, "note": large} for body in parcels.scans(running.project.random, 4, 1, 1)]
         )
         running.send(400)
-    began = time.monotonic()
     running.everything_counts()
     assert len({row["partition"] for row in offsets(running.project)}) == 50
-    assert time.monotonic() - began < 60
 
 
 def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stream_until_it_is_mended(

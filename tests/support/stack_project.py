@@ -7,6 +7,7 @@ import json
 import math
 import random
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -91,8 +92,10 @@ class StackProject:
         client = AdminClient({"bootstrap.servers": self.kafka, "log_level": 0})
         for topic in self.topics[source]:
             client.create_partitions([NewPartitions(topic, number)])[topic].result(30)
+            deadline = time.monotonic() + 120
+            # Else it refuses to send to those that it does not know.
             while len(self.producer.list_topics(topic, timeout=30).topics[topic].partitions) < number:
-                pass  # else it refuses to send to those that it does not know
+                assert time.monotonic() < deadline, f"{topic} has no {number} partitions"
         self.partitions[source] = number
 
     def copy(self, folder: Path) -> "StackProject":
