@@ -172,8 +172,14 @@ def told(project: StackProject) -> SourceStatus:
 
 
 def counts(project: StackProject, lag: int, in_transaction: int) -> None:
+    """Wait until the status tells these. Kafka answers a producer before it has written the markers."""
+
+    def are_told() -> bool:
+        found = told(project)
+        return (found.lag, found.in_transaction) == (lag, in_transaction)
+
+    wait_until(are_told, f"the status does not tell a lag of {lag} and {in_transaction} in a transaction")
     found = told(project)
-    assert (found.lag, found.in_transaction) == (lag, in_transaction)
     assert sum(of.lag or 0 for of in found.partitions) == lag
     assert sum(of.in_transaction or 0 for of in found.partitions) == in_transaction
 
