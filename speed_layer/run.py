@@ -41,6 +41,7 @@ from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets
 from speed_layer.kafka_watch import KafkaWatch
 from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
+from speed_layer.own_progress import OwnProgress
 from speed_layer.restarts import run_again_after_kafka
 from speed_layer.silence import Offsets, Silence
 from speed_layer.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
@@ -97,13 +98,18 @@ def run(
             ready.set()
             on_ready()
 
+    own = OwnProgress(project)
+
     def run_streams() -> list[str]:
         while True:
+            own.release()
             # All of them before any stream: a reset takes the checkpoints away.
             for source in project.sources.values():
                 pass_gaps(project, source, bootstrap, on_loss, clock)
             try:
-                return _run_streams(spark, project, bootstrap, drain, stop, clock, kafka_alive, be_ready, on_finished)
+                return _run_streams(
+                    spark, project, bootstrap, drain, stop, clock, kafka_alive, be_ready, on_finished, own
+                )
             except TopicReplacedError as why:
                 if drain or stop.is_set() or not why.goes_on:
                     raise
@@ -144,6 +150,7 @@ def _run_streams(
     kafka_alive: Callable[[], bool],
     on_ready: Callable[[], None],
     on_finished: Callable[[Finished], None],
+    own: OwnProgress,
 ) -> list[str]:
     """Start the streams of all sources, and run them until ``stop`` is set, one has failed, or they have drained.
     Returns and raises what ``run`` does.
@@ -158,7 +165,7 @@ def _run_streams(
         try:
             for source in project.sources.values():
                 streams.append(
-                    _start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished, running)
+                    _start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished, running, own)
                 )
             on_ready()
             failures = wait_for_end(streams, stop, kafka_alive, drain, around)
@@ -178,6 +185,7 @@ def _start(
     clock: Clock,
     on_finished: Callable[[Finished], None],
     running: ExitStack,
+    own: OwnProgress,
 ) -> Stream:
     options = dict(project.settings.kafka.options)
     group_name = f"hourline.{project.name}.{source.name}"
@@ -187,6 +195,7 @@ def _start(
     continuity.refuse_missing_topics()
     topic_ids = ensure_topics(bootstrap, source, options)
     batch = open_micro_batch(spark, project, source, topic_ids.values(), clock)
+    own.hold(source, batch.source_tables.progress)
     batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
     readings = batch.source_tables.progress.readings(topic_ids.values())
     start = {
