@@ -12,7 +12,7 @@ from hourline_core.ledger.progress_rows import Gap
 from hourline_core.ledger.read_offsets import Range, Reading
 from hourline_core.model import Source
 from hourline_core.model.windows import HOURLY
-from hourline_core.runtime.record_times import record_times
+from hourline_core.runtime.kafka_records import record_times
 
 _SECONDS_FOR_TIMES = 5.0
 """The time limit for the look-up of the first records that are there."""

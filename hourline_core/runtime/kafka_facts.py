@@ -6,9 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # it exports them, but not in the way that strict mypy asks for
-    OffsetSpec,
-)
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # not in strict mypy's way
 
 from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, KeptAdmin
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition, records_at

@@ -1,4 +1,4 @@
-"""Reads single records of Kafka by their offsets."""
+"""Reads single records of Kafka by their offsets, also those whose transaction is open or was aborted."""
 
 import time
 from collections.abc import Mapping
@@ -42,24 +42,7 @@ def records_at(
     """
     reported: list[KafkaError] = []
     doing = "read records again"
-    try:
-        consumer = Consumer(
-            {
-                **client_options,
-                "bootstrap.servers": bootstrap,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-                # What was read was committed. A record that is not, now, is another one.
-                "isolation.level": "read_uncommitted",
-                "queued.min.messages": 1,  # Records behind these are of no use.
-                "log_level": 0,
-                "error_cb": reported.append,
-            }
-        )
-    except KafkaException as error:
-        raise broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
+    consumer = _consumer(bootstrap, client_options, group, seconds, doing, reported)
     found: dict[Partition, KafkaRecord] = {}
     waiting = set(offsets)
     deadline = time.monotonic() + seconds
@@ -83,6 +66,63 @@ def records_at(
     finally:
         consumer.close()
     return found
+
+
+def record_times(
+    bootstrap: str, topic: str, offsets: Mapping[int, int], client_options: Mapping[str, str], seconds: float
+) -> dict[int, datetime]:
+    """By partition, Kafka's timestamp (UTC) of the first record at or after an offset. A partition without such a
+    record, or whose record has not come within ``seconds``, is left out.
+
+    Raises BrokerError when the client refuses its options.
+    """
+    consumer = _consumer(bootstrap, client_options, "hourline", seconds, "look up when records were sent", [])
+    found: dict[int, datetime] = {}
+    waiting = set(offsets)
+    deadline = time.monotonic() + seconds
+    try:
+        consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in offsets.items()])
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            message = consumer.poll(left)
+            if message is None or (partition := message.partition()) not in waiting:
+                continue
+            if (failed := message.error()) is None:
+                found[partition] = _EPOCH + timedelta(milliseconds=message.timestamp()[1])
+            if failed is None or failed.code() == KafkaError._PARTITION_EOF:
+                waiting.discard(partition)
+    finally:
+        consumer.close()
+    return found
+
+
+def _consumer(
+    bootstrap: str,
+    client_options: Mapping[str, str],
+    group: str,
+    seconds: float,
+    doing: str,
+    reported: list[KafkaError],
+) -> Consumer:
+    """A consumer that reads few records. ``group`` is a name that the client wants: no offset is committed to it.
+    ``reported`` gets what the client reports. Raises BrokerError when the client refuses its options.
+    """
+    settings: dict[str, object] = {
+        **client_options,
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        # A record that was read had been committed. If it is not now, it is another record.
+        "isolation.level": "read_uncommitted",
+        "queued.min.messages": 1,  # Records behind these are of no use.
+        "log_level": 0,
+        "error_cb": reported.append,
+    }
+    try:
+        return Consumer(settings)
+    except KafkaException as error:
+        raise broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
 
 
 def _partition_of(message: Message) -> Partition:

@@ -93,7 +93,7 @@ class KafkaOffsets:
             return Unknown(str(error))
 
     def _of_topic(self, kafka: str, topic: str) -> dict[int, PartitionOffsets]:
-        from hourline_core.runtime.record_times import record_times
+        from hourline_core.runtime.kafka_records import record_times
         from hourline_core.runtime.topics import topic_ends
 
         options = self._project.settings.kafka.options
