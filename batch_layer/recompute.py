@@ -51,7 +51,7 @@ def recompute(
     ``on_left_out``. Recomputing again changes no answer. ``clock`` dates the publication (UTC).
 
     Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
-    published to the same tables meanwhile. What was published before stays published.
+    published to the same tables meanwhile. Hours that were published before stay published.
     """
     done: list[Recomputed] = []
     with ExitStack() as held:
