@@ -2,17 +2,13 @@
 drained.
 """
 
-import json
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from hourline_core.errors import (
     KafkaAwayError,
@@ -23,41 +19,17 @@ from hourline_core.errors import (
     TopicReplacedError,
 )
 from hourline_core.faults import log_fault
-from hourline_core.ledger.last_read import LastRead
-from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.progress import Progress
-from hourline_core.model import Project, Source
+from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.model.topics import TopicPattern
-from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.surroundings import surroundings_of
-from hourline_core.runtime.topics import ensure_topics, find_topics, topic_offsets
-from hourline_core.storage.opening import exists, open_table
-from speed_layer.consumer_group import ConsumerGroup
-from speed_layer.continuity import Continuity, wait_for_topics
-from speed_layer.foreach_batch import ForeachBatch
+from speed_layer.continuity import wait_for_topics
 from speed_layer.gaps import OnLoss, has_gaps, pass_gaps
-from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets, write_starting_offsets
 from speed_layer.kafka_watch import KafkaWatch
 from speed_layer.micro_batch import Finished
-from speed_layer.open_micro_batch import open_micro_batch
 from speed_layer.own_progress import OwnProgress
 from speed_layer.restarts import run_again_after_kafka
-from speed_layer.silence import Offsets, Silence
+from speed_layer.start_stream import StreamEnvironment, start_stream
 from speed_layer.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
-
-# Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
-# Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
-# restarts from a checkpoint.
-_UNREAD_CHECKPOINT = {
-    "asyncProgressTrackingEnabled": "true",
-    "asyncProgressTrackingCheckpointIntervalMs": "60000",
-    "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
-}
-
-
-_SECONDS_FOR_REQUEST = 5.0
-"""The time limit of a request to Kafka. A stop waits for it."""
 
 
 def run(
@@ -99,6 +71,7 @@ def run(
             on_ready()
 
     own = OwnProgress(project)
+    environment = StreamEnvironment(spark, project, bootstrap, drain, clock, on_finished, own)
 
     def run_streams() -> list[str]:
         while True:
@@ -107,9 +80,7 @@ def run(
             for source in project.sources.values():
                 pass_gaps(project, source, bootstrap, on_loss, clock)
             try:
-                return _run_streams(
-                    spark, project, bootstrap, drain, stop, clock, kafka_alive, be_ready, on_finished, own
-                )
+                return _run_streams(environment, stop, kafka_alive, be_ready)
             except TopicReplacedError as why:
                 if drain or stop.is_set() or not why.goes_on:
                     raise
@@ -141,115 +112,28 @@ def run(
 
 
 def _run_streams(
-    spark: SparkSession,
-    project: Project,
-    bootstrap: str,
-    drain: bool,
+    environment: StreamEnvironment,
     stop: threading.Event,
-    clock: Clock,
     kafka_alive: Callable[[], bool],
     on_ready: Callable[[], None],
-    on_finished: Callable[[Finished], None],
-    own: OwnProgress,
 ) -> list[str]:
     """Start the streams of all sources, and run them until ``stop`` is set, one has failed, or they have drained.
     Returns and raises what ``run`` does.
     """
+    project = environment.project
     # Each start makes its own checkpoints (see source_tables.py), in a folder of its own: the Java process of a killed
     # one may live a moment longer.
     shutil.rmtree(project.workspace / "checkpoints", ignore_errors=True)
     checkpoints = project.workspace / "checkpoints" / uuid4().hex
-    around = surroundings_of(project, bootstrap)
+    around = surroundings_of(project, environment.bootstrap)
     streams: list[Stream] = []
     with ExitStack() as running:
         try:
             for source in project.sources.values():
-                streams.append(
-                    _start(spark, project, source, bootstrap, checkpoints, drain, clock, on_finished, running, own)
-                )
+                streams.append(start_stream(environment, source, checkpoints, running))
             on_ready()
-            failures = wait_for_end(streams, stop, kafka_alive, drain, around)
+            failures = wait_for_end(streams, stop, kafka_alive, environment.drain, around)
         finally:
             given_up = stop_streams(streams)
     raise_failure(streams, failures, around)
     return given_up
-
-
-def _start(
-    spark: SparkSession,
-    project: Project,
-    source: Source,
-    bootstrap: str,
-    checkpoints: Path,
-    drain: bool,
-    clock: Clock,
-    on_finished: Callable[[Finished], None],
-    running: ExitStack,
-    own: OwnProgress,
-) -> Stream:
-    options = dict(project.settings.kafka.options)
-    group_name = f"hourline.{project.name}.{source.name}"
-    kafka = KafkaFacts(bootstrap, options, group_name, _SECONDS_FOR_REQUEST)
-    continuity = Continuity(source, kafka, _last_read(project, source))
-    continuity.refuse_other_cluster()
-    continuity.refuse_missing_topics()
-    topic_ids = ensure_topics(bootstrap, source, options)
-    batch = open_micro_batch(spark, project, source, topic_ids.values(), clock)
-    own.hold(source, batch.source_tables.progress)
-    batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
-    readings = batch.source_tables.progress.readings(topic_ids.values())
-    start = {
-        topic: starting_offsets(topic, topic_offsets(bootstrap, topic, options), readings[of])
-        for topic, of in topic_ids.items()
-    }
-    settings = project.settings.speed
-    stream = read_topics(spark, source, bootstrap, options, start, settings.max_records_per_batch)
-    continuity.begin(topic_ids, [(topic, partition) for topic, partitions in start.items() for partition in partitions])
-    # Spark may take long to end the query before, if it still reads. Two queries may not have one name.
-    query_name = f"{source.name} {checkpoints.name}"
-    ends_of = partial(planned_ends, spark, query_name)
-    group = running.enter_context(ConsumerGroup(bootstrap, options, group_name))
-    group.show({topic: readings[of].next_offsets for topic, of in topic_ids.items()})
-    foreach_batch = ForeachBatch(project, batch, continuity, ends_of, on_finished, group.show)
-    if isinstance(source.topic, TopicPattern):
-        write_starting_offsets(checkpoints / source.name, start)
-    writer = (
-        batch.plan.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
-        .writeStream.queryName(query_name)
-        .foreachBatch(foreach_batch)
-        .option("checkpointLocation", (checkpoints / source.name).as_uri())
-    )
-    if drain:
-        query = writer.trigger(availableNow=True).start()
-    else:
-        trigger = f"{settings.trigger.total_seconds()} seconds"
-        query = writer.trigger(processingTime=trigger).options(**_UNREAD_CHECKPOINT).start()
-
-    def ends() -> Offsets:
-        found: dict[tuple[str, int], int] = {}
-        for topic in find_topics(bootstrap, source, options, _SECONDS_FOR_REQUEST):
-            offsets = topic_offsets(bootstrap, topic, options, _SECONDS_FOR_REQUEST)
-            found |= {(continuity.topic_ids[topic], partition): end for partition, (_, end) in offsets.items()}
-        return found
-
-    silence = Silence(batch.source_tables, ends, lambda: _read_up_to(query, continuity.topic_ids), clock)
-    return Stream(foreach_batch, query, silence, continuity)
-
-
-def _last_read(project: Project, source: Source) -> LastRead:
-    """What progress says of the Kafka that the source was read from."""
-    layout = Layout.of(project)
-    if not exists(layout.progress(source), layout.storage_options):
-        return LastRead()
-    return Progress(open_table(layout.progress(source), layout.storage_options)).last_read()
-
-
-def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:
-    """How far Spark has read the topics. Empty before its first micro-batch."""
-    progress = query.lastProgress
-    read = json.loads(progress.sources[0].endOffset or "null") if progress else None
-    return {
-        (topic_ids[topic], int(partition)): offset
-        for topic, partitions in (read or {}).items()
-        for partition, offset in partitions.items()
-    }

@@ -1,0 +1,135 @@
+"""Starts the stream of one source: a Structured Streaming query over its topics."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from hourline_core.ledger.last_read import LastRead
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.model import Project, Source
+from hourline_core.model.hours import Clock
+from hourline_core.model.topics import TopicPattern
+from hourline_core.runtime.kafka_facts import KafkaFacts
+from hourline_core.runtime.topics import ensure_topics, find_topics, topic_offsets
+from hourline_core.storage.opening import exists, open_table
+from speed_layer.consumer_group import ConsumerGroup
+from speed_layer.continuity import Continuity
+from speed_layer.foreach_batch import ForeachBatch
+from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets, write_starting_offsets
+from speed_layer.micro_batch import Finished
+from speed_layer.open_micro_batch import open_micro_batch
+from speed_layer.own_progress import OwnProgress
+from speed_layer.silence import Offsets, Silence
+from speed_layer.stream import Stream
+
+# Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
+# Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
+# restarts from a checkpoint.
+_UNREAD_CHECKPOINT = {
+    "asyncProgressTrackingEnabled": "true",
+    "asyncProgressTrackingCheckpointIntervalMs": "60000",
+    "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+}
+
+_SECONDS_FOR_REQUEST = 5.0
+"""The time limit of a request to Kafka. A stop waits for it."""
+
+
+@dataclass(frozen=True)
+class StreamEnvironment:
+    """What the streams of a speed layer share."""
+
+    spark: SparkSession
+    project: Project
+    bootstrap: str
+    drain: bool
+    """Whether they end when all that was in the topics at the start has been processed."""
+    clock: Clock
+    """The wall's (UTC). It only dates the micro-batches."""
+    on_finished: Callable[[Finished], None]
+    """Called after each micro-batch."""
+    own: OwnProgress
+    """Of this process. A start notes what it opens there."""
+
+
+def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Path, running: ExitStack) -> Stream:
+    """Start the stream of ``source`` behind what progress says was read, with a checkpoint in the folder
+    ``checkpoints``. ``running`` closes what it needs while it runs.
+
+    Raises BrokerError, SourceError, LostRecordsError, TopicReplacedError, TableError, and ConflictError when another
+    process writes to the tables.
+    """
+    spark, project, bootstrap = environment.spark, environment.project, environment.bootstrap
+    options = dict(project.settings.kafka.options)
+    group_name = f"hourline.{project.name}.{source.name}"
+    kafka = KafkaFacts(bootstrap, options, group_name, _SECONDS_FOR_REQUEST)
+    continuity = Continuity(source, kafka, _last_read(project, source))
+    continuity.refuse_other_cluster()
+    continuity.refuse_missing_topics()
+    topic_ids = ensure_topics(bootstrap, source, options)
+    batch = open_micro_batch(spark, project, source, topic_ids.values(), environment.clock)
+    environment.own.hold(source, batch.source_tables.progress)
+    batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
+    readings = batch.source_tables.progress.readings(topic_ids.values())
+    start = {
+        topic: starting_offsets(topic, topic_offsets(bootstrap, topic, options), readings[of])
+        for topic, of in topic_ids.items()
+    }
+    settings = project.settings.speed
+    stream = read_topics(spark, source, bootstrap, options, start, settings.max_records_per_batch)
+    continuity.begin(topic_ids, [(topic, partition) for topic, partitions in start.items() for partition in partitions])
+    # Spark may take long to end the query before, if it still reads. Two queries may not have one name.
+    query_name = f"{source.name} {checkpoints.name}"
+    ends_of = partial(planned_ends, spark, query_name)
+    group = running.enter_context(ConsumerGroup(bootstrap, options, group_name))
+    group.show({topic: readings[of].next_offsets for topic, of in topic_ids.items()})
+    foreach_batch = ForeachBatch(project, batch, continuity, ends_of, environment.on_finished, group.show)
+    if isinstance(source.topic, TopicPattern):
+        write_starting_offsets(checkpoints / source.name, start)
+    writer = (
+        batch.plan.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
+        .writeStream.queryName(query_name)
+        .foreachBatch(foreach_batch)
+        .option("checkpointLocation", (checkpoints / source.name).as_uri())
+    )
+    if environment.drain:
+        query = writer.trigger(availableNow=True).start()
+    else:
+        trigger = f"{settings.trigger.total_seconds()} seconds"
+        query = writer.trigger(processingTime=trigger).options(**_UNREAD_CHECKPOINT).start()
+
+    def ends() -> Offsets:
+        found: dict[tuple[str, int], int] = {}
+        for topic in find_topics(bootstrap, source, options, _SECONDS_FOR_REQUEST):
+            offsets = topic_offsets(bootstrap, topic, options, _SECONDS_FOR_REQUEST)
+            found |= {(continuity.topic_ids[topic], partition): end for partition, (_, end) in offsets.items()}
+        return found
+
+    silence = Silence(batch.source_tables, ends, lambda: _read_up_to(query, continuity.topic_ids), environment.clock)
+    return Stream(foreach_batch, query, silence, continuity)
+
+
+def _last_read(project: Project, source: Source) -> LastRead:
+    """What progress says of the Kafka that the source was read from."""
+    layout = Layout.of(project)
+    if not exists(layout.progress(source), layout.storage_options):
+        return LastRead()
+    return Progress(open_table(layout.progress(source), layout.storage_options)).last_read()
+
+
+def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:
+    """How far Spark has read the topics. Empty before its first micro-batch."""
+    progress = query.lastProgress
+    read = json.loads(progress.sources[0].endOffset or "null") if progress else None
+    return {
+        (topic_ids[topic], int(partition)): offset
+        for topic, partitions in (read or {}).items()
+        for partition, offset in partitions.items()
+    }
