@@ -221,7 +221,7 @@ MUTANTS = [
     ),
     Mutant(
         "what is lost stays on record",
-        "speed_layer/reset.py",
+        "speed_layer/reset/source_reset.py",
         (("                self.gaps.get(topic, ()),\n", "                (),\n"),),
         "tests/stack/test_gaps.py -k 'while_stopped'",
     ),
@@ -304,7 +304,7 @@ MUTANTS = [
     ),
     Mutant(
         "a log that was cut off is not read at known offsets",
-        "speed_layer/reset.py",
+        "speed_layer/reset/positions.py",
         (("    if chosen is None or chosen <= last.offset:\n", "    if False:\n"),),
         "tests/stack/test_replaced_kafka.py -k cut_off",
     ),

@@ -1,0 +1,22 @@
+"""Resets: reading a source from another position, and computing a metric anew.
+
+Each reset is one row of progress, whose commit makes it count. The row is numbered like a micro-batch's, above any
+sequence ever written. So no later write can be taken for one that was done already.
+
+A source is then read from its ``position``. What is archived already does not count again (see reprocessing.py).
+
+A metric's ``complete_from`` is raised above all of its tiles. Its hours are ``missing`` from then on unless they are
+covered. Only then are its provisional rows and its coverage deleted. A process that dies in between leaves reads exact,
+and the same command finishes its work.
+
+positions.py     where a source is read from, and what that means for each partition
+tables.py        the tables that a reset changes
+source_reset.py  reads a source from another position
+metric_reset.py  computes a metric anew
+"""
+
+from speed_layer.reset.metric_reset import MetricReset
+from speed_layer.reset.positions import Target
+from speed_layer.reset.source_reset import SourceReset
+
+__all__ = ["MetricReset", "SourceReset", "Target"]

@@ -1,0 +1,71 @@
+"""The tables that a reset changes."""
+
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyarrow.parquet import filters_to_expression
+
+from hourline_core.errors import UsageError
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.model import Project, Source, declaration_hash
+from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.seen_versions import require_seen, versions_of
+from speed_layer.source_tables import clear_unfinished
+
+Touched = tuple[str, str]
+"""What a reset changes, in words."""
+
+
+class ResetTables:
+    """The tables of one source that its speed layer writes, opened for writing without changing them."""
+
+    def __init__(self, project: Project, source: Source) -> None:
+        self.source = source
+        layout = Layout.of(project)
+        options = layout.storage_options
+        if not exists(layout.progress(source), options):
+            raise UsageError(
+                f"nothing was read of source '{source.name}' yet, so there is nothing to reset; "
+                "`hourline up` begins at the earliest record"
+            )
+        self.progress = Progress(open_table(layout.progress(source), options))
+        self.events = open_table(layout.events(source), options)
+        self.rejected = open_table(layout.rejected(source), options)
+        last = self.progress.last_row()
+        written = {(known.metric, known.declaration) for known in last.metrics} if last else set()
+        declared = {(metric.name, declaration_hash(source, metric)) for metric in project.metrics_of(source.name)}
+        addresses = {of: layout.provisional_of(*of) for of in sorted(written | declared)}
+        self.provisional = {of: open_table(uri, options) for of, uri in addresses.items() if exists(uri, options)}
+        """By metric and declaration."""
+        for table in self._written():
+            require_seen(table, self.progress.table)
+
+    def unfinished(self) -> list[Touched]:
+        """The number of rows that an unfinished micro-batch has left, by table."""
+        name, finished = self.source.name, self.progress.sequence
+        named = [(f"events/{name}", self.events), (f"rejected/{name}", self.rejected)]
+        named += [
+            (f"provisional/{metric}/{declaration}", table) for (metric, declaration), table in self.provisional.items()
+        ]
+        counts = [(name, count_rows(table, [[("sequence", ">", finished)]])) for name, table in named]
+        return [(name, f"{count:,} row(s) of an unfinished micro-batch are deleted") for name, count in counts if count]
+
+    def clear(self) -> int:
+        """Delete those, and return the next sequence."""
+        return clear_unfinished(self.progress, self.events, self.rejected, self.provisional.values())
+
+    def versions(self) -> dict[str, int]:
+        """By name, the versions at which a reset leaves the tables."""
+        return versions_of(self._written())
+
+    def _written(self) -> list[DeltaTable]:
+        return [self.events, self.rejected, *self.provisional.values()]
+
+
+def count_rows(table: DeltaTable, where: list[list[tuple[str, str, Any]]] | None = None) -> int:
+    """The number of rows for which one of the conjunctions in ``where`` holds. None: of all rows."""
+    if where is None:
+        return sum(pa.table(table.get_add_actions())["num_records"].to_pylist())
+    return int(table.to_pyarrow_dataset().count_rows(filter=filters_to_expression(where)))
