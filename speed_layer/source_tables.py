@@ -17,7 +17,8 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import DECLARATION, EVENT_SCHEMA, REJECTED_SCHEMA, Layout
 from hourline_core.ledger.open_progress import refuse_without_progress
 from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
-from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, WrittenMetric
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_rows import ProgressRow, WrittenMetric
 from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Source, to_stored
 from hourline_core.storage import commits

@@ -21,7 +21,7 @@ from hourline_core.ledger.layout import (
     QUALITY_COLUMNS,
     REJECTED_COLUMNS,
 )
-from hourline_core.ledger.progress_rows import PROGRESS_COLUMNS
+from hourline_core.ledger.progress_columns import PROGRESS_COLUMNS
 from hourline_core.model import Measure, MeasureKind, Project, Settings
 from serving_layer.connection import Connection
 

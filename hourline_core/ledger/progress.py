@@ -3,9 +3,9 @@
 A micro-batch has one row for each topic of which it has read records. They share their sequence, and what is not about
 one topic: metrics, clock and times.
 
-Only this file, progress_rows.py, read_offsets.py and last_read.py know its columns; the SQL over it is in
-``hourline_core.sql``.
-Progress gets a row a second, so it is filtered as Arrow, and only the requested rows become Python objects.
+Only this file, progress_columns.py, progress_rows.py, read_offsets.py and last_read.py know its columns; the SQL over
+it is in ``hourline_core.sql``. Progress gets a row a second, so it is filtered as Arrow, and only the requested rows
+become Python objects.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hourline_core.ledger.last_read import LAST_READ_COLUMNS, LastRead, last_read_of
-from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, ProgressRow, from_arrow, to_arrow
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_rows import ProgressRow, from_arrow, to_arrow
 from hourline_core.ledger.read_offsets import Reading, reading_of
 from hourline_core.storage import commits
 from hourline_core.storage.creation import add_columns

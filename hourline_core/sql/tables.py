@@ -9,7 +9,7 @@ import pyarrow as pa
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.layout import CONFIRMATION_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project, Source
 from hourline_core.sql.coverage import staged_sql

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.ledger.progress import Progress
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.progress_rows import (
-    PROGRESS_SCHEMA,
     HourEvents,
     OffsetsRead,
     Position,

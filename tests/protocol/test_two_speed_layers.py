@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError
 from hourline_core.ledger.layout import REJECTED_SCHEMA, TIMESTAMP, Layout
-from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
 from speed_layer.source_tables import SourceTables, open_source_tables
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.read_offsets import offsets_in, reading_of
 
 

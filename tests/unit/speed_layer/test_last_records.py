@@ -14,7 +14,8 @@ from hourline_core.ledger.last_read import LastRead, last_read_of
 from hourline_core.ledger.last_records import LastRecord, checksum_of
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.progress import Progress
-from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA, Position, ProgressRow, RecordCounts, to_arrow
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_rows import Position, ProgressRow, RecordCounts, to_arrow
 from hourline_core.model.scratch_columns import (
     HEADERS,
     KEY,

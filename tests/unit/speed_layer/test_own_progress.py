@@ -8,7 +8,7 @@ from hourline import load_project
 from hourline_core.errors import ConflictError
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
-from hourline_core.ledger.progress_rows import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.model import Project
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
