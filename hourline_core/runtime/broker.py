@@ -8,7 +8,6 @@ Files in the workspace:
 <workspace>/run/broker.json         the address of the running broker
 """
 
-import base64
 import json
 import os
 import socket
@@ -18,20 +17,16 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from uuid import uuid4
 
 from hourline_core.errors import BrokerError, SetupError
+from hourline_core.runtime.broker_commands import format_command, start_command
 from hourline_core.runtime.broker_properties import broker_properties
-from hourline_core.runtime.class_archives import sharing_options
 from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
-from hourline_core.runtime.jars import fetch_jars
-from hourline_core.runtime.java import find_java
 from hourline_core.runtime.kafka_admin import admin
 from hourline_core.runtime.ports import LOOPBACK, free_ports, require_free
 from hourline_core.runtime.supervised import Supervised
 
 _UP_WITHIN_SECONDS = 60.0
-_LOG_CONFIGURATION = Path(__file__).with_name("broker_log4j2.properties")
 
 
 class Broker:
@@ -57,16 +52,7 @@ class Broker:
         self._log = self._workspace / "logs" / "broker.log"
 
     def __enter__(self) -> Self:
-        java, jars = find_java(), fetch_jars("broker")
-        logging = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"
-        self._java = [
-            str(java),
-            "-XX:+UseSerialGC",
-            logging,
-            *sharing_options("broker"),
-            "-cp",
-            os.pathsep.join(map(str, jars)),
-        ]
+        self._command = start_command(options=self._java_options)  # which raises before there is a lock
         with ExitStack() as stack:
             doing = (
                 f"already runs a broker on {self._workspace}; "
@@ -122,9 +108,7 @@ class Broker:
 
     def _start(self, stack: ExitStack) -> None:
         self._log_start = self._log_size()
-        self._process = stack.enter_context(
-            self._run("kafka.Kafka", "server.properties", heap="512m", options=self._java_options)
-        )
+        self._process = stack.enter_context(self._run(self._command))
 
     def _configure(self, port: int, controller_port: int) -> None:
         folder = self._workspace / "kafka"
@@ -133,16 +117,13 @@ class Broker:
         # Kafka writes this file last, so an interrupted format is repeated.
         if not (folder / "data" / "meta.properties").exists():
             log_start = self._log_size()
-            cluster_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-            arguments = ("format", "--ignore-formatted", "--config=server.properties", f"--cluster-id={cluster_id}")
-            with self._run("kafka.tools.StorageTool", *arguments, heap="128m") as formatting:
+            with self._run(format_command()) as formatting:
                 if formatting.wait() != 0:
                     raise self._did_not_start(log_start)
 
-    def _run(self, main_class: str, *arguments: str, heap: str, options: Sequence[str] = ()) -> Supervised:
+    def _run(self, command: list[str]) -> Supervised:
         # In other locales, Java may be unable to open folders whose names are not ASCII.
         env = {**os.environ, "LC_ALL": "C.UTF-8"}
-        command = [*self._java, *options, f"-Xmx{heap}", main_class, *arguments]
         # The broker inherits the lock, so it counts as running even if it briefly outlives a killed parent.
         return Supervised(
             command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock.fd], grace=20.0

@@ -2,7 +2,6 @@
 again. The brokers have an authorizer, which allows what no ACL is about.
 """
 
-import base64
 import os
 import shutil
 import signal
@@ -12,21 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from uuid import uuid4
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from hourline_core.runtime import broker
+from hourline_core.runtime.broker_commands import format_command, new_id, start_command
 from hourline_core.runtime.broker_properties import broker_properties
-from hourline_core.runtime.class_archives import sharing_options
-from hourline_core.runtime.jars import fetch_jars
-from hourline_core.runtime.java import find_java
 from hourline_core.runtime.ports import LOOPBACK, free_ports
 from hourline_core.runtime.supervised import Supervised
 from tests.support.speed_process import wait_until
 
-_LOG_CONFIGURATION = Path(broker.__file__).with_name("broker_log4j2.properties")
 _LARGEST_RECORD = 16 * 1024 * 1024
 
 
@@ -45,7 +39,7 @@ class Node:
     def start(self) -> None:
         """Start it, and do not wait until it answers."""
         self.configure()
-        self.process = _java(self.folder, "kafka.Kafka", "server.properties", heap="256m")
+        self.process = _run(start_command(heap="256m"), self.folder)
 
     def configure(self) -> None:
         """Write its configuration."""
@@ -157,15 +151,12 @@ class KafkaCluster:
         first = self.nodes[0]
         first.folder.mkdir(parents=True)
         first.configure()
-        cluster_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        arguments = ("format", "--config=server.properties", f"--cluster-id={cluster_id}")
-        with _java(first.folder, "kafka.tools.StorageTool", *arguments, heap="128m") as formatting:
+        with _run(format_command(), first.folder) as formatting:
             assert formatting.wait() == 0, (first.folder / "broker.log").read_text()
         for node in self.nodes[1:]:
             shutil.copytree(first.folder, node.folder)
             file = node.folder / "data" / "meta.properties"
-            directory = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-            own = {"node.id": str(node.number), "directory.id": directory}
+            own = {"node.id": str(node.number), "directory.id": new_id()}
             named = dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)
             file.write_text("".join(f"{name}={value}\n" for name, value in {**named, **own}.items()))
 
@@ -175,8 +166,5 @@ class KafkaCluster:
                 node.kill()
 
 
-def _java(folder: Path, main_class: str, *arguments: str, heap: str) -> Supervised:
-    jars = os.pathsep.join(map(str, fetch_jars("broker")))
-    logging = f"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"
-    options = ["-XX:+UseSerialGC", f"-Xmx{heap}", logging, *sharing_options("broker"), "-cp", jars]
-    return Supervised([str(find_java()), *options, main_class, *arguments], log=folder / "broker.log", cwd=folder)
+def _run(command: list[str], folder: Path) -> Supervised:
+    return Supervised(command, log=folder / "broker.log", cwd=folder)

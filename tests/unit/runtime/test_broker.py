@@ -24,7 +24,7 @@ echo 'java.lang.OutOfMemoryException: no room'; echo '\tat kafka.Kafka.main'; ec
 """)
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    monkeypatch.setattr("hourline_core.runtime.broker.fetch_jars", lambda _which: [])
+    monkeypatch.setattr("hourline_core.runtime.broker_commands.fetch_jars", lambda _which: [])
     find_java.cache_clear()
     try:
         said = r"did not start; its last message was 'java\.lang\.OutOfMemoryException: no room'; its log is .*/logs/broker\.log"
