@@ -49,8 +49,8 @@ def test_a_mutant_is_red_by_what_a_test_says_and_broken_by_its_own_mistakes(
         Mutant(
             "any",
             "hourline_core/model/hours.py",
-            ((old, new),),
             "tests/unit/model/test_hours.py --noconftest -k hours_beside",
+            ((old, new),),
         ),
         tmp_path / "copy",
     )
