@@ -75,6 +75,8 @@ class Check:
     """The columns of the value and of its lower and upper bound, if the expectation compares these."""
     mistake: str = ""
     """Why it cannot be evaluated on these columns; empty if it can."""
+    when: str | None = None
+    """The condition on the facts of an hour for it to apply. None: it applies to every hour."""
 
     @property
     def columns(self) -> list[str]:
@@ -136,10 +138,12 @@ def declared_checks(declared: list[Expectation], types: Mapping[str, str] | None
     """The expectations that a user has declared. ``types`` are those of the columns, if they are known."""
     checks = []
     for one in declared:
+        parameters, mistake = one.parameters, ""
         try:
-            checks.append(Check(one.type, convert_parameters(one.parameters, types or {}), one.severity, "user"))
+            parameters = convert_parameters(parameters, types or {})
         except UnfitValueError as error:
-            checks.append(Check(one.type, one.parameters, one.severity, "user", mistake=str(error)))
+            mistake = str(error)
+        checks.append(Check(one.type, parameters, one.severity, "user", mistake=mistake, when=one.when))
     return checks
 
 

@@ -1,5 +1,7 @@
 """Finds mistakes in the declared expectations before anything is audited."""
 
+from dataclasses import replace
+
 import pandas as pd
 
 from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError, declared_checks
@@ -41,7 +43,8 @@ def _refuse_unknown_columns(check: Check, columns: list[str]) -> None:
 def _refuse_broken(validator: Validator, check: Check, columns: list[str]) -> None:
     """Evaluate the expectation over no rows. Reversed bounds and broken patterns show then."""
     if check.by_row:
-        validation = validator.results(pd.DataFrame(columns=columns, dtype=object), [check], ["no hour"], ["hour"])
+        always = replace(check, when=None)
+        validation = validator.results(pd.DataFrame(columns=columns, dtype=object), [always], ["no hour"], ["hour"])
         for finding in validation.findings:
             if not finding.success:
                 raise UnsuitableExpectationError(f"{check.type}: {finding.found}")

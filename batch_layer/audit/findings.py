@@ -33,11 +33,19 @@ class Finding:
     """The number of failing rows. None: the expectation is not about rows."""
     rows: list[str] = field(default_factory=list)
     """Some of the failing rows with their keys, as JSON."""
+    applied: bool = True
+    """Whether the condition of the expectation holds for the hour. If not, it was not evaluated, and blocks nothing."""
 
     @property
     def blocks(self) -> bool:
         """Whether the hour must not be published because of it."""
         return not self.success and self.check.severity == "fail"
+
+
+def not_applied(check: Check, hour: str, facts: Mapping[str, int]) -> Finding:
+    """The finding of an hour with ``facts`` for which the condition of ``check`` does not hold."""
+    words = ", ".join(f"{name} = {value:,}" for name, value in facts.items() if name in (check.when or ""))
+    return Finding(hour, check, True, f"not applied: {words}, and it applies when {check.when}", applied=False)
 
 
 def by_hour(

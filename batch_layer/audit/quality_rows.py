@@ -32,6 +32,7 @@ def quality_rows(audited: Iterable[AuditedSource], moment: datetime) -> pa.Table
                     "origin": finding.check.origin,
                     "severity": finding.check.severity,
                     "success": finding.success,
+                    "applied": finding.applied,
                     "observed": finding.observed,
                     "lower": finding.lower,
                     "upper": finding.upper,

@@ -3,7 +3,7 @@
 Rows are a pandas frame (results, facts) or a Spark DataFrame (events), with a column of the hour as text, such as
 ``2013-01-05T14:00Z``. An expectation on single rows is evaluated once for all hours, and its failing rows say which
 hours fail. Any other is evaluated hour by hour. An expectation that evaluated nothing, or broke, is a failure here;
-Great Expectations would let it pass.
+Great Expectations would let it pass. An expectation with a condition sees only the rows of the hours in which it holds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,9 @@ from great_expectations.data_context.types.base import DataContextConfig, InMemo
 from pyspark.sql import DataFrame
 
 from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError
-from batch_layer.audit.findings import ROWS_KEPT, Finding, by_hour, of_hour
+from batch_layer.audit.findings import ROWS_KEPT, Finding, by_hour, not_applied, of_hour
+from hourline_core.model.condition import holds
+from hourline_core.model.hours import parse_hour
 
 
 @dataclass
@@ -59,6 +61,22 @@ class Validator:
         identify a row.
         """
         validation = Validation()
+        sizes = {str(hour): int(size) for hour, size in frame["hour"].value_counts().items()}
+        for condition, of_condition in _by_condition(checks).items():
+            if condition is None:
+                self._results(frame, of_condition, hours, keys, validation)
+            elif applying := _applying(of_condition, hours, sizes, validation):
+                self._results(frame[frame["hour"].isin(applying)], of_condition, applying, keys, validation)
+        return validation
+
+    def _results(
+        self,
+        frame: pd.DataFrame,
+        checks: Sequence[Check],
+        hours: Sequence[str],
+        keys: list[str],
+        validation: Validation,
+    ) -> None:
         by_row, whole = _split(checks, validation, hours)
         # Only a frame of facts has bands: one row per hour.
         facts = {row["hour"]: row for row in frame.to_dict("records")} if any(check.band for check in by_row) else {}
@@ -73,7 +91,6 @@ class Validator:
             ):
                 validation.findings.append(of_hour(check, result, hour))
         _refuse_nothing(validation, checks, hours, set(frame["hour"]), lambda columns: _known_rows(frame, columns))
-        return validation
 
     def events(
         self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]
@@ -84,6 +101,24 @@ class Validator:
         Rows stay in Spark: only some of those that fail are collected.
         """
         validation, hours = Validation(), sorted(known)
+        sizes = {hour: of_hour[""] for hour, of_hour in known.items()}
+        for condition, of_condition in _by_condition(checks).items():
+            if condition is None:
+                self._expect(events, of_condition, known, keys, validation)
+            elif applying := _applying(of_condition, hours, sizes, validation):
+                here = events.where(events[keys[0]].isin(applying))
+                self._expect(here, of_condition, {hour: known[hour] for hour in applying}, keys, validation)
+        return validation
+
+    def _expect(
+        self,
+        events: DataFrame,
+        checks: Sequence[Check],
+        known: Mapping[str, Mapping[str, int]],
+        keys: list[str],
+        validation: Validation,
+    ) -> None:
+        hours = sorted(known)
         by_row, whole = _split(checks, validation, hours)
         again = []
         for check, result in self._run(self._events, events, by_row, keys, "BASIC", {}, None):
@@ -105,7 +140,6 @@ class Validator:
             filled,
             lambda columns: {h: max(known[h].get(column, 1) for column in columns) for h in filled},
         )
-        return validation
 
     def _run(
         self,
@@ -160,6 +194,30 @@ def page(validations: Iterable[Validation], name: str) -> ExpectationSuiteValida
         statistics=statistics,
         meta=meta,
     )
+
+
+def _by_condition(checks: Sequence[Check]) -> dict[str | None, list[Check]]:
+    """The expectations by their condition; under None, those that apply to every hour."""
+    by_condition: dict[str | None, list[Check]] = {}
+    for check in checks:
+        by_condition.setdefault(check.when, []).append(check)
+    return by_condition
+
+
+def _applying(
+    checks: Sequence[Check], hours: Sequence[str], sizes: Mapping[str, int], validation: Validation
+) -> list[str]:
+    """The hours for which the condition of ``checks``, which is the same for all, holds. Those for which it does not
+    are added to the findings. ``sizes`` are the numbers of rows.
+    """
+    applying = []
+    for hour in hours:
+        facts = {"rows": sizes.get(hour, 0), "hour_of_day": parse_hour(hour).hour}
+        if holds(checks[0].when or "", facts):
+            applying.append(hour)
+        else:
+            validation.findings += [not_applied(check, hour, facts) for check in checks]
+    return applying
 
 
 def _split(checks: Sequence[Check], validation: Validation, hours: Sequence[str]) -> tuple[list[Check], list[Check]]:

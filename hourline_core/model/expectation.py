@@ -3,22 +3,42 @@
 Names and parameters are those of Great Expectations.
 """
 
+import re
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import pydantic
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from hourline_core.model.base import Declaration, describe, refuse
+from hourline_core.model.condition import Condition
 
 Severity = Literal["fail", "warn"]
 
-_FORM = "`expect_…: {parameter: value, …}`, with `severity: warn` for a warning only"
+_BESIDE = ("severity", "when", "owner", "description", "link")
+"""The keys that may stand beside the expectation in its YAML form."""
+_FORM = f"`expect_…: {{parameter: value, …}}`, and beside it {', '.join(_BESIDE[:-1])} and {_BESIDE[-1]}"
+
+
+def _link(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc or re.search(r"\s", text):
+        raise refuse(f"got {describe(text)}, allowed is a URL, such as https://example.com/rules/fares")
+    return text
+
+
+Link = Annotated[str, AfterValidator(_link)]
+"""The URL of a web page."""
 
 
 class Expectation(Declaration):
     """One expectation on an hour's events or results: `expect_…: {parameter: value, …}`.
 
-    Add `severity: warn` if it must not block. `hourline check` checks the name and the parameters.
+    The other keys stand beside it. Add `severity: warn` if it must not block. `hourline check` checks the name and the
+    parameters.
     """
 
     type: str
@@ -32,6 +52,26 @@ class Expectation(Declaration):
     and the reports show the warning.
     """
 
+    when: Condition | None = None
+    """The hours it applies to, such as `rows >= 20`. In other hours it is not evaluated, and the reports say so. A
+    condition compares `rows` (the number of the hour's events or results) or `hour_of_day` (UTC, 0 to 23) with a whole
+    number by `>=`, `<=`, `>`, `<`, `=` or `!=`. Several are joined by `and`.
+    """
+
+    owner: str | None = None
+    """The person or team that answers for it. The reports show it."""
+
+    description: str | None = None
+    """Why it is expected, and what to do about a failure. The reports show it."""
+
+    link: Link | None = None
+    """The URL of a page that says more. The reports show it."""
+
+    @property
+    def consequences(self) -> dict[str, Any]:
+        """What decides whether an hour passes: all of it but the words for people."""
+        return self.model_dump(exclude={"owner", "description", "link", *({"when"} if self.when is None else ())})
+
     @classmethod
     def from_yaml_form(cls, value: Any) -> Any:
         """Read the YAML form, ``{expect_…: {parameter: value}, severity: warn}``. An Expectation is passed on."""
@@ -39,7 +79,7 @@ class Expectation(Declaration):
             return value
         if not isinstance(value, dict):
             raise refuse(f"got {describe(value)}, allowed is a mapping, {_FORM}")
-        types = [key for key in value if key != "severity"]
+        types = [key for key in value if key not in _BESIDE]
         if len(types) != 1:
             names = ", ".join(types) or "none"
             raise refuse(f"got {len(types)} expectations in one item of the list ({names}), allowed is one, {_FORM}")
@@ -48,8 +88,8 @@ class Expectation(Declaration):
             raise refuse(
                 f"got {describe(parameters)}, allowed is a mapping with its parameters, such as {{column: …}}", types[0]
             )
-        severity = {} if value.get("severity") is None else {"severity": value["severity"]}
-        return {"type": types[0], "parameters": parameters or {}, **severity}
+        beside = {key: value[key] for key in _BESIDE if value.get(key) is not None}
+        return {"type": types[0], "parameters": parameters or {}, **beside}
 
 
 ExpectationForm = Annotated[

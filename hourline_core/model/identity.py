@@ -43,8 +43,8 @@ def declaration_hash(source: Source, metric: Metric) -> str:
 def expectations_hash(source: Source, metric: Metric) -> str:
     """12 hexadecimal digits. When they change, an hour that did not pass its audit may pass now."""
     content = [
-        [one.model_dump() for one in source.expectations],
-        [one.model_dump() for one in metric.expectations],
+        [one.consequences for one in source.expectations],
+        [one.consequences for one in metric.expectations],
         metric.history.model_dump(),
         source.volume.model_dump(),
     ]

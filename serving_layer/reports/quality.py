@@ -29,7 +29,9 @@ class Finding(Described):
     severity: str
     """`fail` or `warn`."""
     success: bool
-    """Whether it was fulfilled."""
+    """Whether it was fulfilled. True also if it was not applied."""
+    applied: bool
+    """Whether its condition `when` held for the hour. If not, it was not evaluated."""
     found: str
     """What was found, in words."""
     observed: float | None
@@ -152,8 +154,8 @@ def list_audits(
         audits AS (SELECT DISTINCT publication, source, metric, hour, audited, cutoff FROM found WHERE {of_metric})
         SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cutoff,
                a.publication = max(a.publication) OVER (PARTITION BY a.metric, a.hour) AS newest,
-               expectation, about, parameters, origin, severity, success, found, observed, lower, upper, unexpected,
-               rows
+               expectation, about, parameters, origin, severity, success, coalesce(applied, true) AS applied, found,
+               observed, lower, upper, unexpected, rows
         FROM audits a JOIN found f ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source
              AND coalesce(f.metric, a.metric) = a.metric
         ORDER BY a.hour, a.metric, a.publication, success, severity, f.metric NULLS FIRST, expectation, about
@@ -178,7 +180,7 @@ def list_audits(
                 report=str(page) if page.exists() else None,
             )
         audit = audits[key]
-        audit.expectations += row["origin"] != "person"
+        audit.expectations += row["applied"] and row["origin"] != "person"
         details = {name: row[name] for name in Finding.model_fields if name not in ("parameters", "rows")}
         audit.findings.append(
             Finding(

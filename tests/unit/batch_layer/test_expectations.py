@@ -4,6 +4,7 @@ failure here.
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -80,6 +81,36 @@ def test_each_hour_passes_or_fails_by_its_own_rows(
             set(json.loads(row)) == {"hour", "page", "n"} and json.loads(row)["hour"] == finding.hour
             for row in finding.rows
         )
+
+
+@settings(max_examples=40)
+@given(rows=ROWS, least=st.integers(0, 3))
+def test_a_condition_chooses_the_hours_of_an_expectation(
+    validator: Validator, rows: list[tuple[str, str, int | None]], least: int
+) -> None:
+    """In the others it is not applied. Where it applies, it finds what it would find without the condition."""
+    always = [
+        user("expect_column_values_to_be_between", **BETWEEN),
+        user("expect_column_values_to_be_unique", column="page"),
+        user("expect_table_row_count_to_be_between", min_value="2"),
+    ]
+    sometimes = [replace(check, when=f"rows >= {least} and hour_of_day <= 21") for check in always]
+    found = validator.results(frame(rows), [*always, *sometimes], HOURS, ["hour", "page"])
+    sizes = {hour: sum(row[0] == hour for row in rows) for hour in HOURS}
+    thin = {hour for hour in HOURS if sizes[hour] < least or hour == HOURS[2]}
+    for one, other in zip(always, sometimes, strict=True):
+        of_other = [finding for finding in found.findings if finding.check is other]
+        assert {finding.hour for finding in of_other if not finding.applied} == thin
+        assert all(
+            finding.success and f"rows = {sizes[finding.hour]}" in finding.found
+            for finding in of_other
+            if not finding.applied
+        )
+        assert {finding.hour: (finding.success, finding.unexpected) for finding in of_other if finding.applied} == {
+            finding.hour: (finding.success, finding.unexpected)
+            for finding in found.findings
+            if finding.check is one and finding.hour not in thin
+        }
 
 
 @pytest.mark.parametrize(
