@@ -25,6 +25,6 @@ def graph(
 ) -> None:
     """Print the topology: the topics, the sources that read them, and the metrics over these."""
     declared = load(project, None)
-    from hourline_core.model.topology import topology_mermaid, topology_text
+    from hourline_core.model.topology_text import topology_mermaid, topology_text
 
     say(topology_text(declared) if format is GraphFormat.TEXT else topology_mermaid(declared))

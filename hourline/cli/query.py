@@ -46,7 +46,7 @@ def query(
         raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
     declared = load(project, workspace)
     from serving_layer import connect
-    from serving_layer.output import fetch, write
+    from serving_layer.query_output import fetch, write
     from serving_layer.query_scope import summarize_states
 
     with connect(declared, strict=strict, as_of=as_of, degraded=degraded) as connection:

@@ -82,7 +82,7 @@ def _next_line(_: str) -> str:
 
 def _run(connection: "Connection", text: str) -> None:
     """Run a command, or the statements in ``text``. Raises UsageError, and the errors of reading the tables."""
-    from serving_layer.output import fetch
+    from serving_layer.query_output import fetch
 
     if text.startswith("."):
         command = require_known("command", text, _COMMANDS)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from serving_layer.changes import ChangeFeed, Step, Update
+from serving_layer.change_feed import ChangeFeed, Step, Update
 
 
 class Listeners:

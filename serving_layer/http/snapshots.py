@@ -14,7 +14,7 @@ from hourline_core.ledger.time_travel import token_of
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.storage.open_tables import OpenTables
-from serving_layer.changes import Step, changed_hours
+from serving_layer.change_feed import Step, changed_hours
 from serving_layer.connection import Connection
 
 log = logging.getLogger("hourline.http")

@@ -7,7 +7,7 @@ import pytest
 from hourline_core.errors import DeclarationError
 from hourline_core.model import Project, load_project
 from hourline_core.model.branches import branches_of
-from hourline_core.model.topology import topology_text
+from hourline_core.model.topology_text import topology_text
 from tests.support.project_files import write_project
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving_layer.changes import ChangeFeed, Step
+from serving_layer.change_feed import ChangeFeed, Step
 from serving_layer.query_scope import HourState
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hourline_core.model import load_project
-from hourline_core.model.topology import topology_mermaid, topology_text
+from hourline_core.model.topology_text import topology_mermaid, topology_text
 from tests.support.project_files import write_project
 
 FILES = {
