@@ -5,26 +5,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from batch_layer.deduplication import mark_first
 from batch_layer.plan import Job
 from hourline_core.compute.aggregation import apply_where, with_derived
 from hourline_core.compute.archive import from_archive
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import (
-    COUNTS,
-    DUPLICATE,
-    HOUR,
-    IS_FIRST,
-    OFFSET,
-    PARTITION,
-    PLACE,
-    SEQUENCE,
-    TOPIC_ID,
-)
+from hourline_core.model.scratch_columns import COUNTS, DUPLICATE, HOUR, IS_FIRST, SEQUENCE
 from hourline_core.model.windows import HOURLY
 
 _SORTED_AGAIN = 3
@@ -80,7 +71,7 @@ class ArchivedEvents:
         """All events, with COUNTS: the first event of an id in an hour counts if it fulfils the source's ``where``.
         Each event without an id counts.
         """
-        events = self._numbered() if self._source.id else self._events.withColumn(IS_FIRST, F.lit(True))
+        events = mark_first(self._events, self._source)
         condition = F.expr(self._source.where or "true")
         return events.withColumn(COUNTS, F.coalesce(F.col(IS_FIRST) & condition, F.lit(False))).drop(IS_FIRST)
 
@@ -90,19 +81,13 @@ class ArchivedEvents:
         """
         covered = [F.when(F.col(HOUR) == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
         before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
-        events = self._numbered() if self._source.id else self._events.withColumn(IS_FIRST, F.lit(True))
+        events = mark_first(self._events, self._source)
         return apply_where(
             events.where(F.when(F.col(SEQUENCE) <= before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(
                 IS_FIRST
             ),
             self._source,
         )
-
-    def _numbered(self) -> DataFrame:
-        identity = F.expr(self._source.id or "null")
-        # Sorting compares the first 8 bytes of the first column before all else. Ids differ in them, hours do not.
-        arrivals = Window.partitionBy(identity, HOUR).orderBy(SEQUENCE, TOPIC_ID, PARTITION, OFFSET, PLACE)
-        return self._events.withColumn(IS_FIRST, (F.row_number().over(arrivals) == 1) | identity.isNull())
 
 
 def keep_counted(marked: DataFrame) -> DataFrame:

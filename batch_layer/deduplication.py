@@ -1,0 +1,22 @@
+"""Deduplication in a recompute: which event of an id counts in an hour, exactly, among all that the archive holds.
+
+The speed layer's is in ``speed_layer/deduplication.py``: it compares each event with the ids it holds in memory.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline_core.model import Source
+from hourline_core.model.scratch_columns import HOUR, IS_FIRST, OFFSET, PARTITION, PLACE, SEQUENCE, TOPIC_ID
+
+
+def mark_first(events: DataFrame, source: Source) -> DataFrame:
+    """The events with IS_FIRST: whether an event is the first of its id in its hour, by sequence and address. Each
+    event without an id is one.
+    """
+    if not source.id:
+        return events.withColumn(IS_FIRST, F.lit(True))
+    identity = F.expr(source.id)
+    # Sorting compares the first 8 bytes of the first column before all else. Ids differ in them, hours do not.
+    arrivals = Window.partitionBy(identity, HOUR).orderBy(SEQUENCE, TOPIC_ID, PARTITION, OFFSET, PLACE)
+    return events.withColumn(IS_FIRST, (F.row_number().over(arrivals) == 1) | identity.isNull())
