@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import duckdb
 
 from hourline_core.errors import UnreliableResultError, UsageError
+from hourline_core.model.hour_state import UNRELIABLE, WEAKEST_FIRST
 from hourline_core.model.hours import hour_text
-from hourline_core.sql.hour_states import WEAKEST_FIRST
 from hourline_core.sql.query_tree import Node, named_table, names_any_table, nodes_of, parse_query
 from hourline_core.storage.retention import KEPT_HOURS
 
-_WEAK = ("missing", "blocked", "incomplete")
 _VIEWS = ("", "_states", "_final", "_provisional")
 _SHOWN = 3
 
@@ -65,7 +64,7 @@ def refuse_weak(states: Collection[HourState]) -> None:
     """Raise UnreliableResultError if any of the hours is missing, blocked or incomplete."""
     weak: dict[str, list[str]] = {}
     for metric, hour, state in states:
-        if state in _WEAK:
+        if state in UNRELIABLE:
             weak.setdefault(metric, []).append(f"{hour_text(hour)} {state}")
     if weak:
         raise UnreliableResultError(

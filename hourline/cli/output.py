@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-STATE_STYLES = {
+from hourline_core.model.hour_state import UNRELIABLE
+
+STATE_STYLES: dict[str, str] = {
     "final": "green",
     "revised": "yellow",
     "provisional": "cyan",
-    "incomplete": "red",
-    "blocked": "red",
-    "missing": "red",
+    **dict.fromkeys(UNRELIABLE, "red"),
 }
 
 

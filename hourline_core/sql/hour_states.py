@@ -14,6 +14,7 @@ An hour has a row once its source has accepted an event in it, or its source's c
 from collections.abc import Iterable
 
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model.hour_state import WEAKEST_FIRST
 from hourline_core.sql.coverage import marks_sql
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import last_arrivals_sql
@@ -25,8 +26,6 @@ _NO_HOURS = """
            NULL::BIGINT AS blocked_cutoff, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh,
            NULL::VARCHAR AS counted
     WHERE false"""
-
-WEAKEST_FIRST = ("missing", "blocked", "incomplete", "provisional", "revised", "final")
 
 
 def weakest_sql() -> str:

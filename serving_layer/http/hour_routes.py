@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.model.hour_state import HourStateName
 from hourline_core.model.hours import parse_hour
 from hourline_core.runtime.lease import lease_holder
 from serving_layer.connection import Connection
@@ -41,7 +42,7 @@ class HourOf(Described):
     """The name of the source or metric."""
     hour: datetime
     """The hour (UTC)."""
-    state: Literal["final", "revised", "provisional", "incomplete", "blocked", "missing"] | None
+    state: HourStateName | None
     """The state; of a source, the weakest state of its metrics. Null: the source has no metric."""
     events: int
     """The number of accepted events of the source in the hour."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from hourline_core.model import derived_of
+from hourline_core.model.hour_state import HourStateName
 from hourline_core.sql.coverage import of_declaration
 from hourline_core.sql.differences import without_late_events
 from hourline_core.sql.literals import identifier
@@ -98,7 +99,7 @@ class Explanation(Described):
     """The dimensions that were asked for, as text. The others are rolled up."""
     groups: int
     """The number of groups that were merged. 0: no event of the hour counts for the metric, or the hour is missing."""
-    state: Literal["final", "revised", "provisional", "incomplete", "blocked", "missing"]
+    state: HourStateName
     """The state of the hour."""
     closed: bool
     """Whether the hour has closed."""
