@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.types import StructType
 
-from hourline_core.compute.aggregation import explain, with_derived
+from hourline_core.compute.aggregation import shorten_error, with_derived
 from hourline_core.compute.archive import from_archive
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
@@ -104,7 +104,7 @@ def archived_id_hashes(
         events_with_ids = with_derived(from_archive(recent, source), source)
         return events_with_ids.select(HOUR, _hash(source).alias(ID_HASH)).toArrow()
     except PySparkException as error:
-        words = explain(error).rstrip(".")
+        words = shorten_error(error).rstrip(".")
         raise SparkError(
             f"the ids of archived events cannot be read: {words}; `hourline verify` names each damaged file"
         ) from error

@@ -19,7 +19,7 @@ Known = Mapping[datetime, Mapping[str, Any]]
 """By hour, the value of each measure over all dimensions."""
 
 
-def published_values(
+def read_past_values(
     connection: duckdb.DuckDBPyConnection, tables: MetricTables, history: History, first: datetime, last: datetime
 ) -> dict[datetime, dict[str, Any]]:
     """The values of published hours that the bounds of the hours from ``first`` to ``last`` may use."""

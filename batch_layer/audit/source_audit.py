@@ -17,7 +17,7 @@ from batch_layer.audit.built_in_expectations import Facts, metric_facts, row_che
 from batch_layer.audit.declared_expectations import Check, declared_checks
 from batch_layer.audit.facts import ArchivedCounts, count_archived
 from batch_layer.audit.findings import Finding
-from batch_layer.audit.history_bounds import published_values
+from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.validator import Validation, Validator, page
 from batch_layer.audit.volume import read_arrivals, volume_facts
 from batch_layer.stage import StagedMetric, StagedSource
@@ -153,7 +153,7 @@ class _Audit:
         earlier = (
             {}
             if tables is None
-            else published_values(connection, tables, metric.history, item.hours[0], item.hours[-1])
+            else read_past_values(connection, tables, metric.history, item.hours[0], item.hours[-1])
         )
         rows = facts.rows_and_groups(connection, aggregation, item.rows)
         hours = [hour_text(hour) for hour in item.hours]

@@ -85,7 +85,7 @@ def empty_events(spark: SparkSession, source: Source) -> DataFrame:
     try:
         events = spark.sql(f"SELECT {columns} WHERE false")  # which takes a fifth of what createDataFrame does
     except PySparkException as error:
-        raise UnresolvedError(("fields",), explain(error)) from error
+        raise UnresolvedError(("fields",), shorten_error(error)) from error
     for name, expression in source.explode.items():
         element = _element_type(with_record(events, source), expression, ("explode", name))
         events = events.withColumn(name, F.lit(None).cast(element))
@@ -141,7 +141,7 @@ def with_derived(events: DataFrame, source: Source) -> DataFrame:
         try:
             events = events.withColumn(name, F.expr(expression))
         except PySparkException as error:
-            raise UnresolvedError(("derived", name), explain(error)) from error
+            raise UnresolvedError(("derived", name), shorten_error(error)) from error
     return events
 
 
@@ -173,7 +173,7 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
     try:
         schema = _tiles(events, metric, states).schema
     except PySparkException as error:
-        raise UnresolvedError((), explain(error)) from error
+        raise UnresolvedError((), shorten_error(error)) from error
     return AggregationPlan(source, metric, states, make_nullable(to_arrow_schema(schema, timezone="UTC")), values)
 
 
@@ -194,7 +194,7 @@ def _resolve(events: DataFrame, expression: str, path: Path) -> DataType:
     try:
         resolved = events.select(F.expr(expression)).schema[0].dataType
     except PySparkException as error:
-        raise UnresolvedError(path, explain(error)) from error
+        raise UnresolvedError(path, shorten_error(error)) from error
     try:
         # Beside a plain column, an aggregate wants a GROUP BY.
         events.select(F.expr(expression), F.col(f"`{events.columns[0]}`"))
@@ -234,7 +234,7 @@ def make_nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([column.with_nullable(True) for column in schema])
 
 
-def explain(error: PySparkException) -> str:
+def shorten_error(error: PySparkException) -> str:
     """Spark's message without its error class, SQL state and plan."""
     text = (error.getMessage() or str(error)).partition("SQLSTATE")[0].partition("\n")[0].strip()
     return text.partition("] ")[2] if text.startswith("[") else text

@@ -16,7 +16,7 @@ from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
-from hourline_core.model.validation_errors import explain
+from hourline_core.model.validation_errors import list_mistakes
 from hourline_core.model.yaml_files import Document, read_yaml
 
 SETTINGS_FILE = "hourline.yaml"
@@ -127,7 +127,7 @@ class _Loading:
                 reported = {mistake.path for mistake in document.mistakes}
                 mistakes += [
                     mistake
-                    for mistake in explain(error, model, document)
+                    for mistake in list_mistakes(error, model, document)
                     if document.nearest(mistake.path) not in reported
                 ]
         for mistake in sorted(mistakes, key=lambda mistake: mistake.line):

@@ -27,14 +27,14 @@ _ALLOWED = {
 }
 
 
-def explain(error: ValidationError, model: type[BaseModel], document: Document) -> Iterator[Mistake]:
+def list_mistakes(error: ValidationError, model: type[BaseModel], document: Document) -> Iterator[Mistake]:
     """One mistake for each of pydantic's errors, with the line of the offending item."""
     for details in error.errors(include_url=False):
-        path, text = _explain(details, model)
+        path, text = _describe_error(details, model)
         yield Mistake(document.lines.get(document.nearest(path), 1), path, text)
 
 
-def _explain(details: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str]:
+def _describe_error(details: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str]:
     # pydantic ends the path with '[key]' when the mistake is in the key, not in its value.
     path = tuple(str(part) for part in details["loc"] if part != "[key]")
     if details["type"] == REFUSAL:

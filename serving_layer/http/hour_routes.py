@@ -245,7 +245,7 @@ async def drift(request: Request, answering: TheAnswering, parameters: Annotated
 
 
 @routes.get("/explain/{metric}/{hour}", response_model=Explanation)
-async def explain(
+async def get_explanation(
     request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[WhereParameters, Query()]
 ) -> Response:
     """Where a number comes from: its declaration, events, versions and audit, and every value that was published for
