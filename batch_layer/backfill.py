@@ -141,7 +141,7 @@ def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
     ]
     if not timed:
         return None
-    per_job, per_event = _fitted(timed)
+    per_job, per_event = _fit(timed)
     hours, most = sorted({item.hour for item in wanted}), hours_per_job(project)
     with_events = {item.hour for item in wanted if item.events}
     jobs = sum(not with_events.isdisjoint(hours[first : first + most]) for first in range(0, len(hours), most))
@@ -158,7 +158,7 @@ def _is_done(item: PlannedHour, pinned: HourVersions) -> bool:
     )
 
 
-def _fitted(timed: list[tuple[float, float]]) -> tuple[float, float]:
+def _fit(timed: list[tuple[float, float]]) -> tuple[float, float]:
     """Seconds per job and seconds per event, neither below zero, fitted to the timed publications (events, seconds)
     by least squares.
     """

@@ -105,7 +105,7 @@ class Maintenance:
         return maintenance.line
 
     def _drift(self) -> list[str]:
-        return self._kept(TableMaintenance("drift", self._open(self._layout.drift), self.dry_run))
+        return self._maintain_by_publication(TableMaintenance("drift", self._open(self._layout.drift), self.dry_run))
 
     def _quality(self) -> list[str]:
         maintenance = TableMaintenance("quality", self._open(self._layout.quality), self.dry_run)
@@ -114,9 +114,9 @@ class Maintenance:
             if not self.dry_run:
                 commits.delete(maintenance.table, old, {"older": f"than {self.project.settings.batch.reports_kept}"})
             maintenance.done.append(f"{count:,} findings deleted")
-        return self._kept(maintenance)
+        return self._maintain_by_publication(maintenance)
 
-    def _kept(self, maintenance: TableMaintenance) -> list[str]:
+    def _maintain_by_publication(self, maintenance: TableMaintenance) -> list[str]:
         """The tables with rows of each publication."""
         maintenance.compact("publication", _WORTH)
         maintenance.vacuum(self.kept_hours)

@@ -75,7 +75,7 @@ class ArchivedEvents:
         condition = F.expr(self._source.where or "true")
         return events.withColumn(COUNTS, F.coalesce(F.col(IS_FIRST) & condition, F.lit(False))).drop(IS_FIRST)
 
-    def counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:
+    def keep_counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:
         """The events that had counted before: up to the earlier cutoff of its hour, the first of each id; after it,
         all that were not recognised as duplicates.
         """

@@ -36,7 +36,7 @@ class HourTotals:
     """What one metric counts in each hour, over all of its dimensions. An hour without events counts nothing."""
 
     rows: pa.Table
-    """hour and the state columns of ``added_up``, one row for each hour with events that the metric counts."""
+    """hour and the state columns of ``columns_in_both``, one row for each hour with events that the metric counts."""
     of_metric: Mapping[datetime, int]
     """By hour (UTC), the number of events that the metric counts."""
     counted: Mapping[datetime, int]
@@ -70,7 +70,7 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
         F.col(_PART),
         *(F.when(is_tile, F.expr(expression)).alias(name) for name, expression in metric.dimensions.items()),
     ]
-    twice = added_up(aggregation)
+    twice = columns_in_both(aggregation)
     # A sketch is not compared, and costs more than all other states.
     states = {
         name: _only(_OF_METRIC if name in twice else f"{_PART} = {_TILE}", sql)
@@ -106,7 +106,7 @@ def _in_totals(metric: Metric) -> str:
     return f"{COUNTS} AND ({metric.where})" if metric.where else COUNTS
 
 
-def added_up(aggregation: AggregationPlan) -> list[str]:
+def columns_in_both(aggregation: AggregationPlan) -> list[str]:
     """The state columns of the measures whose value over an hour can be computed in two ways."""
     measures = without_sketches(aggregation.metric).measures
     return [column for name, measure in measures.items() for column in aggregate_of(measure).columns(name)]
@@ -152,7 +152,7 @@ def _by_hour(of_hour: pa.Table, column: str) -> dict[datetime, Any]:
 
 
 def _rows_schema(aggregation: AggregationPlan) -> pa.Schema:
-    return pa.schema([aggregation.schema.field(name) for name in ("hour", *added_up(aggregation))])
+    return pa.schema([aggregation.schema.field(name) for name in ("hour", *columns_in_both(aggregation))])
 
 
 def _parts(*parts: int) -> Column:

@@ -66,7 +66,7 @@ class Verification:
             move = on_files(len(files))
             rows, damage = [], []
             for number, (key, table) in enumerate(sorted(files.items(), key=itemgetter(0)), start=1):
-                row, wrong = self._looked_at(key, table, noted.get(key))
+                row, wrong = self._verify_file(key, table, noted.get(key))
                 rows += [row] if row else []
                 damage += [data_files.describe_damage(table, key[1], wrong)] if wrong else []
                 move(number)
@@ -85,7 +85,7 @@ class Verification:
         ]
         return {(name, path): table for name, table in opened for path in data_files.data_files(table)}
 
-    def _looked_at(
+    def _verify_file(
         self, key: tuple[str, str], table: DeltaTable, noted: dict[str, Any] | None
     ) -> tuple[dict[str, Any] | None, str | None]:
         """The new checksum of a file, and what is wrong with the file."""

@@ -14,7 +14,7 @@ import duckdb
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.degraded import degraded_snapshot
 from hourline_core.ledger.snapshot import Snapshot
-from hourline_core.ledger.time_travel import forgotten, moment_of, snapshot_at, token_of
+from hourline_core.ledger.time_travel import find_forgotten, moment_of, snapshot_at, token_of
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import Clock, wall_clock
@@ -99,7 +99,7 @@ class Connection:
             result = self._duckdb.sql(query)
         if self.strict:
             refuse_weak(self.states(query))
-        if self._as_of is not None and (gone := forgotten(self.snapshot)):
+        if self._as_of is not None and (gone := find_forgotten(self.snapshot)):
             refuse_forgotten(self.states(query), gone)
         return result
 

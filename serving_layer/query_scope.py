@@ -68,7 +68,7 @@ def refuse_weak(states: Collection[HourState]) -> None:
             weak.setdefault(metric, []).append(f"{hour_text(hour)} {state}")
     if weak:
         raise UnreliableResultError(
-            f"the answer would rest on hours that are not to be relied on: {_told(weak)} "
+            f"the answer would rest on hours that are not to be relied on: {_list_hours(weak)} "
             "(`hourline plan`, `hourline quality` and `hourline gaps` say what mends them, and without strict it is "
             "given all the same)"
         )
@@ -85,12 +85,12 @@ def refuse_forgotten(states: Collection[HourState], forgotten: Collection[str]) 
     if gone:
         raise UsageError(
             f"the answer rested on provisional rows that are no longer kept (they are for {KEPT_HOURS} hours): "
-            f"{_told(gone)}; "
+            f"{_list_hours(gone)}; "
             "hours that were final then can be asked for alone, and the view `hours` says which these are"
         )
 
 
-def _told(hours_of: Mapping[str, list[str]]) -> str:
+def _list_hours(hours_of: Mapping[str, list[str]]) -> str:
     return "; ".join(
         f"of '{metric}' {', '.join(hours[:_SHOWN])}{_more(len(hours) - _SHOWN)}" for metric, hours in hours_of.items()
     )

@@ -75,7 +75,7 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
     name, sequence = tables.metric.name, snapshot.progress[tables.source.name].sequence
     needs = [f"hours_{tables.name}", *([] if tables.final is None else [f"final_{tables.name}"])]
 
-    def merged(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    def create_merged(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         metric, stored = _computable(connection, tables, functions)
         if metric != tables.metric:
             absent = [measure for measure in tables.metric.measures if measure not in metric.measures]
@@ -87,15 +87,15 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
             yield f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, revised)}"
             yield f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}"
 
-    def of_layer(layer: Layer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    def create_layer(layer: Layer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         metric, stored = _computable(connection, tables, functions)
         if metric.measures:
             states = layer_sql(tables, stored, sequence, revised_hours(connection, tables), layer)
             yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({states})')}"
 
-    yield Part((f"{name}_states", name), _in_schema(needs), merged)
+    yield Part((f"{name}_states", name), _in_schema(needs), create_merged)
     for layer in LAYERS:
-        yield Part((f"{name}_{layer}",), _in_schema(needs), partial(of_layer, layer))
+        yield Part((f"{name}_{layer}",), _in_schema(needs), partial(create_layer, layer))
 
 
 def _merged_is_kept(
@@ -110,13 +110,13 @@ def _merged_is_kept(
 
 
 def _staged_part(tables: MetricTables, snapshot: Snapshot, functions: bool) -> Part:
-    def made(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    def create_staged(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         metric, stored = _computable(connection, tables, functions)
         if metric.measures:
             yield f"CREATE VIEW {metric.name}_staged AS {_staged_sql(tables, metric, stored, snapshot)}"
 
     needs = [f"provisional_{tables.name}", *([f"staged_{tables.name}"] if snapshot.staged_versions(tables) else [])]
-    return Part((f"{tables.metric.name}_staged",), _in_schema(needs), made)
+    return Part((f"{tables.metric.name}_staged",), _in_schema(needs), create_staged)
 
 
 def _view_part(view: str, needs: list[str], query: str) -> Part:

@@ -64,7 +64,7 @@ def describe_gaps(
 
 def explain_gaps(source: Source, gaps_of: Mapping[str, tuple[Gap, ...]]) -> str:
     """One sentence: what is gone, of which time, and what to do. ``gaps_of`` are by topic."""
-    told = [_told(topic, gap) for topic, gaps in gaps_of.items() for gap in gaps]
+    told = [_describe(topic, gap) for topic, gaps in gaps_of.items() for gap in gaps]
     more = f"; and of {len(told) - _SHOWN:,} more partition(s)" if len(told) > _SHOWN else ""
     return (
         f"Kafka has deleted records of source '{source.name}' before they were read: {'; '.join(told[:_SHOWN])}{more}; "
@@ -73,7 +73,7 @@ def explain_gaps(source: Source, gaps_of: Mapping[str, tuple[Gap, ...]]) -> str:
     )
 
 
-def _told(topic: str, gap: Gap) -> str:
+def _describe(topic: str, gap: Gap) -> str:
     times = [f"{word} {moment:%Y-%m-%d %H:%M:%S}" for word, moment in _times(gap) if moment]
     sent = f", sent {' and '.join(times)} UTC" if times else ""
     records = f"at most {gap.end - gap.first:,} record(s){sent}"

@@ -226,7 +226,7 @@ class MicroBatch:
             for topic_id, offsets in read.offsets.items()
         ]
         self.source_tables.finish(*of_topics)
-        if self._reprocessing.counted_before(fresh).rejected:
+        if self._reprocessing.find_counted(fresh).rejected:
             for row in of_topics:
                 drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
         self._reprocessing.release_passed(rows)
@@ -266,7 +266,7 @@ class MicroBatch:
         return replace(
             row,
             last_records=tuple(record for (of, _), record in read.last_records.items() if of == row.topic_id),
-            counts=count_records(fresh, self._reprocessing.counted_before(fresh)),
+            counts=count_records(fresh, self._reprocessing.find_counted(fresh)),
             hours=self._hours(accepted_of(fresh), clock_before),
         )
 

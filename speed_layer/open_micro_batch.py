@@ -78,13 +78,13 @@ def _aggregations(spark: SparkSession, project: Project, source: Source) -> list
     for metric in project.metrics_of(source.name):
         current = plan_aggregation(spark, source, metric)
         older = served.get(metric.name)
-        if older and older.declaration != current.declaration and (followed := _followed(spark, source, older)):
+        if older and older.declaration != current.declaration and (followed := _plan_as_before(spark, source, older)):
             aggregations.append(followed)
         aggregations.append(current)
     return aggregations
 
 
-def _followed(spark: SparkSession, source: Source, older: MetricTables) -> AggregationPlan | None:
+def _plan_as_before(spark: SparkSession, source: Source, older: MetricTables) -> AggregationPlan | None:
     """The older declaration, planned for events as they come in now. None where they lack what it counts, or have other
     ids.
     """

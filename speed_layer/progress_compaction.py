@@ -42,7 +42,7 @@ def compact_progress(progress: Progress, before: datetime, cutoffs: Collection[i
         batch = list(group)
         apart = not compacted or bisect_left(ends, _sequence(compacted[-1])) < bisect_left(ends, _sequence(batch))
         if not apart and _belong_together(compacted[-1], batch):
-            compacted[-1] = _merged(compacted[-1], batch)
+            compacted[-1] = _merge(compacted[-1], batch)
         else:
             compacted.append(batch)
     left = [row for batch in compacted for row in batch]
@@ -74,7 +74,7 @@ def _has_other_topic(one: MicroBatchRows, later: MicroBatchRows) -> bool:
     return any(ids.get(row.topic, row.topic_id) != row.topic_id for row in later)
 
 
-def _merged(one: MicroBatchRows, later: MicroBatchRows) -> MicroBatchRows:
+def _merge(one: MicroBatchRows, later: MicroBatchRows) -> MicroBatchRows:
     """The rows of both, one for each topic, as those of one micro-batch."""
     last = replace(later[0], clock=later[0].clock or one[0].clock, started=one[0].started)
     by_topic = {row.topic_id: row for row in one}

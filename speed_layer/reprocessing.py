@@ -89,7 +89,7 @@ class Reprocessing:
         self._archived |= {partition: np.unique(offsets) for partition, offsets in _by_partition(archived).items()}
         self._rejected |= _by_partition(refused)
         # Of records of which something else is archived: there are none but exploded ones.
-        partly = refused.filter(pa.array(_marked(refused, self._archived, _among)))
+        partly = refused.filter(pa.array(_mark(refused, self._archived, _among)))
         self._partly_rejected |= set(zip(*(column.to_pylist() for column in partly.columns), strict=True))
 
     def mark_counted(self, rows: pa.Table) -> Marks:
@@ -99,14 +99,14 @@ class Reprocessing:
         if not self._ahead:
             return np.zeros(rows.num_rows, dtype=np.bool_)
         addresses = rows.select(_ADDRESS)
-        archived = _marked(addresses, self._archived, _among)
+        archived = _mark(addresses, self._archived, _among)
         for row in np.flatnonzero(archived) if self._partly_rejected else ():
             archived[row] = tuple(column[row].as_py() for column in addresses.columns) not in self._partly_rejected
         without_event = pc.is_in(rows[OUTCOME], pa.array(_KEPT_NOWHERE)).to_numpy()
-        passed: Marks = archived | (without_event & _marked(addresses, self._ahead, _within))
+        passed: Marks = archived | (without_event & _mark(addresses, self._ahead, _within))
         return passed
 
-    def counted_before(self, rows: pa.Table) -> CountedBefore:
+    def find_counted(self, rows: pa.Table) -> CountedBefore:
         """What the records of ``rows``, which are validated again, count as already."""
         records = rejected = in_no_table = 0
         again = _by_partition(rows) if self._ahead else {}
@@ -215,7 +215,7 @@ def _within(offsets: Offsets, ranges: list[Range]) -> Marks:
     return marks
 
 
-def _marked(rows: pa.Table, held: Mapping[Partition, _Held], is_held: Callable[[Offsets, _Held], Marks]) -> Marks:
+def _mark(rows: pa.Table, held: Mapping[Partition, _Held], is_held: Callable[[Offsets, _Held], Marks]) -> Marks:
     """Return by row (TOPIC_ID, PARTITION, OFFSET) whether its offset is held in its partition."""
     partitions, offsets = rows[PARTITION].to_numpy(), rows[OFFSET].to_numpy()
     marks = np.zeros(rows.num_rows, dtype=np.bool_)

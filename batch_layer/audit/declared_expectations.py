@@ -153,11 +153,11 @@ def _kind(name: str) -> type[gx.Expectation]:
     if name in _NOT_HERE:
         raise UnsuitableExpectationError(f"{name} needs an SQL database or another table, which an audit has not")
     if name not in known:
-        raise UnsuitableExpectationError(f"Great Expectations has no '{name}'{_near(name, known)}")
+        raise UnsuitableExpectationError(f"Great Expectations has no '{name}'{_suggest_name(name, known)}")
     return get_expectation_impl(name)
 
 
-def _near(name: str, known: set[str]) -> str:
+def _suggest_name(name: str, known: set[str]) -> str:
     hint = did_you_mean(name, known)
     return hint if hint.startswith(" —") else "; all are listed at https://greatexpectations.io/expectations"
 

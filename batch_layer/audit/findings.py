@@ -64,7 +64,7 @@ def by_hour(
     strays = [row for hour, rows in failing.items() if hour not in hours for row in rows]
     if strays or (not result.success and not failing):
         return [
-            Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_kept(strays))
+            Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_dump(strays))
             for hour in hours
         ]
     sizes = frame["hour"].value_counts().to_dict()
@@ -79,7 +79,7 @@ def by_hour(
             words = ", ".join(f"{name}: {_short(rows[0].get(name))}" for name in check.columns)
         if rows and observed is not None:
             words = f"{observed:,.6g}, where {_bounds_in_words(check, lower, upper)}"
-        findings.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _kept(rows)))
+        findings.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _dump(rows)))
     return findings
 
 
@@ -110,7 +110,7 @@ def of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Fin
             words = f"{name}: {_short(', '.join(sorted(map(str, listed))))}"
     rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
     lower, upper = (_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
-    return Finding(hour, check, bool(result.success), words, _number(value), lower, upper, unexpected, _kept(rows))
+    return Finding(hour, check, bool(result.success), words, _number(value), lower, upper, unexpected, _dump(rows))
 
 
 def _exception(result: ExpectationValidationResult) -> str:
@@ -122,7 +122,7 @@ def _exception(result: ExpectationValidationResult) -> str:
     return ""
 
 
-def _kept(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _dump(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         json.dumps({str(name): _plain(value) for name, value in row.items()}, ensure_ascii=False)
         for row in rows[:ROWS_KEPT]

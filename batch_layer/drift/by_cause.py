@@ -52,7 +52,7 @@ class Drift:
     def of(self, aggregation: AggregationPlan, fresh: pa.Table, hours: list[datetime]) -> list[HourDrift]:
         """The drift of ``hours``, which the tiles ``fresh`` are about to replace."""
         connection, served = self._connection, self._served
-        known = self._known(hours)
+        known = self._keep_served(hours)
         connection.register("_hours", pa.table({"hour": pa.array(known, pa.timestamp("us", tz="UTC"))}))
         counted = counted_states_sql(served, self._stored, self._sequence)
         connection.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN _hours USING (hour)")
@@ -111,7 +111,7 @@ class Drift:
         stored = {column: kind for column, kind, *_ in self._connection.execute(f"DESCRIBE _{name}").fetchall()}
         return make_stage(self._connection, name, declared.metric, stored, f"FROM _{name}")
 
-    def _known(self, hours: list[datetime]) -> list[datetime]:
+    def _keep_served(self, hours: list[datetime]) -> list[datetime]:
         """Those of ``hours`` that were served. The hours of a new metric were missing."""
         if not hours:
             return []

@@ -40,7 +40,7 @@ def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -
     cutoffs = job.snapshot.coverage.of(served.metric.name, served.declaration).cutoffs(hours)
     first = keep_counted(events.mark_counted())
     return Replayed(
-        _compute_tiles(aggregation, events.counted_before(cutoffs)),
+        _compute_tiles(aggregation, events.keep_counted_before(cutoffs)),
         _compute_tiles(aggregation, first),
         _add_magnitudes(aggregation, first),
     )

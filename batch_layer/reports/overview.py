@@ -141,7 +141,7 @@ def _trend_view(site: Path, trend: Trend) -> TrendView:
             (
                 hour - trend.first,
                 there.get(publication) and f"{there[publication]}#{anchor(hour_of(hour))}",
-                _told(trend, hour),
+                _describe_hour(trend, hour),
             )
             for hour, publication in sorted(trend.publications.items())
         ],
@@ -179,7 +179,7 @@ def _strip(by_state: dict[str, list[int]], first: int, gap: float) -> Strip:
     return Strip(fills, strokes)
 
 
-def _told(trend: Trend, hour: int) -> str:
+def _describe_hour(trend: Trend, hour: int) -> str:
     """The tooltip of an hour: failures and warnings first, then values."""
     findings = [line.findings[hour] for line in trend.lines if hour in line.findings]
     findings.sort(key=lambda finding: (finding.success, finding.observed is None))

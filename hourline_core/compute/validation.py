@@ -144,7 +144,7 @@ def _checks_of_event_time(source: Source) -> list[Column]:
     """Why an event is rejected for its time, in words. The first that is not null counts."""
     time = F.col(EVENT_TIME)
     got = F.left(F.coalesce(F.expr(source.event_time.expression).cast("string"), F.lit("null")), F.lit(80))
-    checks = [_when(time.isNull(), "event time: got ", got, f", want {_wanted(source.event_time)}")]
+    checks = [_when(time.isNull(), "event time: got ", got, f", want {_describe_encoding(source.event_time)}")]
     stamp = F.date_format(time, "yyyy-MM-dd'T'HH:mm:ss'Z'")
     ahead = source.ahead.total_seconds()
     is_ahead = time > F.col(ARRIVED) + F.make_dt_interval(secs=F.lit(ahead))
@@ -171,7 +171,7 @@ def _minute(moment: datetime) -> str:
     return f"{moment.isoformat()[:16]}Z"
 
 
-def _wanted(time: EventTime) -> str:
+def _describe_encoding(time: EventTime) -> str:
     return {
         "iso": "ISO text with seconds and an offset, such as 2013-01-05T14:30:00Z "
         "(without an offset: declare encoding: local and a zone)",

@@ -89,7 +89,9 @@ class JsonFormat:
             key = self._key(name)
             got = as_written[key]
             is_wrong = alone[key].isNull() & (F.coalesce(got, F.lit("null")) != "null")
-            words = F.concat(F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {_wanted(field)}"))
+            words = F.concat(
+                F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {_describe_type(field)}")
+            )
             wrong_types.append(F.when(is_wrong, words))
         is_no_object = (
             F.is_variant_null(F.try_parse_json(text)) | F.try_parse_json(text).isNull() | alone[_CORRUPT].isNull()
@@ -115,7 +117,7 @@ def _in_utc(value: Column, field: Field) -> Column:
     return F.to_utc_timestamp(value.cast("timestamp"), field.zone) if field.zone else value
 
 
-def _wanted(field: Field) -> str:
+def _describe_type(field: Field) -> str:
     if field.type != "timestamp":
         return field.type
     if field.zone:

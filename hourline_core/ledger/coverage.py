@@ -149,18 +149,18 @@ class Coverage:
         overtaken = pc.and_(pc.is_valid(whole["cutoff"]), pc.is_in(whole["metric"], promoted))
         rows = pa.concat_tables([carried, whole.filter(pc.invert(overtaken)), added])
         listed = ", ".join(f"'{sql_timestamp(hour)}'" for hour in hours.to_pylist())
-        return _ordered(rows), f"hour IN ({listed}) OR hour IS NULL"
+        return _sort(rows), f"hour IN ({listed}) OR hour IS NULL"
 
     def with_compacted(self, row: CompactedFinal) -> pa.Table:
         """All rows in order, with ``row`` in place of an earlier compaction of the same declaration."""
         whole = pc.and_(pc.is_null(self.rows["hour"]), pc.is_null(self.rows["cutoff"]))
         own = pc.and_(pc.equal(self.rows["metric"], row.metric), pc.equal(self.rows["declaration"], row.declaration))
         others = self.rows.filter(pc.invert(pc.and_(whole, own)))
-        return _ordered(pa.concat_tables([others, to_arrow([row])]))
+        return _sort(pa.concat_tables([others, to_arrow([row])]))
 
     def in_order(self) -> pa.Table:
         """All rows by metric, declaration and hour."""
-        return _ordered(self.rows)
+        return _sort(self.rows)
 
     def _hours(self) -> pa.Table:
         return self.rows.filter(pc.is_valid(self.rows["hour"]))
@@ -237,7 +237,7 @@ def _covered(row: CoverageRow) -> CoveredHour | None:
     return row if isinstance(row, CoveredHour) else None
 
 
-def _ordered(rows: pa.Table) -> pa.Table:
+def _sort(rows: pa.Table) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in _KEY])
 
 

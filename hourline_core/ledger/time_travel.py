@@ -49,7 +49,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         table = open_table(Layout.of(project).progress(source), project.settings.storage_options)
         opened[name] = table
         known_progress = Progress(table)
-        written = _written(known_progress, name, sequence)
+        written = _find_written(known_progress, name, sequence)
         progress[name] = SourceProgress(table.version(), sequence, known_progress.has_gaps)
         for metric in project.metrics_of(name):
             declarations = [
@@ -67,7 +67,9 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     metrics = as_covered(found, coverage)
     for tables in metrics:
         if tables.final is not None:
-            final = _kept(Layout.of(project).final_of(tables.metric.name, tables.declaration), project, tables.final)
+            final = _open_kept(
+                Layout.of(project).final_of(tables.metric.name, tables.declaration), project, tables.final
+            )
             if final is None:
                 raise _gone(project, token.publication)
             read.append(final)
@@ -77,7 +79,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     return Snapshot(progress, metrics, coverage.about(metrics), others, files=files)
 
 
-def forgotten(snapshot: Snapshot) -> set[str]:
+def find_forgotten(snapshot: Snapshot) -> set[str]:
     """The metrics whose provisional rows of that time are no longer kept. Their hours with events above the cutoff
     are `missing`.
     """
@@ -148,12 +150,12 @@ def _coverage_at(project: Project, publication: int | None) -> Coverage:
     newest = open_table(uri, project.settings.storage_options).version()
     if publication > newest:
         raise UsageError(f"there is no publication {publication} yet; the newest is {newest}")
-    if _kept(uri, project, publication) is None:
+    if _open_kept(uri, project, publication) is None:
         raise _gone(project, publication)
     return read_coverage(project, publication)
 
 
-def _written(progress: Progress, source: str, sequence: int) -> tuple[WrittenMetric, ...]:
+def _find_written(progress: Progress, source: str, sequence: int) -> tuple[WrittenMetric, ...]:
     """The metrics that the micro-batch wrote."""
     if sequence == 0:
         return ()
@@ -190,23 +192,23 @@ def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> De
     def at(version: int) -> DeltaTable:
         return open_table(provisional.table_uri, project.settings.storage_options, version)
 
-    def reached(version: int) -> int:
+    def sequence_at(version: int) -> int:
         """The sequence of a version, which never decreases. -1: its log is no longer kept."""
         try:
             return last_sequence(at(version))
         except TableError:
             return -1
 
-    last = bisect_right(range(provisional.version() + 1), sequence, key=reached) - 1
-    if last < 0 or (target := reached(last)) < 0:
+    last = bisect_right(range(provisional.version() + 1), sequence, key=sequence_at) - 1
+    if last < 0 or (target := sequence_at(last)) < 0:
         return None
-    first = bisect_left(range(last), target, key=reached)
-    if first and reached(first - 1) < 0:
+    first = bisect_left(range(last), target, key=sequence_at)
+    if first and sequence_at(first - 1) < 0:
         return None  # it may have been made by a pruning
     return then if is_whole(then := at(first)) else None
 
 
-def _kept(uri: str, project: Project, version: int) -> DeltaTable | None:
+def _open_kept(uri: str, project: Project, version: int) -> DeltaTable | None:
     """The table at an old version. None: it is no longer kept. Raises TableError if it is kept and damaged."""
     options = project.settings.storage_options
     with suppress(TableError):

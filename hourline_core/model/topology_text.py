@@ -24,9 +24,9 @@ def topology_text(project: Project) -> str:
                 lines.append(f"  source {source.name}: as above")
                 continue
             listed.add(source.name)
-            lines.append(f"  source {source.name}{_joined(_steps_of(source))}")
+            lines.append(f"  source {source.name}{_join(_steps_of(source))}")
             lines += [
-                f"    metric {metric.name}{_joined(_steps_of_metric(metric))}"
+                f"    metric {metric.name}{_join(_steps_of_metric(metric))}"
                 for metric in project.metrics_of(source.name)
             ]
     return "\n".join(lines)
@@ -40,12 +40,12 @@ def topology_mermaid(project: Project) -> str:
         for source in sources:
             if source.name not in drawn:
                 drawn.add(source.name)
-                lines += _drawn(source, project.metrics_of(source.name))
+                lines += _draw(source, project.metrics_of(source.name))
             lines.append(f"    topic{number} --> source_{source.name}")
     return "\n".join(lines)
 
 
-def _drawn(source: Source, metrics: list[Metric]) -> Iterator[str]:
+def _draw(source: Source, metrics: list[Metric]) -> Iterator[str]:
     """The node of the source, and those of its metrics."""
     yield f'    source_{source.name}["{_label(source.name, _steps_of(source))}"]'
     for metric in metrics:
@@ -83,7 +83,7 @@ def _steps_of_metric(metric: Metric) -> Iterator[str]:
     yield ", ".join(f"{name} = {measure}" for name, measure in metric.measures.items())
 
 
-def _joined(steps: Iterator[str]) -> str:
+def _join(steps: Iterator[str]) -> str:
     return f": {'; '.join(' '.join(step.split()) for step in steps)}"
 
 

@@ -50,7 +50,7 @@ def hold_lock(path: Path, doing: str, waiting: Callable[[], None] | None = None)
     Raises ConflictError, "process 123 " and ``doing``, when a living process holds the lock. With ``waiting``, waits
     instead until the lock is free, and calls ``waiting`` 20 times a second, which may raise to give up.
     """
-    fd = _taken(path, doing, waiting)
+    fd = _take_current(path, doing, waiting)
     try:
         _note_owner(fd)
         try:
@@ -95,7 +95,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _taken(path: Path, doing: str, waiting: Callable[[], None] | None) -> int:
+def _take_current(path: Path, doing: str, waiting: Callable[[], None] | None) -> int:
     """The lock as a file descriptor, once it is the lock of the file that is at ``path`` then."""
     while True:
         fd = _open(path)

@@ -124,11 +124,11 @@ def spark_session(
         with java_output_to(log), interrupts_deferred():
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        said = [first_line(error).rstrip("."), *_said_since(log, before)]
+        said = [first_line(error).rstrip("."), *_read_errors(log, before)]
         raise SetupError(f"Spark did not start on {settings.master}: {'; '.join(said)} (its log is {log})") from error
 
 
-def _said_since(log: Path, before: int) -> list[str]:
+def _read_errors(log: Path, before: int) -> list[str]:
     """The first lines that Java has written, which say why it did not start."""
     with log.open("rb") as file:
         file.seek(before)

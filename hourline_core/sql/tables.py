@@ -59,7 +59,7 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
     yield _table_part("coverage", (), _coverage_sql(layout, snapshot, files))
     for name, known in snapshot.progress.items():
         source, progress = project.sources[name], f"progress_{name}"
-        yield _table_part(progress, (), _attached(progress, layout, layout.progress(source), known.version, files))
+        yield _table_part(progress, (), _attach(progress, layout, layout.progress(source), known.version, files))
         # The states of hours are tables, since nearly every query reads them, and most of them several times.
         hours = source_hours_sql(source, known.sequence, now)
         yield _table_part(
@@ -71,7 +71,7 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
             yield _table_part(f"gaps_{name}", (progress,), _gaps_sql(source, known.sequence, layout, snapshot))
         for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
             if (version := snapshot.other_tables.get(f"{kind}/{name}")) is not None:
-                yield _table_part(f"{kind}_{name}", (), _attached(f"{kind}_{name}", layout, uri, version))
+                yield _table_part(f"{kind}_{name}", (), _attach(f"{kind}_{name}", layout, uri, version))
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         yield _table_part(kept, (), _published_sql(kept, uri, schema, snapshot))
     for tables in snapshot.metrics:
@@ -88,10 +88,10 @@ def _tables_of_metric(layout: Layout, tables: MetricTables, snapshot: Snapshot, 
     uri = layout.provisional(source, tables.metric)
     # Streamed rows are in many small files, and every query would open each of them.
     kind: Kind = "TABLE" if provisional_is_kept(snapshot, tables) else "VIEW"
-    rows = _attached(f"provisional_{name}", layout, uri, tables.provisional, files, kind)
+    rows = _attach(f"provisional_{name}", layout, uri, tables.provisional, files, kind)
     yield _table_part(f"provisional_{name}", (), rows)
     if tables.final is not None:
-        rows = _attached(f"final_{name}", layout, layout.final(source, tables.metric), tables.final, files)
+        rows = _attach(f"final_{name}", layout, layout.final(source, tables.metric), tables.final, files)
         yield _table_part(f"final_{name}", (), rows)
     if staged := _staged_sql(layout, tables, snapshot):
         yield _table_part(f"staged_{name}", ("coverage",), staged)
@@ -110,7 +110,7 @@ def _table_part(name: str, needs: tuple[str, ...], statements: list[str]) -> Par
 def _coverage_sql(layout: Layout, snapshot: Snapshot, files: Files) -> list[str]:
     if snapshot.publication is None:
         return [f"CREATE VIEW hourline.coverage AS {_no_rows(COVERAGE_SCHEMA)}"]
-    made = _attached("all_coverage", layout, layout.coverage, snapshot.publication, files)
+    made = _attach("all_coverage", layout, layout.coverage, snapshot.publication, files)
     # The extension would go through its log for each metric again.
     kind = "VIEW" if _files_of(files, layout, layout.coverage, snapshot.publication) else "TABLE"
     rows = f"{_no_rows(COVERAGE_SCHEMA)} UNION ALL BY NAME FROM hourline.all_coverage"
@@ -150,7 +150,7 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     parts = []
     for version in snapshot.staged_versions(tables):
         name = f"staged_{tables.name}_{version}"
-        statements += _attached(name, layout, layout.staged(tables.source, tables.metric), version)
+        statements += _attach(name, layout, layout.staged(tables.source, tables.metric), version)
         parts.append(
             f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({staged_sql(tables, version)}) m "
             "USING (hour)"
@@ -160,7 +160,7 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
     return statements
 
 
-def _attached(
+def _attach(
     name: str, layout: Layout, uri: str, version: int, files: Files = NO_FILES, kind: Kind = "VIEW"
 ) -> list[str]:
     """The statements that attach a table. It is a ``kind`` if its files are known, and otherwise a view."""
@@ -170,15 +170,15 @@ def _attached(
         # declared.
         by_name = name.startswith(("progress_", "all_coverage"))
         rows = f"FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"
-        return [f"CREATE {kind} hourline.{name} AS {_widened(name, rows)}"]
-    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS {_widened(name, f'FROM _{name}')}"]
+        return [f"CREATE {kind} hourline.{name} AS {_widen(name, rows)}"]
+    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS {_widen(name, f'FROM _{name}')}"]
 
 
 def _files_of(files: Files, layout: Layout, uri: str, version: int) -> DataFiles | None:
     return files.get((uri.removeprefix(f"{layout.root}/"), version))
 
 
-def _widened(name: str, rows: str) -> str:
+def _widen(name: str, rows: str) -> str:
     """The query ``rows`` with all columns of progress, if it is progress, which an older version of Hourline wrote with
     fewer.
     """

@@ -55,7 +55,7 @@ def commit_file(version: int) -> str:
 
 def newest_commit(files: FileSystem) -> int:
     """The highest version that has a file in the log, whatever its content. -1: there is none."""
-    return max((_number(path) for path in _listed(files) if path.endswith(".json")), default=-1)
+    return max((_number(path) for path in _list(files) if path.endswith(".json")), default=-1)
 
 
 def _stamp(file: FileInfo) -> Stamp:
@@ -92,11 +92,11 @@ def _last_checkpoint(files: FileSystem, version: int) -> int:
 
 def _listed_checkpoint(files: FileSystem, version: int) -> int:
     return max(
-        (_number(path) for path in _listed(files) if ".checkpoint." in path and _number(path) <= version), default=-1
+        (_number(path) for path in _list(files) if ".checkpoint." in path and _number(path) <= version), default=-1
     )
 
 
-def _listed(files: FileSystem) -> list[str]:
+def _list(files: FileSystem) -> list[str]:
     return [name for entry in files.get_file_info(FileSelector(_LOG)) if (name := entry.base_name)[:20].isdigit()]
 
 

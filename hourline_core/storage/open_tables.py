@@ -62,14 +62,14 @@ class OpenTables:
 
     def open(self, uri: str, version: int | None = None) -> Table:
         """The table at ``uri``, at ``version`` or its newest. Raises TableError as ``open_table`` does."""
-        return self._noted(uri, self._reused(uri, version) or open_table(uri, self._options, version))
+        return self._remember(uri, self._reuse(uri, version) or open_table(uri, self._options, version))
 
     def find(self, uri: str, version: int | None = None) -> Table | None:
         """Like ``open``, or None if the table does not exist."""
-        table = self._reused(uri, version)
+        table = self._reuse(uri, version)
         if table is None and not exists(uri, self._options):
             return None
-        return self._noted(uri, table or open_table(uri, self._options, version))
+        return self._remember(uri, table or open_table(uri, self._options, version))
 
     def __enter__(self) -> Self:
         return self
@@ -84,11 +84,11 @@ class OpenTables:
     def _place(self, uri: str) -> _Place:
         return uri, frozenset(self._options.items())
 
-    def _noted(self, uri: str, table: Table) -> Table:
+    def _remember(self, uri: str, table: Table) -> Table:
         self._opened[self._place(uri)] = table
         return table
 
-    def _reused(self, uri: str, version: int | None) -> Table | None:
+    def _reuse(self, uri: str, version: int | None) -> Table | None:
         kept = _KEPT.take(self._place(uri))
         if kept is None or _stamp(kept[0]) != kept[1]:
             return None

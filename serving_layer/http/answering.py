@@ -117,11 +117,11 @@ class Answering:
         its content.
         """
 
-        def encoded(connection: Connection) -> bytes:
-            made = work(connection)
-            return made if isinstance(made, bytes) else json_bytes(made)
+        def encode(connection: Connection) -> bytes:
+            result = work(connection)
+            return result if isinstance(result, bytes) else json_bytes(result)
 
-        content = await self.compute(request, encoded, as_of)
+        content = await self.compute(request, encode, as_of)
         tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
         return self._unchanged(request, tag) or self.respond(Body(content, "application/json"), tag)
 

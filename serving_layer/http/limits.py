@@ -133,7 +133,7 @@ class Limited:
                 sentence = f"the request's body has {_declared_length(scope)} bytes; allowed are {BODY_BYTES}"
                 await problem(413, sentence, {"Connection": "close"})(scope, receive, send)
                 return
-            await self.app(scope, _bounded(scope, receive), _patient(send))
+            await self.app(scope, _limit_body(scope, receive), _patient(send))
         except TimeoutError:  # From _patient. The server closes the connection of an unfinished answer.
             log.warning(
                 "client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS
@@ -161,11 +161,11 @@ async def _drain(scope: Scope, receive: Receive) -> None:
                 pass
 
 
-def _bounded(scope: Scope, receive: Receive) -> Receive:
+def _limit_body(scope: Scope, receive: Receive) -> Receive:
     """Receive a body that does not declare its length, or does not arrive."""
     got, whole = 0, False
 
-    async def bounded() -> Message:
+    async def receive_within_limit() -> Message:
         nonlocal got, whole
         try:
             # After the body, only the end of the connection follows, which may take any time.
@@ -185,7 +185,7 @@ def _bounded(scope: Scope, receive: Receive) -> Receive:
             )
         return message
 
-    return bounded
+    return receive_within_limit
 
 
 def _patient(send: Send) -> Send:

@@ -108,7 +108,7 @@ def check_where(connection: Connection, tables: MetricTables, where: Mapping[str
     """Raises UsageError when a dimension is not there, or a value is not of its type."""
     stored = stored_types(connection.database, tables)
     for name, texts in where.items():
-        _chosen([name], list(tables.metric.dimensions), "dimension", tables)
+        _choose([name], list(tables.metric.dimensions), "dimension", tables)
         for text in texts:
             if text is not None and not is_of_type(connection.database, text, stored[name]):
                 raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
@@ -130,8 +130,8 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     measures, and state, the weakest of the hours that the row uses.
     """
     metric, where = tables.metric, question.where or {}
-    dimensions = _chosen(question.dimensions, list(metric.dimensions), "dimension", tables)
-    measures = _chosen(question.measures, list(metric.measures), "measure", tables)
+    dimensions = _choose(question.dimensions, list(metric.dimensions), "dimension", tables)
+    measures = _choose(question.measures, list(metric.measures), "measure", tables)
     check_where(connection, tables, where)
     stored = stored_types(connection.database, tables)
     conditions, values = ["hour >= ?", "hour < ?"], list[object]([question.hours.start, question.hours.end])
@@ -174,7 +174,7 @@ def _order_sql(order: str, keys: list[str], columns: list[str]) -> str:
     return f"ORDER BY {', '.join(parts)}" if parts else ""
 
 
-def _chosen(asked: list[str] | None, there: list[str], kind: str, tables: MetricTables) -> list[str]:
+def _choose(asked: list[str] | None, there: list[str], kind: str, tables: MetricTables) -> list[str]:
     """The chosen names, each once, in the order of the declaration."""
     if asked is None:
         return there

@@ -12,7 +12,7 @@ from pydantic import Field
 from hourline_core.errors import UsageError
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.report_pages import anchor, page_name, page_path, report_site
-from hourline_core.ledger.time_travel import forgotten
+from hourline_core.ledger.time_travel import find_forgotten
 from hourline_core.model.hours import HOUR, HourRange, parse_hour
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.types import column_types
@@ -223,7 +223,7 @@ def _refuse(connection: Connection, states: list[HourState], strict: bool) -> No
     """Raises UnreliableResultError, and UsageError where an old answer needs what is no longer kept."""
     if strict:
         refuse_weak(states)
-    if connection.is_past and (gone := forgotten(connection.snapshot)):
+    if connection.is_past and (gone := find_forgotten(connection.snapshot)):
         refuse_forgotten(states, gone)
 
 

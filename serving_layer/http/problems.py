@@ -100,10 +100,10 @@ def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None
 
 def install_problems(app: FastAPI) -> None:
     """Make ``app`` report every error in that form."""
-    app.add_exception_handler(HourlineError, _known)
+    app.add_exception_handler(HourlineError, _of_hourline)
     app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_exception_handler(RequestValidationError, _of_validation)
+    app.add_exception_handler(Exception, _of_fault)
 
 
 def to_response(error: HourlineError) -> Response:
@@ -114,7 +114,7 @@ def to_response(error: HourlineError) -> Response:
     return problem(status, str(error), {"Retry-After": str(RETRY_SECONDS)} if isinstance(error, TooManyError) else None)
 
 
-async def _known(request: Request, error: Exception) -> Response:
+async def _of_hourline(request: Request, error: Exception) -> Response:
     assert isinstance(error, HourlineError)
     return to_response(error)
 
@@ -130,7 +130,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
     return problem(error.status_code, sentence, error.headers)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
+async def _of_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     sentences = [
         _sentence(one["type"], [str(part) for part in one["loc"]], one["msg"], one.get("input"))
@@ -148,10 +148,10 @@ def _sentence(kind: str, place: list[str], message: str, got: object) -> str:
     name = place[-1] if len(place) > 1 else place[0]
     if kind == "missing":
         return f"{name} is missing"
-    return f"{name}: {message[:1].lower()}{message[1:]}; got {_shown(got)}"
+    return f"{name}: {message[:1].lower()}{message[1:]}; got {_quote(got)}"
 
 
-def _shown(got: object) -> str:
+def _quote(got: object) -> str:
     text = str(got)
     return f"'{text if len(text) <= 80 else text[:77] + '...'}'"
 
@@ -179,7 +179,7 @@ def _parameters(request: Request) -> dict[str, object]:
     }
 
 
-async def _unforeseen(request: Request, error: Exception) -> Response:
+async def _of_fault(request: Request, error: Exception) -> Response:
     told = explain_fault(error, Surroundings())
     if isinstance(told, ResourceError):
         response = to_response(told)

@@ -85,7 +85,9 @@ def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
     for name, text in cell.values.items():
         single = Cell(cell.tables, cell.hour, {name: text}, cell.stored)
         if not connection.database.execute(f"{single.of(rows)} LIMIT 1").fetchone():
-            raise UsageError(f"no row {place} has {describe_value(name, text)}{_near(connection, rows, name, text)}")
+            raise UsageError(
+                f"no row {place} has {describe_value(name, text)}{_suggest_value(connection, rows, name, text)}"
+            )
     raise UsageError(
         f"no row {place} has {' and '.join(describe_value(*value) for value in cell.values.items())} together, though "
         "each of them is there"
@@ -128,7 +130,7 @@ def _refuse_unknown_hour(connection: Connection, tables: MetricTables, hour: dat
     raise UsageError(f"source '{tables.source.name}' has accepted no event in {hour_text(hour)}{nearest}")
 
 
-def _near(connection: Connection, rows: str, name: str, text: str | None) -> str:
+def _suggest_value(connection: Connection, rows: str, name: str, text: str | None) -> str:
     column = f"{identifier(name)}::VARCHAR"
     found = connection.database.execute(
         f"SELECT DISTINCT {column} AS v, jaro_winkler_similarity(v, {literal(text or '')}) AS near FROM {rows} "

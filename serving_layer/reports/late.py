@@ -71,7 +71,7 @@ def list_late_hours(connection: Connection, hour: datetime | None = None) -> lis
         LateHour(
             **row,
             moved={
-                metric.name: _ordered(metric, moves)
+                metric.name: _sort(metric, moves)
                 for metric in metrics(row["source"])
                 if (moves := moved.get((metric.name, row["hour"])))
             },
@@ -80,7 +80,7 @@ def list_late_hours(connection: Connection, hour: datetime | None = None) -> lis
     ]
 
 
-def _ordered(metric: Metric, moves: dict[str, Move]) -> dict[str, Move]:
+def _sort(metric: Metric, moves: dict[str, Move]) -> dict[str, Move]:
     return {measure: moves[measure] for measure in metric.measures if measure in moves}
 
 

@@ -83,7 +83,7 @@ def test_each_record_counts_once_whatever_its_topic_and_branch(tmp_path: Path) -
     counted = dict(zip(addresses, known.mark_counted(rows).tolist(), strict=True))
     assert {key for key, passed in counted.items() if passed} == {("id-a", 3), ("id-b", 1)}, "what is archived"
     fresh = rows.filter(pa.array(~known.mark_counted(rows)))
-    before = known.counted_before(fresh)
+    before = known.find_counted(fresh)
     assert before.rejected == 2
     assert before.empty == 2, "what is in no table: not taken, and a tombstone that has a value now"
     left_out = again({("a", 1): "not_taken", ("a", 2): "taken_by_none", ("b", 2): "tombstone", ("b", 3): "tombstone"})
@@ -98,7 +98,7 @@ def test_a_topic_that_is_met_later_is_read_from_its_beginning_and_counts_once(tm
     rows = again({key: "accepted" for key in BEFORE if key[0] == "b"} | {("b", 3): "accepted"})
     known.meet(["id-a", "id-b"])
     assert known.mark_counted(rows).tolist() == [False, True, False, False]
-    assert known.counted_before(rows.filter(pa.array(~known.mark_counted(rows)))).rejected == 1
+    assert known.find_counted(rows.filter(pa.array(~known.mark_counted(rows)))).rejected == 1
     known.meet(["id-b"])  # once only
     known.release_passed(rows)
     known.meet(["id-b"])

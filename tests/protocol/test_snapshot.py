@@ -59,7 +59,7 @@ def disturbed_at(place: int, steps: list[Step], again: bool, folder: Path, monke
         serving_layer.connect(tables.project).close()
         tables.micro_batch(1)
     opened = 0
-    reused = OpenTables._reused
+    reused = OpenTables._reuse
 
     def opening(*arguments: Any) -> Any:
         nonlocal opened
@@ -70,7 +70,7 @@ def disturbed_at(place: int, steps: list[Step], again: bool, folder: Path, monke
         return reused(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(OpenTables, "_reused", opening)
+        patch.setattr(OpenTables, "_reuse", opening)
         connection = serving_layer.connect(tables.project)
     with connection:
         sequence = connection.snapshot.progress["clicks"].sequence

@@ -43,7 +43,7 @@ def sort_records(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
         with duckdb.connect(Path(folder) / "records.duckdb", config=settings) as database:
             try:
                 _store(records, database)
-                yield _sorted(database)
+                yield _sort(database)
             except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
                 reason = str(error).splitlines()[0]
                 raise UsageError(
@@ -63,7 +63,7 @@ def _store(records: Iterable[Record], database: duckdb.DuckDBPyConnection) -> No
     database.unregister("batch")
 
 
-def _sorted(database: duckdb.DuckDBPyConnection) -> Iterator[Record]:
+def _sort(database: duckdb.DuckDBPyConnection) -> Iterator[Record]:
     rows = database.execute("FROM records ORDER BY kind, number, exact, text, line")
     while batch := rows.fetchmany(_RECORDS_AT_ONCE):
         for line, payload, key, partition, kind, number, exact, text in batch:

@@ -104,13 +104,13 @@ class _Walk:
         if "id" in node:
             self._check_type(node)
         if "function_name" in node and fold_case(node["function_name"]) not in FUNCTIONS:
-            _refuse(f"the function {_shown(node['function_name'])}")
+            _refuse(f"the function {_quote(node['function_name'])}")
         if (
             kind == "TABLE_FUNCTION"
             and "function" in node
             and fold_case(name := node["function"].get("function_name", "")) not in TABLE_FUNCTIONS
         ):
-            _refuse(f"the table function {_shown(name)} (allowed are {', '.join(sorted(TABLE_FUNCTIONS))})")
+            _refuse(f"the table function {_quote(name)} (allowed are {', '.join(sorted(TABLE_FUNCTIONS))})")
         if kind == "BASE_TABLE":
             self._check_table(node, named)
         self._note_columns(node)
@@ -119,12 +119,12 @@ class _Walk:
         name = node.get("table_name", "")
         path = [node[key] for key in ("catalog_name", "schema_name") if key in node]
         if path:
-            _refuse(f"the table {_shown('.'.join([*path, name]))}: only the views can be named, without a schema")
+            _refuse(f"the table {_quote('.'.join([*path, name]))}: only the views can be named, without a schema")
         plain = fold_case(name)
         if plain not in named:
             if plain not in self._views:
                 raise RefusedError(
-                    f"there is no view {_shown(name)}{did_you_mean(name[:_SHOWN], self._views.values())}; nothing "
+                    f"there is no view {_quote(name)}{did_you_mean(name[:_SHOWN], self._views.values())}; nothing "
                     "else can be read"
                 )
             self.reads.views.add(self._views[plain])
@@ -135,9 +135,9 @@ class _Walk:
         info = node.get("type_info") or {}
         if node["id"] == "UNBOUND":
             if fold_case(info.get("name", "")) not in NAMED_TYPES or "schema" in info or "catalog" in info:
-                _refuse(f"the type {_shown(info.get('name', ''))}")
+                _refuse(f"the type {_quote(info.get('name', ''))}")
         elif node["id"] not in TYPES:
-            _refuse(f"the type {_shown(str(node['id']))}")
+            _refuse(f"the type {_quote(str(node['id']))}")
 
     def _note_columns(self, node: dict[str, Any]) -> None:
         by_position = node.get("class") in ("STAR", "POSITIONAL_REFERENCE") or (
@@ -156,5 +156,5 @@ def _refuse(part: str) -> NoReturn:
     raise RefusedError(f"free SQL may not contain {part}")
 
 
-def _shown(name: str) -> str:
+def _quote(name: str) -> str:
     return f"'{name if len(name) <= _SHOWN else name[:_SHOWN] + '…'}'"

@@ -29,7 +29,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def follow(now: Source, before: Source) -> Source | None:
     older = MetricTables(before, METRIC, provisional=1, complete_from=1)
-    return cast("Source | None", open_micro_batch._followed(cast(Any, None), now, older))
+    return cast("Source | None", open_micro_batch._plan_as_before(cast(Any, None), now, older))
 
 
 def test_a_field_with_the_name_of_an_older_derived_field_stays_what_it_is() -> None:

@@ -147,7 +147,7 @@ def _micro_batch(
         ROWS,
     )
     fresh = rows.filter(pc.invert(pa.array(again.mark_counted(rows))))
-    counts = count_records(fresh, again.counted_before(fresh))
+    counts = count_records(fresh, again.find_counted(fresh))
     for table, outcome in ((events, "accepted"), (rejected, "rejected")):
         chosen = fresh.filter(pc.equal(fresh[OUTCOME], outcome)).select([PARTITION, OFFSET, PLACE])
         stored = chosen.rename_columns(["partition", "offset", PLACE])
