@@ -9,7 +9,7 @@
     │   └── KafkaForbidsError     Kafka does not let this user in, or does not allow what it asks for
     ├── SourceError               Kafka's records are not those that were read: a person decides how to go on
     │   ├── LostRecordsError      Kafka deleted records before they were read
-    │   └── TopicReplacedError    a topic that was read was deleted, or deleted and made anew
+    │   └── TopicReplacedError    a topic that was read was deleted, or deleted and recreated
     ├── StartTimeoutError         a background service was not ready in time
     ├── ConflictError             another process writes here: it holds a lease, or has committed meanwhile
     ├── DeliveryError             records that a replay could not deliver
@@ -64,13 +64,13 @@ class KafkaForbidsError(BrokerError):
 
 
 class SourceError(HourlineError):
-    """Kafka's records are not those that were read: some are gone, or a topic was made anew. Or they cannot be read.
+    """Kafka's records are not those that were read: some are gone, or a topic was recreated. Or they cannot be read.
     Trying again does not help.
     """
 
 
 class TopicReplacedError(SourceError):
-    """A topic that was read was deleted, or deleted and made anew. ``goes_on``: its source declares that it is read on
+    """A topic that was read was deleted, or deleted and recreated. ``goes_on``: its source declares that it is read on
     with the new one.
     """
 

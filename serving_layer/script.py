@@ -15,7 +15,7 @@ def script(connection: Connection) -> str:
     header = [
         f"-- The views of {connection.project.name} as of {connection.moment}.",
         f"-- For a fresh DuckDB 1.5, such as `duckdb -init FILE`. It works for {KEPT_HOURS} hours at least; then "
-        "print it anew.",
+        "print it again.",
         *_secrets(connection),
     ]
     statements = ["INSTALL delta", "LOAD delta", "SET TimeZone = 'UTC'", *connection.statements]

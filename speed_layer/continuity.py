@@ -1,6 +1,6 @@
 """Assures that what is read of Kafka continues what was read before: the same cluster, the same topics, the same logs.
 
-Spark knows a topic by its name, and a record by its offset. So a topic that was deleted and made anew, and a log that
+Spark knows a topic by its name, and a record by its offset. So a topic that was deleted and recreated, and a log that
 was cut off and has grown again, would bring other records at known places.
 
 Kafka is asked after a micro-batch was read, and before anything of it is committed. A topic's id never comes back: if
@@ -78,7 +78,7 @@ class Continuity:
 
     def begin(self, topic_ids: Mapping[str, str], partitions: Collection[Partition]) -> None:
         """Begin a stream of the topics ``topic_ids`` with these partitions. Raises SourceError if one of their
-        logs is not the one that was read, and TopicReplacedError if a topic was made anew; unless ``on_recreate`` goes
+        logs is not the one that was read, and TopicReplacedError if a topic was recreated; unless ``on_recreate`` goes
         on.
         """
         if self._source.on_recreate == "stop":
@@ -132,7 +132,7 @@ class Continuity:
             before = known.get(topic)
             if before is not None and now != before:
                 self.refuse_other_cluster()
-                raise self._deleted(topic) if now is None else self._made_anew(topic, before, now)
+                raise self._deleted(topic) if now is None else self._recreated(topic, before, now)
 
     def _deleted(self, topic: str) -> TopicReplacedError:
         return self._replaced(
@@ -140,9 +140,9 @@ class Continuity:
             + self._how("once it is there")
         )
 
-    def _made_anew(self, topic: str, before: str, now: str) -> TopicReplacedError:
+    def _recreated(self, topic: str, before: str, now: str) -> TopicReplacedError:
         return self._replaced(
-            f"topic '{topic}' of source '{self._source.name}' was deleted and made anew: its id was {before}, and is "
+            f"topic '{topic}' of source '{self._source.name}' was deleted and recreated: its id was {before}, and is "
             f"{now}; what was read is archived and stays, and no record of the new topic was counted; {self._how('')}"
         )
 
@@ -183,13 +183,13 @@ class Continuity:
             f"topic '{topic}' partition {number}: the record at offset {read.offset} is not the one that was read: "
             f"{_words(read.timestamp, read.checksum)} was read, now {now}; the log was cut off, or comes from a "
             "backup, and other records stand where known ones were; what was read is archived and stays; bring the log "
-            "back, or send the other records to a topic made anew; or go on without those up to that offset: "
+            "back, or send the other records to a recreated topic; or go on without those up to that offset: "
             f"`hourline reset {source} --to {topic}:{number}={read.offset + 1}`"
         )
 
 
 def wait_for_topics(project: Project, bootstrap: str, stop: threading.Event) -> None:
-    """Wait until there are all topics that may be made anew while their source is read, or ``stop`` is set."""
+    """Wait until there are all topics that may be recreated while their source is read, or ``stop`` is set."""
     going_on = [source for source in project.sources.values() if source.on_recreate == "continue"]
     names = {name for source in going_on for name in names_of(source.topic)}
     kafka = KafkaFacts(bootstrap, project.settings.kafka.options, project.name)

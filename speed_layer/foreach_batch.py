@@ -104,7 +104,7 @@ class ForeachBatch:
                 self._running.release()
 
     def look(self) -> None:
-        """Let a topic that was made anew be noticed while no records come: now and then, between two micro-batches."""
+        """Let a topic that was recreated be noticed while no records come: now and then, between two micro-batches."""
         if time.monotonic() - self._looked > _SECONDS_BETWEEN_LOOKS and self._running.acquire(blocking=False):
             try:
                 if not self._stopped.is_set() and self._all_committed():

@@ -44,7 +44,7 @@ def read_topics(
 ) -> DataFrame:
     """The committed records of ``source``'s topics from the offsets ``start`` on (by topic and partition), at most
     ``most`` in a micro-batch. A topic that appears later and matches the source's pattern is read from its beginning,
-    and so is a new partition: for each micro-batch, Spark asks Kafka anew what there is.
+    and so is a new partition: for each micro-batch, Spark asks Kafka again what there is.
 
     Columns: KEY, VALUE, HEADERS, RECORD_TIMESTAMP, RECORD_TIMESTAMP_TYPE, TOPIC, PARTITION, OFFSET, and ARRIVED, the
     time at which Spark planned the micro-batch (UTC).
@@ -121,7 +121,7 @@ def starting_offsets(topic: str, available: dict[int, tuple[int, int]], reading:
             raise SourceError(
                 f"topic '{topic}' partition {partition}: read up to offset {offset - 1}, but Kafka's last one is "
                 f"{latest - 1}; it has lost data; what was read is archived and stays; bring the topic's log back from "
-                "a backup, or delete the topic, make it anew and read that: `hourline reset SOURCE`"
+                "a backup, or delete the topic, recreate it and read that: `hourline reset SOURCE`"
             )
     return {partition: max(read.get(partition, 0), earliest) for partition, (earliest, _) in available.items()}
 

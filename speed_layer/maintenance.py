@@ -123,8 +123,8 @@ def prune(table: DeltaTable, covered: DeclarationCoverage, dry_run: bool = False
             by_cutoff.setdefault(cutoff, []).append(f"'{sql_timestamp(hour)}'")
     hours = sum(map(len, by_cutoff.values()))
     if by_cutoff and covered.publication is not None and not dry_run:
-        taken_over = " OR ".join(
+        in_final = " OR ".join(
             f"(sequence <= {cutoff} AND hour IN ({', '.join(moments)}))" for cutoff, moments in by_cutoff.items()
         )
-        commits.delete(table, taken_over, {"pruned": f"{hours} hours"}, {"coverage": covered.publication})
+        commits.delete(table, in_final, {"pruned": f"{hours} hours"}, {"coverage": covered.publication})
     return hours

@@ -1,5 +1,5 @@
 """Which offsets of each partition a micro-batch has read. One with offsets that were committed before, as those of a
-topic that was made anew, is refused.
+topic that was recreated, is refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,7 +68,7 @@ class OffsetOrder:
             if read[f"{OFFSET}_min"] < following:
                 raise SourceError(
                     f"topic '{read[TOPIC]}' partition {read[PARTITION]} gave offset {read[f'{OFFSET}_min']} after "
-                    f"offset {following - 1} was read; was the topic deleted and made anew? None of its new "
+                    f"offset {following - 1} was read; was the topic deleted and recreated? None of its new "
                     "records was counted; start the speed layer again"
                 )
 

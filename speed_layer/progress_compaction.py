@@ -57,7 +57,7 @@ def _sequence(batch: MicroBatchRows) -> int:
 
 def _belong_together(one: MicroBatchRows, later: MicroBatchRows) -> bool:
     """Whether nobody needs the two micro-batches apart. Late events are listed by micro-batch, a reset has its own
-    rows, and a new metric begins with its first row. Of a topic that was made anew, the newest row has the new id.
+    rows, and a new metric begins with its first row. Of a topic that was recreated, the newest row has the new id.
     """
     return (
         HOURLY.assign(one[0].finished) == HOURLY.assign(later[0].finished)

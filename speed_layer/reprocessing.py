@@ -161,18 +161,18 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow)
     validated = _by_partition(pa.concat_tables(now))
     dropped = []
     for (topic_id, partition), offsets in _by_partition(before).items():
-        anew = np.isin(offsets, validated.get((topic_id, partition), _NONE))
-        if anew.any():
+        again = np.isin(offsets, validated.get((topic_id, partition), _NONE))
+        if again.any():
             # Only few offsets, if any, were not read again (compacted away since). Naming these keeps the predicate
             # short.
-            kept = f" AND offset NOT IN ({', '.join(map(str, offsets[~anew]))})" if not anew.all() else ""
+            kept = f" AND offset NOT IN ({', '.join(map(str, offsets[~again]))})" if not again.all() else ""
             dropped.append(
-                f"(partition = {partition} AND offset >= {offsets[anew].min()} "
-                f"AND offset <= {offsets[anew].max()}{kept})"
+                f"(partition = {partition} AND offset >= {offsets[again].min()} "
+                f"AND offset <= {offsets[again].max()}{kept})"
             )
     if dropped:
         predicate = f"sequence < {row.sequence} AND topic_id = '{row.topic_id}' AND ({' OR '.join(dropped)})"
-        commits.delete(rejected, predicate, {"validated anew": row.sequence})
+        commits.delete(rejected, predicate, {"validated again": row.sequence})
 
 
 def _addresses_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Starts the streams anew when they have ended because of Kafka.
+"""Starts the streams again when they have ended because of Kafka.
 
 A start goes on from progress, whatever has happened before. So streams that have ended need nothing but another start.
 """
@@ -36,7 +36,7 @@ def run_again_after_kafka(
 
     Raises that error when it comes too often while Kafka answers, and KafkaForbidsError when Kafka forbids for too
     long. ``log`` gets each error that is survived. ``revive_kafka`` is called 10 times a second while Kafka is waited
-    for: it says whether it had to start the Kafka of this process anew. ``clock`` is the wall's (UTC).
+    for: it says whether it had to start the Kafka of this process again. ``clock`` is the wall's (UTC).
     """
     patience = _Patience()
 

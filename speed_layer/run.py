@@ -52,11 +52,11 @@ def run(
     Returns within seconds when ``stop`` is set; with ``drain``, when all that was in the topics at the start has been
     processed. Returns the sources of which Spark did not end reading, since Kafka does not answer, for example: those
     records are read again. Once it is ready, it outlives a Kafka that is away for a while, unless it drains:
-    ``on_kafka`` gets a sentence when Kafka goes, and one when it is back; and one when a topic was made anew, and its
+    ``on_kafka`` gets a sentence when Kafka goes, and one when it is back; and one when a topic was recreated, and its
     source goes on with the new one.
 
     ``kafka_alive`` is asked 10 times a second. ``restart_kafka`` is called when it is not, and has made a stream fail:
-    it says whether it had to start the Kafka of this process anew. ``clock`` (UTC) only dates the micro-batches; no
+    it says whether it had to start the Kafka of this process again. ``clock`` (UTC) only dates the micro-batches; no
     number depends on it. With ``on_loss``, records that Kafka deleted before they were read are skipped, and put on
     record; without, they raise LostRecordsError.
 

@@ -52,7 +52,7 @@ def read_arrivals(
     return Arrivals(
         {hour: events for hour, events, _ in hours},
         {hour: late for hour, _, late in hours},
-        # A record that is validated anew after a reset takes its earlier count back.
+        # A record that is validated again after a reset takes its earlier count back.
         {hour: _share(max(refused, 0), events) for hour, refused, events in rejected},
     )
 

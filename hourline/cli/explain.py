@@ -133,7 +133,7 @@ def _declared(explained: "Explanation") -> Iterator[str]:
             if changing.missing is None
             else f"{changing.missing:,} hour(s) want recomputing first"
         )
-        yield f"an older declaration: the YAML says otherwise by now, and takes over later ({waits_for})"
+        yield f"an older declaration: the YAML says otherwise by now; that declaration is promoted later ({waits_for})"
 
 
 def _events(explained: "Explanation") -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``reset``: reads a source from another position, or computes a metric anew."""
+"""``reset``: reads a source from another position, or computes a metric again."""
 
 import re
 import sys
@@ -39,12 +39,12 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Read a source from another position, or compute a metric anew. No record is counted twice."""
+    """Read a source from another position, or compute a metric again. No record is counted twice."""
     declared = load(project, workspace)
     kind, name = _named(declared, name)
     if kind == "metric" and to is not None:
         raise UsageError(
-            "--to is where to read a source on; a metric is computed anew from all its archived events: leave it out"
+            "--to is where to read a source on; a metric is computed again from all its archived events: leave it out"
         )
     target = _target(to or "earliest")
     if not (yes or dry_run or sys.stdin.isatty()):
@@ -60,7 +60,7 @@ def reset(
             note("nothing was changed")
             raise typer.Exit(1)
         sequence = planned.apply(wall_clock())
-    after = "`hourline up` reads on from there" if kind == "source" else "`hourline recompute` computes its hours anew"
+    after = "`hourline up` reads on from there" if kind == "source" else "`hourline recompute` computes its hours again"
     say(f"{kind} '{name}' was reset, as sequence {sequence}; {after}")
 
 

@@ -101,7 +101,7 @@ class Progress:
         return sequence
 
     def reading(self, topic_id: str) -> Reading:
-        """How far a topic was read. A topic that was deleted and created again has another id, and begins anew."""
+        """How far a topic was read. A topic that was deleted and recreated has another id, and begins again."""
         return self.readings([topic_id])[topic_id]
 
     def readings(self, topic_ids: Collection[str]) -> dict[str, Reading]:

@@ -118,7 +118,7 @@ class Source(Declaration):
     """The exclusive upper bound of event times. A record with this event time or a later one is rejected."""
 
     on_recreate: Literal["stop", "continue"] = "stop"
-    """What happens if a topic is deleted and made anew. `stop`: the source is read no further until `hourline reset`
+    """What happens if a topic is deleted and recreated. `stop`: the source is read no further until `hourline reset`
     says where. `continue`: the new topic is read from its beginning; its records are other records, so events that are
     sent again count again, unless `id` identifies them.
     """

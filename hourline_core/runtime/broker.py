@@ -97,7 +97,7 @@ class Broker:
         return alive
 
     def restart(self) -> bool:
-        """Start the broker anew at the same address if it has ended, and return whether it had. Raises SetupError when
+        """Start the broker again at the same address if it has ended, and return whether it had. Raises SetupError when
         it does not start.
         """
         if self.alive():

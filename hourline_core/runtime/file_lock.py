@@ -32,7 +32,7 @@ class HeldLock:
             return False
         again = _open(self.path)
         try:
-            doing = f"has made {self.path} anew, which was deleted; this one stops and changes nothing"
+            doing = f"has recreated {self.path}, which was deleted; this one stops and changes nothing"
             _take(again, doing, None, patience=_MOMENT_SECONDS)
             _note_owner(again)
             os.dup2(again, self.fd, inheritable=False)
@@ -106,7 +106,7 @@ def _take_current(path: Path, doing: str, waiting: Callable[[], None] | None) ->
         except BaseException:
             os.close(fd)
             raise
-        os.close(fd)  # The file was deleted while this process waited, and another has made it anew.
+        os.close(fd)  # The file was deleted while this process waited, and another has recreated it.
 
 
 def _is_at(path: Path, fd: int) -> bool:

@@ -21,7 +21,7 @@ class Kafka:
     wait: Callable[[], None] = lambda: None
     """Returns when it answers. Raises SetupError when it does not start."""
     restart: Callable[[], bool] = lambda: False
-    """Starts it anew if this process has started it and it has ended; says whether it did. Raises SetupError."""
+    """Starts it again if this process has started it and it has ended; says whether it did. Raises SetupError."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pyarrow.fs import FileSystem, FileType, LocalFileSystem, PyFileSystem, SubT
 from hourline_core.errors import TableError, first_line
 
 BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
-"""How to mend a table that cannot be computed anew."""
+"""How to mend a table that cannot be computed again."""
 
 BY_HANDLE = ("progress", "coverage", "provisional", "final")
 """The kinds of tables whose data files a reader gets from an open table, if they are on this machine. So it does not
@@ -158,5 +158,5 @@ def _remedy(name: str) -> str:
     kind, _, rest = name.partition("/")
     metric = rest.partition("/")[0]
     if kind in ("final", "provisional"):
-        return f"`hourline reset {metric}` and `hourline recompute` compute the metric anew from the archived events"
+        return f"`hourline reset {metric}` and `hourline recompute` compute the metric again from the archived events"
     return BACKUP

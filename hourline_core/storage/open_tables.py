@@ -2,7 +2,7 @@
 
 Opening a table reads its log since the last checkpoint, which takes ten times as long as reading the commits since the
 last read. A kept handle is used again only if the file of the commit that it is at has not changed. Otherwise the table
-was replaced, or its log was shortened, and it is opened anew. A kept table gets the same checks as one that is opened.
+was replaced, or its log was shortened, and it is opened again. A kept table gets the same checks as one that is opened.
 """
 
 import threading
@@ -103,7 +103,7 @@ class OpenTables:
             # Commits before the last checkpoint may have been deleted. A handle that needs them fails here.
             table.transaction_version("")
         except (TableError, DeltaError):
-            return None  # Opening it anew reports what is wrong.
+            return None  # Opening it again reports what is wrong.
         return table
 
 

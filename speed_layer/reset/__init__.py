@@ -1,4 +1,4 @@
-"""Resets: reading a source from another position, and computing a metric anew.
+"""Resets: reading a source from another position, and computing a metric again.
 
 Each reset is one row of progress, whose commit makes it count. The row is numbered like a micro-batch's, above any
 sequence ever written. So no later write can be taken for one that was done already.
@@ -12,7 +12,7 @@ and the same command finishes its work.
 positions.py     where a source is read from, and what that means for each partition
 tables.py        the tables that a reset changes
 source_reset.py  reads a source from another position
-metric_reset.py  computes a metric anew
+metric_reset.py  computes a metric again
 """
 
 from speed_layer.reset.metric_reset import MetricReset

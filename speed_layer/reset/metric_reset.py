@@ -14,7 +14,7 @@ from speed_layer.reset.tables import ResetTables, count_rows
 
 
 class MetricReset:
-    """A reset of ``metric``, which deletes what was computed, so that it is computed anew from the archived events:
+    """A reset of ``metric``, which deletes what was computed, so that it is computed again from the archived events:
     planned at construction, done by ``apply``. The caller holds the leases "speed" and "batch".
 
     Raises TableError, and UsageError when nothing was computed yet.

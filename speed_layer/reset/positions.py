@@ -87,7 +87,7 @@ def refuse_lost_data(topic: str, available: Mapping[int, tuple[int, int]], readi
             raise SourceError(
                 f"topic '{topic}' partition {partition}: read up to offset "
                 f"{(reading.end(partition) or 0) - 1}, but Kafka's last one is {latest - 1}; it has lost data, and new "
-                "records there could not be told from those that are archived: read from a topic made anew"
+                "records there could not be told from those that are archived: read from a recreated topic"
             )
 
 
@@ -100,6 +100,6 @@ def refuse_unknown_records(source: Source, last: LastRecord, move: Move, chosen:
         raise SourceError(
             f"topic '{topic}' partition {partition}: the record at offset {last.offset} is not the one that was read, "
             "so the log was cut off, and others up to there could not be told from those that are archived; send them "
-            f"to a topic made anew, or go on behind them: `hourline reset {source.name} --to "
+            f"to a recreated topic, or go on behind them: `hourline reset {source.name} --to "
             f"{topic}:{partition}={last.offset + 1}`"
         )

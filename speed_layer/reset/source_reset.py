@@ -43,7 +43,7 @@ class SourceReset:
         }
         if self._missing and isinstance(target, Mapping):
             raise UsageError(
-                f"there is no topic '{next(iter(self._missing))}', so it has no offsets; leave --to out to make it anew"
+                f"there is no topic '{next(iter(self._missing))}', so it has no offsets; leave --to out to recreate it"
             )
         self._topic_ids = {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
         topics = list(self._topic_ids)
@@ -82,7 +82,7 @@ class SourceReset:
         self._checkpoints = project.workspace / "checkpoints"
         count = len(topics) + len(self._missing)
         self.touched = [
-            *((f"topic {topic}", "made anew, without records") for topic in self._missing),
+            *((f"topic {topic}", "recreated, without records") for topic in self._missing),
             (f"progress/{source.name}", f"{count:,} more rows" if count > 1 else "one more row"),
             *self._tables.unfinished(),
             *self._reprocessed(),
@@ -130,7 +130,7 @@ class SourceReset:
             [
                 (
                     f"rejected/{self._tables.source.name}",
-                    f"{rows:,} record(s) are validated anew, each when it is read again",
+                    f"{rows:,} record(s) are validated again, each when it is read again",
                 )
             ]
             if rows

@@ -58,7 +58,7 @@ def test_what_it_remembers_must_be_readable(tmp_path: Path) -> None:
     interrupt(planned, lambda: None)
     assert planned.file
     planned.file.write_text('{"begun": ')
-    with pytest.raises(TableError, match="delete it to begin anew"):
+    with pytest.raises(TableError, match="delete it to begin again"):
         plan_backfill(tables.project, ALL)
 
 

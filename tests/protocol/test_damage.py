@@ -356,7 +356,7 @@ def test_the_command_line_names_a_damaged_file_and_shows_no_stack_trace(
         said = capsys.readouterr().err
         assert ended.value.code == 1
         assert (
-            "is missing; `hourline reset totals` and `hourline recompute` compute the metric anew from the archived events"
+            "is missing; `hourline reset totals` and `hourline recompute` compute the metric again from the archived events"
             in said
         )
         assert said.count("\n") == 1

@@ -60,7 +60,7 @@ class World:
     def come_to_rest(self) -> None:
         self.alive.clear()
         self.model.refused = 0
-        for source in SOURCES:  # what was declared anew is known from the next micro-batch on
+        for source in SOURCES:  # what was declared since is known from the next micro-batch on
             self.model.produce(source, [(0, Record("event", 0))])
         come_to_rest(self.model)
         read_all_again(self.model)

@@ -105,7 +105,7 @@ def test_a_topic_that_is_met_later_is_read_from_its_beginning_and_counts_once(tm
     assert not known.mark_counted(rows).any()
 
 
-def test_what_is_validated_anew_is_dropped_in_its_own_topic_alone(tmp_path: Path) -> None:
+def test_what_is_validated_again_is_dropped_in_its_own_topic_alone(tmp_path: Path) -> None:
     tables = written(tmp_path, {"a": 0, "b": 0})
     own = pa.schema([column for column in tables.events_schema if column.name != "sequence"])
     tables.append(tables.events, tables.events_schema, pa.Table.from_pylist([address("a", 1)], own), 3)

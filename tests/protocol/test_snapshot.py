@@ -84,7 +84,7 @@ def disturbed_at(place: int, steps: list[Step], again: bool, folder: Path, monke
     return opened > place
 
 
-def test_tables_that_were_put_in_the_place_of_others_are_opened_anew(tmp_path: Path) -> None:
+def test_tables_that_were_put_in_the_place_of_others_are_opened_again(tmp_path: Path) -> None:
     one, other = (
         BareTables(tmp_path / name, hours=hours) for name, hours in (("one", [0, 0, 1]), ("other", [1, 1, 1]))
     )

@@ -122,7 +122,7 @@ def test_compaction_keeps_rows_of_files_that_were_written_in_different_ways(tmp_
             for shop in ("north", "south", None)
         ]
         commits.append(table, pa.Table.from_pylist(rows, schema), {})
-    commits.delete(table, "sequence <= 4 AND shop = 'south'", {})  # delta-rs writes anew what is left of these files
+    commits.delete(table, "sequence <= 4 AND shop = 'south'", {})  # delta-rs writes again what is left of these files
     table = open_or_create(uri, {}, "events", wider, STREAMED, "")
     commits.append(
         table, pa.Table.from_pylist([{"sequence": 7, "shop": "east", "read": None, "note": "new"}], wider), {}

@@ -1,5 +1,5 @@
 """Several sources read one topic, each the records of its branch: each record is archived or rejected by the branches that
-take it, and counted by the others, whatever is declared anew, and however often it is read.
+take it, and counted by the others, whatever is declared later, and however often it is read.
 """
 
 import json

@@ -79,8 +79,8 @@ def test_up_starts_a_killed_broker_again_and_down_leaves_nothing_running(failing
         assert hourline("up", folder=tmp_path, status=0) == up, "it is up already"
         assert lease_holder(workspace, "speed") == speed
         shutil.rmtree(workspace / "run")  # with its lock, and where it and Kafka are to be found
-        made_anew = [workspace / "run" / name for name in ("speed.lock", "speed.ready", "broker.lock", "broker.json")]
-        wait_until(lambda: all(path.exists() for path in made_anew), "the lock is not made anew")
+        recreated = [workspace / "run" / name for name in ("speed.lock", "speed.ready", "broker.lock", "broker.json")]
+        wait_until(lambda: all(path.exists() for path in recreated), "the lock is not recreated")
         assert hourline("up", folder=tmp_path, status=0) == up, "it is up, although its lock was deleted"
         assert "runs the speed layer" in failing.sentence("speed", folder=tmp_path, status=75)
         report = json.loads(hourline("status", "--format", "json", folder=tmp_path, status=0))

@@ -1,4 +1,4 @@
-"""What Kafka does to a source: a topic is made anew, a log is cut off and grows again, or it is another Kafka. Nothing
+"""What Kafka does to a source: a topic is recreated, a log is cut off and grows again, or it is another Kafka. Nothing
 of it is counted before a person, or a declaration, says how to go on. Then each record counts once.
 """
 
@@ -52,7 +52,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # With fewer, Spark misses offsets. With as many, it sees nothing new. With more, it reads on.
 @pytest.mark.parametrize("count", [40, 100, 150], ids=["fewer", "as many", "more"])
-def test_a_topic_made_anew_under_a_stream_stops_it_and_counts_after_a_reset(
+def test_a_recreated_topic_under_a_stream_stops_it_and_counts_after_a_reset(
     rig: KafkaRig, count: int, request: pytest.FixtureRequest
 ) -> None:
     if count == 100:
@@ -63,7 +63,7 @@ def test_a_topic_made_anew_under_a_stream_stops_it_and_counts_after_a_reset(
         running.wait_for(100)
         before = topic_id_of(rig.kafka, "plain", {})
         known = dict(rig.produced["plain"])
-        rig.make_anew("plain")
+        rig.recreate("plain")
         rig.send("plain", count)
         with pytest.raises(TopicReplacedError, match=r"topic 'plain' .* was deleted.* `hourline reset plain`"):
             running.done.result(120)
@@ -84,7 +84,7 @@ def test_a_source_that_goes_on_reads_each_topic_once(rig: KafkaRig) -> None:
     with rig.running(project) as running:
         for times, count in enumerate((100, 40, 40, 120)):
             if times:
-                rig.make_anew("onward")
+                rig.recreate("onward")
             rig.send("onward", count)
             total += count
             running.wait_for(total)
@@ -94,7 +94,7 @@ def test_a_source_that_goes_on_reads_each_topic_once(rig: KafkaRig) -> None:
 
     # And while it is stopped: with fewer records, and with an old micro-batch's offsets.
     for count in (20, 60):
-        rig.make_anew("onward")
+        rig.recreate("onward")
         rig.send("onward", count)
         assert rig.drain(project) == count
         assert rig.drain(project) == 0
@@ -102,12 +102,12 @@ def test_a_source_that_goes_on_reads_each_topic_once(rig: KafkaRig) -> None:
     assert rig.check("onward") == total
 
 
-def test_a_topic_made_anew_while_the_stream_is_stopped_counts_its_ids_once(rig: KafkaRig) -> None:
+def test_a_recreated_topic_while_the_stream_is_stopped_counts_its_ids_once(rig: KafkaRig) -> None:
     project = rig.of("unique")
     rig.drain(project)
     rig.send("unique", 90, who="a")
     assert rig.drain(project) == 90
-    rig.make_anew("unique")
+    rig.recreate("unique")
     rig.send("unique", 120, who="a")
     with pytest.raises(TopicReplacedError, match="no record of the new topic was counted"):
         rig.drain(project)

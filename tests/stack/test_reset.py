@@ -1,4 +1,4 @@
-"""Resets: whatever is read again, skipped, or computed anew, and wherever the command is killed, no record counts twice
+"""Resets: whatever is read again, skipped, or computed again, and wherever the command is killed, no record counts twice
 and none is lost.
 """
 
@@ -78,7 +78,7 @@ def test_a_mended_declaration_accepts_what_was_rejected_and_nothing_else(
 
     mend(project)
     accept(project, mended, after=reset(project, "earliest"))
-    # Killed when what it has validated anew is committed, and what was said before is not deleted yet.
+    # Killed when what it has validated again is committed, and what was said before is not deleted yet.
     monkeypatch.setenv("HOURLINE_FAILPOINT", "kill before delete rejected")
     with SpeedProcess(project, "--drain") as speed:
         assert speed.wait() < 0, speed.lines

@@ -96,7 +96,7 @@ class KafkaRig:
         metric = f"{source}_n"
         return replace(self.whole, sources={source: declared}, metrics={metric: self.whole.metrics[metric]})
 
-    def make_anew(self, topic: str, partitions: int = 1) -> None:
+    def recreate(self, topic: str, partitions: int = 1) -> None:
         """Delete a topic, and make another one of that name."""
         client = AdminClient({"bootstrap.servers": self.kafka})
         client.delete_topics([topic])[topic].result()

@@ -141,7 +141,7 @@ class Protocol(RuleBasedStateMachine):
             if crash_after == number:
                 self.restart()
                 # A table that is not written any more (its metric was changed before anything was finished) has no say:
-                # should it be written again, its declaration is complete_from anew, above whatever it has.
+                # should it be written again, its declaration is complete_from again, above whatever it has.
                 if any(done is None or done.name in self.source_tables.provisional for done in steps[: number + 1]):
                     assert self.sequence > sequence
                 return
@@ -184,7 +184,7 @@ class Protocol(RuleBasedStateMachine):
 
     @rule()
     def everything_recomputed(self) -> None:
-        """Then whatever is declared has taken over."""
+        """Then whatever is declared is promoted."""
         self.restart()
         publication, staged = self._staged(set(range(len(HOURS))))
         publication.publish(staged, QUALITY_SCHEMA.empty_table(), BASE)

@@ -27,7 +27,7 @@ from tests.support.protocol_tables import (
     next_offsets,
     served,
     tiles,
-    without_judged_anew,
+    without_validated_again,
 )
 
 RULES = {
@@ -37,9 +37,9 @@ RULES = {
     "a start clears what lies beyond progress": "its records are read again, and count twice",
     "a start goes on where progress ends": "the records of an unfinished micro-batch are lost",
     "a start fences every table": "a zombie slips its rows into a sequence that another process finishes",
-    "known ids are rebuilt at a start": "a duplicate counts in provisional",
+    "deduplication is rebuilt at a start": "a duplicate counts in provisional",
     "compaction keeps sequences": "a sum over several sequences crosses a cutoff",
-    "only a published cutoff is pruned": "an hour loses what its recompute has not yet taken over",
+    "only a published cutoff is pruned": "an hour loses what its recompute has not yet counted",
     # batch layer
     "a cutoff is never beyond progress": "events of an unfinished micro-batch count",
     "a cutoff is what was counted": "events count in final and above the cutoff",
@@ -59,10 +59,10 @@ RULES = {
     "the old declaration is written until then": "its hours stand still, or go missing",
     "a reset skips what is archived": "events are archived, and count, twice",
     "a reset skips tombstones that were read": "they are accounted for twice",
-    "a rejected record that is validated anew takes its count back": "it is accounted for twice",
-    "what is validated anew is deleted once progress says so": "a crash before that loses a record that counts as rejected",
-    "what was validated anew is not kept": "it is there twice, or though it is accepted now",
-    "a start deletes what the last micro-batch validated anew": "a crash between its last two commits leaves a record there twice",
+    "a rejected record that is validated again takes its count back": "it is accounted for twice",
+    "what is validated again is deleted once progress says so": "a crash before that loses a record that counts as rejected",
+    "what was validated again is not kept": "it is there twice, or though it is accepted now",
+    "a start deletes what the last micro-batch validated again": "a crash between its last two commits leaves a record there twice",
     "a reset of a metric raises complete_from first": "hours lose provisional rows and are not missing",
 }
 
@@ -168,9 +168,9 @@ class Model:
         ]
         source_tables.next_sequence = max([finished.sequence, *written]) + 1  # above any ever written
         yield "read coverage"
-        written_anew = self._written(source, rows, self.coverage.rows, declarations)
+        written_again = self._written(source, rows, self.coverage.rows, declarations)
         source_tables.complete_from = {
-            d: finished.complete_from.get(d, source_tables.next_sequence) for d in written_anew
+            d: finished.complete_from.get(d, source_tables.next_sequence) for d in written_again
         }
         if self.holds("a start fences every table"):
             yield "fence progress"
@@ -185,15 +185,15 @@ class Model:
                     if row.sequence <= finished.sequence or not self.holds("a start clears what lies beyond progress")
                 ]
                 handle.commit(lambda there, kept=tuple(kept): kept)  # type: ignore[misc]
-        if self.holds("a start deletes what the last micro-batch validated anew"):
-            yield from self._delete_judged_anew(source_tables, finished.sequence)
+        if self.holds("a start deletes what the last micro-batch validated again"):
+            yield from self._delete_validated_again(source_tables, finished.sequence)
         source_tables.next_offsets = next_offsets(rows, PARTITIONS)
         if not self.holds("a start goes on where progress ends"):
             for row in source_tables.events.table.versions[-2] if len(source_tables.events.table.versions) > 1 else ():
                 partition, offset = row.address
                 source_tables.next_offsets[partition] = max(source_tables.next_offsets[partition], offset + 1)
         source_tables.clock = finished.clock
-        if self.holds("known ids are rebuilt at a start"):
+        if self.holds("deduplication is rebuilt at a start"):
             source_tables.known = {
                 (row.hour, row.id)
                 for row in source_tables.events.rows
@@ -229,8 +229,8 @@ class Model:
         clock = max([source_tables.clock, *hours])
         duplicates = sum(event.duplicate for event in events)
         validated = {event.address for event in events} | {row.address for row in rejected}
-        anew = len(validated & {row.address for row in source_tables.rejected.rows})
-        refused = len(rejected) - anew * self.holds("a rejected record that is validated anew takes its count back")
+        again = len(validated & {row.address for row in source_tables.rejected.rows})
+        refused = len(rejected) - again * self.holds("a rejected record that is validated again takes its count back")
         counts = {
             "accepted": len(events) - duplicates,
             "rejected": refused,
@@ -252,9 +252,9 @@ class Model:
         place = len(appends) if self.holds("progress is committed last") else 0
         for handle, rows in [*appends[:place], (source_tables.progress, [row]), *appends[place:]]:
             if handle is source_tables.progress and not self.holds(
-                "what is validated anew is deleted once progress says so"
+                "what is validated again is deleted once progress says so"
             ):
-                yield from self._delete_judged_anew(source_tables, sequence)
+                yield from self._delete_validated_again(source_tables, sequence)
             if rows:
                 yield "append"
                 if self.refused and self.random.random() < self.refused:
@@ -264,7 +264,7 @@ class Model:
                 handle.commit(lambda there, rows=tuple(rows): there + rows)  # type: ignore[misc]
                 if handle is source_tables.progress:
                     self.truth[source_tables.source].finish(sequence, read, source_tables.mended)
-        yield from self._delete_judged_anew(source_tables, sequence)
+        yield from self._delete_validated_again(source_tables, sequence)
         source_tables.next_sequence, source_tables.next_offsets, source_tables.clock = (
             sequence + 1,
             source_tables.next_offsets | ends,
@@ -301,11 +301,11 @@ class Model:
                 known.add((record.hour, record.id))
         return events, rejected, tombstones
 
-    def _delete_judged_anew(self, source_tables: SourceTables, sequence: int) -> Process:
-        """What was said before of the records that a micro-batch has validated anew."""
-        kept = without_judged_anew(source_tables.rejected.rows, source_tables.events.rows, sequence)
-        if kept != source_tables.rejected.rows and self.holds("what was validated anew is not kept"):
-            yield "delete what was validated anew"
+    def _delete_validated_again(self, source_tables: SourceTables, sequence: int) -> Process:
+        """What was said before of the records that a micro-batch has validated again."""
+        kept = without_validated_again(source_tables.rejected.rows, source_tables.events.rows, sequence)
+        if kept != source_tables.rejected.rows and self.holds("what was validated again is not kept"):
+            yield "delete what was validated again"
             source_tables.rejected.commit(lambda there: kept)
 
     def _maintain(self, source_tables: SourceTables) -> Process:
@@ -333,7 +333,7 @@ class Model:
 
     def reset_source(self, source: str, position: Mapping[int, int]) -> Process:
         """Reading goes on at ``position``: one row of progress. What was rejected counts until a micro-batch validates
-        it anew.
+        it again.
         """
         source_tables = yield from self._start(source)
         yield "append reset"
@@ -349,7 +349,7 @@ class Model:
         source_tables.progress.commit(lambda there: (*there, row))
 
     def reset_metric(self, source: str, metric: str) -> Process:
-        """All that was computed of a metric goes; a recompute computes it anew. Killed in between: hours are final or
+        """All that was computed of a metric goes; a recompute computes it again. Killed in between: hours are final or
         missing.
         """
         source_tables = yield from self._start(source)

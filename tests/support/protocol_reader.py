@@ -15,7 +15,7 @@ from tests.support.protocol_tables import (
     missing_hours,
     pinned,
     served,
-    without_judged_anew,
+    without_validated_again,
 )
 
 
@@ -123,9 +123,9 @@ def check_accounts(model: Model) -> None:
         assert sorted(
             (row.address, row.sequence) for row in model.events[source].rows if row.sequence <= last
         ) == sorted(truth.sequences.items())
-        # What the last micro-batch has validated anew may still have to be deleted, by itself or by the next start.
+        # What the last micro-batch has validated again may still have to be deleted, by itself or by the next start.
         rejected = tuple(row for row in model.rejected[source].rows if row.sequence <= last)
-        kept = [row.address for row in without_judged_anew(rejected, model.events[source].rows, last)]
+        kept = [row.address for row in without_validated_again(rejected, model.events[source].rows, last)]
         assert sorted(kept) == sorted(truth.rejected())
 
 

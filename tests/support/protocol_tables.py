@@ -115,7 +115,9 @@ def next_offsets(progress: Progress, partitions: Iterable[int]) -> dict[int, int
     return offsets
 
 
-def without_judged_anew(rejected: tuple[Rejected, ...], events: Iterable[Event], sequence: int) -> tuple[Rejected, ...]:
+def without_validated_again(
+    rejected: tuple[Rejected, ...], events: Iterable[Event], sequence: int
+) -> tuple[Rejected, ...]:
     """What is kept of ``rejected`` once micro-batch ``sequence`` has finished: its rows, in events and in rejected, say
     what it has validated.
     """

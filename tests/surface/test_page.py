@@ -275,7 +275,7 @@ def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload
     )
     assert drawn(page, "turnover") == {"solid": points(sales, 0, 1, 2, 3, 4), "dashed": points(sales, 4, 5)}
     expect(page.locator("#quality")).to_contain_text("All audited hours in this range passed")
-    assert page.evaluate("window.same"), "it was loaded anew"
+    assert page.evaluate("window.same"), "it was loaded again"
 
 
 def test_a_filter_reaches_the_metrics_that_have_the_dimension_and_goes_away_again(

@@ -17,7 +17,7 @@ const found = (audit) => audit.findings.filter((finding) => !finding.success).ma
 
 export function drawWork(place, status) {
   const lines = status.recomputing.map(({ process }) => el("li", {}, el("progress", { "aria-label": "recomputing" }), ` process ${process} is recomputing; its hours turn final as they are published`));
-  const waiting = status.changing.map(({ metric, missing }) => el("li", {}, `${metric}: its changed declaration takes over when ${missing === null ? "the speed layer has been started" : `${plural(missing, "hour")} more are recomputed`}`));
+  const waiting = status.changing.map(({ metric, missing }) => el("li", {}, `${metric}: its changed declaration is promoted when ${missing === null ? "the speed layer has been started" : `${plural(missing, "hour")} more are recomputed`}`));
   place.replaceChildren(lines.length || waiting.length ? el("ul", { class: "plain" }, lines, waiting) : nothing("None is running."));
 }
 
@@ -53,7 +53,7 @@ const newest = (rows) => [...rows].sort((one, other) => new Date(other.hour) - n
 export const reportLink = (address, text = "report") => (address ? el("a", { href: address, target: "_blank", rel: "noopener" }, text) : "");
 export const hourLink = (open) => (hour) => el("a", { href: "#strip", class: "hour-link", onclick: (event) => { event.preventDefault(); open(new Date(hour)); } }, dayAndHour(new Date(hour)));
 
-const unfolded = new Set(); // what somebody has unfolded stays so when it is drawn anew
+const unfolded = new Set(); // what somebody has unfolded stays so when it is drawn again
 function folded(headers, rows, caption) {
   const all = unfolded.has(caption) || rows.length <= SHOWN + 2;
   const shown = table(headers, all ? rows : rows.slice(0, SHOWN), caption);

@@ -37,7 +37,7 @@ def test_a_deleted_lock_is_taken_again(tmp_path: Path) -> None:
     assert holder(path) is None
 
 
-def test_one_of_two_stops_when_the_other_has_made_the_deleted_lock_anew(tmp_path: Path) -> None:
+def test_one_of_two_stops_when_the_other_has_recreated_the_deleted_lock(tmp_path: Path) -> None:
     path = tmp_path / "speed.lock"
     with hold_lock(path, "is here") as held:
         path.unlink()
@@ -46,7 +46,7 @@ def test_one_of_two_stops_when_the_other_has_made_the_deleted_lock_anew(tmp_path
         ) as other:
             assert other.stdout
             assert other.stdout.readline() == "held\n"
-            with pytest.raises(ConflictError, match=f"process {other.pid} has made .* anew, which was deleted"):
+            with pytest.raises(ConflictError, match=f"process {other.pid} has recreated .*, which was deleted"):
                 held.renew()
             other.communicate("\n")
 

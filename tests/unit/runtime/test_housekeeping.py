@@ -37,7 +37,7 @@ def test_a_log_that_is_written_goes_on_at_its_beginning(tmp_path: Path) -> None:
     assert (tmp_path / "airflow-scheduler.log.1").stat().st_size == 20_000_001
 
 
-def test_a_day_is_counted_across_restarts_and_anew_where_its_file_was_cut_short(tmp_path: Path) -> None:
+def test_a_day_is_counted_across_restarts_and_again_where_its_file_was_cut_short(tmp_path: Path) -> None:
     initialise(tmp_path / "shop")
     project = load_project(tmp_path / "shop")
     home(project).mkdir(parents=True)

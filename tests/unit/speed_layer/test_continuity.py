@@ -67,7 +67,7 @@ def begun(kafka: FakeKafka, last_read: LastRead = LAST_READ, source: Source = SO
     continuity = Continuity(source, kafka, last_read)
     continuity.refuse_other_cluster()
     continuity.refuse_missing_topics()
-    # A topic that is missing is made anew.
+    # A topic that is missing is recreated.
     continuity.begin(
         {topic: topic_id or "id-3" for topic, topic_id in kafka.topics.items()}, [("visits", 0), ("visits", 1)]
     )

@@ -269,9 +269,9 @@ def test_offsets_may_be_missing_but_not_repeated() -> None:
 
 
 def test_a_micro_batch_of_another_topic_is_not_committed(stream: ForeachBatch, batch: Batch, kafka: SameKafka) -> None:
-    kafka.failures = [TopicReplacedError("topic 'orders' was deleted and made anew")]
+    kafka.failures = [TopicReplacedError("topic 'orders' was deleted and recreated")]
     batch.allowed.release(2)
-    with pytest.raises(TopicReplacedError, match="made anew"):
+    with pytest.raises(TopicReplacedError, match="recreated"):
         give(stream, 1, 2, 3)
     end(stream)
     assert not any(what.startswith("commit") for what in batch.happened)
