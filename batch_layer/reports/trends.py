@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.model.windows import HOURLY
+
 WINDOW = 28 * 24
 """The hours that are shown of a source: four weeks, up to its newest audited hour."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS = HOURLY.size // timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +81,12 @@ class Trend:
 
 def hour_number(hour: datetime) -> int:
     """Hours since 1970."""
-    return (hour - _EPOCH) // timedelta(hours=1)
+    return (hour - _EPOCH) // HOURLY.size
 
 
 def hour_of(number: int) -> datetime:
     """The hour of that number, in UTC."""
-    return _EPOCH + timedelta(hours=number)
+    return _EPOCH + number * HOURLY.size
 
 
 def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
@@ -113,7 +116,7 @@ def _findings(rows: pa.Table) -> list[Finding]:
     audited, hour = (
         rows[name].cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64()) for name in ("audited", "hour")
     )
-    made = {"audited": audited, "hour": pc.divide(hour, 3600), "row": pa.array(range(rows.num_rows))}
+    made = {"audited": audited, "hour": pc.divide(hour, _SECONDS), "row": pa.array(range(rows.num_rows))}
     columns = [made[name] if name in made else rows[name] for name in Finding.__dataclass_fields__]
     return [Finding(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
 

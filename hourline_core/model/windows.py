@@ -6,7 +6,6 @@ Panes were introduced by "Semantics and Evaluation Techniques for Window Aggrega
 2005).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -23,12 +22,6 @@ class Window(Protocol):
 
     def assign(self, event_time: datetime) -> datetime:
         """The pane that contains ``event_time``."""
-
-    def panes(self, start: datetime) -> Iterator[datetime]:
-        """The panes of the window ``start``, in order."""
-
-    def results(self, pane: datetime) -> Iterator[datetime]:
-        """The windows that contain ``pane``, in order. A late event in the pane changes their results."""
 
     def complete_after(self, grace: timedelta) -> timedelta:
         """The time from a window's start to its close, which is ``grace`` past its end, by its source's clock."""
@@ -48,14 +41,6 @@ class TumblingWindow:
     def assign(self, event_time: datetime) -> datetime:
         """The window with ``start <= event_time < start + size``."""
         return event_time - (event_time - _EPOCH) % self.size
-
-    def panes(self, start: datetime) -> Iterator[datetime]:
-        """``start`` alone."""
-        yield start
-
-    def results(self, pane: datetime) -> Iterator[datetime]:
-        """``pane`` alone."""
-        yield pane
 
     def complete_after(self, grace: timedelta) -> timedelta:
         """The size of the window plus ``grace``."""

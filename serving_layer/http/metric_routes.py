@@ -13,7 +13,7 @@ from hourline_core.errors import UsageError
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.report_pages import anchor, page_name, page_path, report_site
 from hourline_core.ledger.time_travel import find_forgotten
-from hourline_core.model.hours import HOUR, HourRange, parse_hour
+from hourline_core.model.hours import HourRange, parse_hour
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.types import column_types
 from serving_layer.connection import Connection
@@ -182,7 +182,7 @@ async def cell(
         check_where(connection, tables, where)
         try:
             found = find_cell(connection, metric, moment, chosen)
-            (state,) = states_in(connection, tables, HourRange(moment, moment + HOUR))
+            (state,) = states_in(connection, tables, HourRange.spanning([moment]))
             _refuse(connection, [state], parameters.strict)
             # Once, since everything below needs it.
             connection.database.execute(f"CREATE TEMP TABLE _hour AS FROM {metric}_states WHERE {found.condition({})}")

@@ -13,7 +13,7 @@ from typing import Literal
 from hourline_core.errors import UsageError
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Source
-from hourline_core.model.hours import HOUR, HourRange, hour_text
+from hourline_core.model.hours import HourRange, hour_text
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import clocks_sql
@@ -174,8 +174,8 @@ def _count_arrivals(connection: Connection, source: Source, hours: HourRange) ->
         counted = "true"  # The clock is null in the first micro-batch, of which no event is late.
     graces = _graces(source)
     passed = " ".join(
-        f"WHEN _hourline_clock >= hour + to_microseconds({(HOUR + grace) // timedelta(microseconds=1)}) THEN {number}"
-        for number, grace in reversed(list(enumerate(graces, 1)))
+        f"WHEN _hourline_clock >= hour + to_microseconds({after // timedelta(microseconds=1)}) THEN {number}"
+        for number, after in reversed(list(enumerate(map(HOURLY.complete_after, graces), 1)))
     )
     database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _arrivals AS

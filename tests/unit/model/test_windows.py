@@ -26,15 +26,6 @@ def test_the_hourly_window_is_the_hour_of_utc(moment: datetime) -> None:
     assert HOURLY.assign(moment) == moment.replace(minute=0, second=0, microsecond=0)
 
 
-@given(moments, sizes)
-def test_panes_and_results_are_inverse(moment: datetime, size: timedelta) -> None:
-    window = TumblingWindow(size)
-    start = window.assign(moment)
-    panes = list(window.panes(start))
-    assert sum((window.pane for _ in panes), timedelta(0)) == size
-    assert all(start in window.results(pane) for pane in panes)
-
-
 @pytest.mark.parametrize(("grace", "closed"), [(timedelta(0), "15:00"), (timedelta(minutes=30), "15:30")])
 def test_a_window_is_closed_a_grace_past_its_end(grace: timedelta, closed: str) -> None:
     start = datetime(2013, 1, 5, 14, tzinfo=UTC)
