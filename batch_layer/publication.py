@@ -32,6 +32,8 @@ from hourline_core.storage.vacuum import vacuum
 
 _FILES = 50
 """Each publication adds a file to drift and one to quality. This number of files is merged into one."""
+_AS_CREATED = 0
+"""The version of a table without rows, as it was created. It counts until something is published."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ class Publication:
             return []
         aggregation, cutoff = metric.aggregation, metric.staged.cutoff
         of = (aggregation.metric.name, aggregation.declaration)
-        published = self._covered.of(*of).pinned() or 0  # version 0 is the empty table, as it was created
+        published = self._covered.of(*of).pinned() or _AS_CREATED
         if table.version() != published:
             # An earlier run got no further than this table. Its rows must not be published with another cutoff.
             commits.restore(table, published, {"restored": published})

@@ -12,6 +12,7 @@ from batch_layer.deduplication import mark_first
 from batch_layer.plan import Job
 from hourline_core.compute.aggregation import apply_where, with_derived
 from hourline_core.compute.archive import from_archive
+from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
@@ -80,7 +81,7 @@ class ArchivedEvents:
         all that were not recognised as duplicates.
         """
         covered = [F.when(F.col(HOUR) == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
-        before = F.coalesce(*covered, F.lit(-1)) if covered else F.lit(-1)
+        before = F.coalesce(*covered, F.lit(NO_CUTOFF))
         events = mark_first(self._events, self._source)
         return apply_where(
             events.where(F.when(F.col(SEQUENCE) <= before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(

@@ -104,7 +104,9 @@ def _merged_is_kept(
     """Whether the merged rows of a metric are kept in memory. They are not many more than what they are made of."""
     if not provisional_is_kept(snapshot, tables):
         return False
-    files = snapshot.files.get((f"final/{tables.metric.name}/{tables.declaration}", tables.final or 0))
+    if tables.final is None:
+        return True
+    files = snapshot.files.get((f"final/{tables.metric.name}/{tables.declaration}", tables.final))
     size = files.size if files else 0
     return size < KEPT_BYTES or size * revised_share(connection, tables, revised) < KEPT_BYTES
 

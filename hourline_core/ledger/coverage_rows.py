@@ -41,6 +41,8 @@ COVERAGE_COLUMNS: Columns = {
     ),
 }
 COVERAGE_SCHEMA = schema_of(COVERAGE_COLUMNS)
+NO_CUTOFF = -1
+"""Below all sequences: it stands for the cutoff of an hour that is not covered, where sequences are compared."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from hourline_core.errors import UsageError
 from hourline_core.ledger.snapshot import Snapshot
 
 _TOKEN = re.compile(r"p(?P<publication>\d{1,18})(?P<sequences>(-[a-z][a-z0-9_]*\.\d{1,18})*)")
+_NO_PUBLICATION = 0
+"""In the text of a token: nothing was published yet."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,10 @@ class AnswerToken:
         pairs = [part.split(".") for part in found["sequences"].split("-")[1:]]
         if len({name for name, _ in pairs}) < len(pairs):
             raise UsageError(f"'{text}' is no token of an answer: it names a source twice")
-        return cls(int(found["publication"]) or None, {name: int(sequence) for name, sequence in pairs})
+        publication = int(found["publication"])
+        sequences = {name: int(sequence) for name, sequence in pairs}
+        return cls(None if publication == _NO_PUBLICATION else publication, sequences)
 
     def __str__(self) -> str:
-        return "-".join(
-            [f"p{self.publication or 0}", *(f"{name}.{sequence}" for name, sequence in self.sequences.items())]
-        )
+        publication = _NO_PUBLICATION if self.publication is None else self.publication
+        return "-".join([f"p{publication}", *(f"{name}.{sequence}" for name, sequence in self.sequences.items())])

@@ -13,6 +13,7 @@ An hour has a row once its source has accepted an event in it, or its source's c
 
 from collections.abc import Iterable
 
+from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hour_state import WEAKEST_FIRST
 from hourline_core.sql.coverage import marks_sql
@@ -78,7 +79,7 @@ def _counted_sql(tables: MetricTables, sequence: int) -> str:
         SELECT
             h.hour,
             CASE
-                WHEN unseen.last > coalesce(cutoff, -1) THEN 'missing'
+                WHEN unseen.last > coalesce(cutoff, {NO_CUTOFF}) THEN 'missing'
                 WHEN blocked_cutoff IS NOT NULL THEN 'blocked'
                 WHEN cutoff IS NULL THEN 'provisional'
                 WHEN above.last > cutoff THEN 'revised'

@@ -10,6 +10,7 @@ from typing import Literal
 import duckdb
 
 from hourline_core.aggregates import StateColumn, aggregate_of
+from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Measure, Metric
 from hourline_core.sql.literals import identifier, literal
@@ -42,7 +43,10 @@ def counted_states_sql(
     """
     metric = tables.metric
     columns = ", ".join(f"t.{identifier(name)}" for name in ["hour", *metric.dimensions, *_merges(metric, stored)])
-    above = f"t.sequence <= {sequence} AND t.sequence >= {tables.complete_from} AND t.sequence > coalesce(h.cutoff, -1)"
+    above = (
+        f"t.sequence <= {sequence} AND t.sequence >= {tables.complete_from} "
+        f"AND t.sequence > coalesce(h.cutoff, {NO_CUTOFF})"
+    )
     if "provisional" not in layers:
         above = "false"  # which keeps the columns
     known = f"JOIN hourline.hours_{tables.name} h USING (hour) WHERE {hours}"

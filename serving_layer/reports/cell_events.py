@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.model.scratch_columns import (
     DUPLICATE,
     HOUR,
@@ -106,7 +107,7 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         CREATE OR REPLACE TEMP TABLE _events AS
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late,
                started,
-               CASE WHEN sequence <= {-1 if cutoff is None else cutoff} THEN 'final' ELSE 'provisional' END AS layer
+               if(sequence <= {NO_CUTOFF if cutoff is None else cutoff}, 'final', 'provisional') AS layer
         FROM (
             SELECT {SEQUENCE} AS sequence, {TOPIC_ID} AS topic_id, {TOPIC} AS topic, {PARTITION} AS partition,
                    {OFFSET} AS "offset", {DUPLICATE} AS duplicate, {HOUR} AS hour, {SCRATCH_PREFIX}repeated AS repeated

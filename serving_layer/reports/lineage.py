@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.model import derived_of
 from hourline_core.model.hour_state import HourStateName
 from hourline_core.sql.coverage import of_declaration
@@ -208,8 +209,8 @@ def _versions(connection: Connection, cell: Cell, cutoff: int | None) -> Version
     (above,) = connection.sql(
         f"SELECT count(DISTINCT sequence), min(sequence), max(sequence) FROM hourline.provisional_{tables.name} WHERE "
         f"{cell.condition({})} "
-        f"AND sequence > {-1 if cutoff is None else cutoff} AND sequence >= {tables.complete_from} AND sequence <= "
-        f"{progress.sequence}"
+        f"AND sequence > {NO_CUTOFF if cutoff is None else cutoff} "
+        f"AND sequence >= {tables.complete_from} AND sequence <= {progress.sequence}"
     ).fetchall()
     covered = snapshot.coverage.of(cell.metric.name, tables.declaration).covered([cell.hour]).get(cell.hour)
     return Versions(
