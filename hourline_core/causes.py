@@ -1,4 +1,4 @@
-"""What has caused an exception, where libraries have wrapped it: Spark in its own words with a Java trace, delta-rs in
+"""Finds the cause of an exception that libraries have wrapped: Spark in its own words with a Java trace, delta-rs in
 colours, Hourline in its sentence.
 
 Java's words are taken as they came with the exception. To ask Java again may take a process that has ended.

@@ -1,4 +1,4 @@
-"""What can go wrong for a user of Hourline.
+"""The errors that a user of Hourline can meet.
 
     HourlineError                 the base: one sentence with what happened, what was got, what is allowed, what to do
     ├── DeclarationError          a mistake in hourline.yaml, sources/ or metrics/; names the file and line

@@ -1,4 +1,4 @@
-"""What the objects that are answered over HTTP share."""
+"""The base of all objects that are answered over HTTP."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -1,4 +1,4 @@
-"""What is known of records that Kafka deleted before they were read: how many, of which time, and whose hours."""
+"""Finds what is known of records that Kafka deleted before they were read: how many, of which time, and whose hours."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,5 +1,5 @@
-"""Which offsets of each partition a micro-batch has read. One with offsets that were committed before, as those of a
-topic that was recreated, is refused.
+"""Notes the offsets of each partition that a micro-batch has read. Refuses offsets that were committed before, such as
+those of a topic that was recreated.
 """
 
 from collections.abc import Iterable, Mapping

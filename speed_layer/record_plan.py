@@ -1,4 +1,4 @@
-"""What Spark computes of the records of a source: all of it in one pass, whatever the number of metrics."""
+"""The plan by which Spark computes all of the records of a source in one pass, whatever the number of metrics."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""What counts: progress, coverage and cutoffs, the snapshot of a read, its token, and time travel. No engine."""
+"""Decides what counts: progress, coverage and cutoffs, the snapshot of a read, its token, time travel. No engine."""

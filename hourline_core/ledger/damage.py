@@ -1,4 +1,4 @@
-"""What a look-up does about a damaged table: it fails, or goes on without the views that need it."""
+"""Decides what a look-up does about a damaged table: it fails, or goes on without the views that need it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext

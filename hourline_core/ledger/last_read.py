@@ -1,4 +1,4 @@
-"""What the progress of a source says of the Kafka that was read: its cluster, the ids of its topics, and the last
+"""Reads from the progress of a source which Kafka was read: its cluster, the ids of its topics, and the last
 record of each partition.
 
 After a reset, only what the reset and later rows say counts.

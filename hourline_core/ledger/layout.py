@@ -1,5 +1,5 @@
-"""Where each table lies: the only place that knows. And the columns of those tables that have no file of their own;
-progress and coverage have one (progress_columns.py, coverage_rows.py).
+"""The place of each table. No other file knows it. The columns of tables are here, too, except those of progress and
+coverage (progress_columns.py, coverage_rows.py).
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
     <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason

@@ -1,4 +1,4 @@
-"""What a process of a project works with, for the sentence about a fault."""
+"""Collects what a process of a project works with, for the sentence about a fault."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""In which state each hour of each metric is, as DuckDB SQL over a snapshot.
+"""DuckDB SQL for the state of each hour of each metric, over a snapshot.
 
     final        covered, and nothing above the cutoff
     revised      covered, and provisional rows above the cutoff

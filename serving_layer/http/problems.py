@@ -1,4 +1,4 @@
-"""What goes wrong, as HTTP says it: a status, and JSON with one sentence.
+"""Answers errors over HTTP: a status, and JSON with one sentence.
 
 400  UsageError              a wrong parameter, with what is near or allowed
 401                          no token, or a wrong one

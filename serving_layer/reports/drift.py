@@ -1,4 +1,4 @@
-"""What `hourline drift` shows: by how much recomputed hours changed, and why."""
+"""Reports by how much recomputed hours changed, and why: `hourline drift`."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What `hourline gaps` shows: the records that Kafka deleted before they were read, and their hours."""
+"""Reports the records that Kafka deleted before they were read, and their hours: `hourline gaps`."""
 
 from datetime import datetime
 

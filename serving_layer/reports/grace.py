@@ -1,5 +1,5 @@
-"""What `hourline advise grace` shows: how long after the end of their hours the events of a source came, and what each
-of some graces would have cost.
+"""Reports how long after the end of their hours the events of a source came, and what each of some graces would have
+cost: `hourline advise grace`.
 
 The delay of an event is its source's clock before the micro-batch that read it, minus the end of its hour. With
 ``clock: wall``, the clock is the event's time of arrival. So an event is late under a grace exactly if its delay is not

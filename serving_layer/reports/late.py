@@ -1,6 +1,4 @@
-"""What `hourline late` shows: hours with events that came after their close, how late these were, and what they
-changed.
-"""
+"""Reports hours with events that came after their close, how late these were, and their effect: `hourline late`."""
 
 from collections import defaultdict
 from datetime import datetime

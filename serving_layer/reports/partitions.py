@@ -1,4 +1,4 @@
-"""What `hourline status --partitions` shows: how far each partition has come, and which one holds its source."""
+"""Reports how far each partition has come, and which one holds its source: `hourline status --partitions`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

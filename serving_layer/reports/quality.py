@@ -1,4 +1,4 @@
-"""What `hourline quality` shows: the findings of the newest audit of each hour, and the blocked hours."""
+"""Reports the findings of the newest audit of each hour, and the blocked hours: `hourline quality`."""
 
 import json
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What `hourline status` shows: how far each source has come, and the state of its last hours."""
+"""Reports how far each source has come, and the state of its last hours: `hourline status`."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -70,9 +70,9 @@ class Sandbox:
         """The rows of one SELECT over ``views`` of ``database``, a cursor of the caller's own. ``gone`` is set when
         nobody wants them any more.
 
-        Raises UsageError when the query is refused, saying which part of it, or ends its process; duckdb.Error when it
-        is wrong or fails; TimedOutError; TooLargeError when it needs too much memory, or reads or gives too much;
-        TooManyError when all workers are busy.
+        Raises UsageError when the query is refused, with the part that is, or when the query ends its process. Raises
+        duckdb.Error when it is wrong or fails, and TimedOutError when it takes too long. Raises TooLargeError when it
+        needs too much memory, or reads or returns too much. Raises TooManyError when all workers are busy.
         """
         if len(sql) > SQL_BYTES:
             raise TooLargeError(f"the query has {len(sql):,} characters; allowed are {SQL_BYTES:,}")
