@@ -41,7 +41,7 @@ def find_hour_states(database: duckdb.DuckDBPyConnection, query: str, metrics: M
     tree = parse_query(database, query)
     views = {f"{metric}{end}": metric for metric in metrics for end in _VIEWS}
     found = set()
-    for metric, conditions in _named(tree, views, {}):
+    for metric, conditions in _find_metrics(tree, views, {}):
         hours = parse_query(database, f"SELECT hour, state FROM {metrics[metric]} WHERE true AND true")
         hours["statements"][0]["node"]["where_clause"]["children"] += conditions
         ((sql,),) = database.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(hours)]).fetchall()
@@ -100,13 +100,15 @@ def _more(count: int) -> str:
     return f" and {count:,} more" if count > 0 else ""
 
 
-def _named(node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node]]) -> Iterator[tuple[str, list[Node]]]:
+def _find_metrics(
+    node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node]]
+) -> Iterator[tuple[str, list[Node]]]:
     """Each occurrence of a metric in the query, with the conditions on its ``hour``. ``narrowed`` has those of the
     inner tables.
     """
     if isinstance(node, list):
         for part in node:
-            yield from _named(part, views, narrowed)
+            yield from _find_metrics(part, views, narrowed)
     elif isinstance(node, dict) and node.get("show_type") != "DESCRIBE":  # of which only the columns are asked
         if node.get("type") == "SELECT_NODE":
             narrowed = _conditions(node)
@@ -115,7 +117,7 @@ def _named(node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node
         if names_any_table(node):
             yield from ((metric, []) for metric in set(views.values()))
         for part in node.values():
-            yield from _named(part, views, narrowed)
+            yield from _find_metrics(part, views, narrowed)
 
 
 def _conditions(select: Node) -> dict[int, list[Node]]:

@@ -86,7 +86,7 @@ def _say(explained: "Explanation") -> None:
     say("")
     say_facts(
         [
-            ("declared", list(_declared(explained))),
+            ("declared", list(_describe_declaration(explained))),
             ("events", list(_events(explained))),
             ("read at", list(_versions(explained))),
             ("audit", _audit(explained)),
@@ -113,7 +113,7 @@ def _say_answer(explained: "Explanation") -> None:
     )
 
 
-def _declared(explained: "Explanation") -> Iterator[str]:
+def _describe_declaration(explained: "Explanation") -> Iterator[str]:
     declared = explained.declared
     rolled_up = [name for name in declared.dimensions if name not in explained.dimensions]
     merged = f"; {explained.groups:,} {_plural('group', explained.groups)} merged" + (

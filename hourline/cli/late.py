@@ -88,11 +88,11 @@ def _rows(hours: Iterable["LateHour"]) -> Iterable[tuple[object, ...]]:
             first if first == last else f"{first} … {last}",
         )
         for metric, moves in item.moved.items() or [("", {})]:
-            yield (*own, metric, ", ".join(_moved(measure, move) for measure, move in moves.items()))
+            yield (*own, metric, ", ".join(_format_move(measure, move) for measure, move in moves.items()))
             own = ("",) * len(own)
 
 
-def _moved(measure: str, move: "Move") -> str:
+def _format_move(measure: str, move: "Move") -> str:
     return f"{measure} {signed_number(move.amount)}" if move.amount else f"{measure} changed"
 
 

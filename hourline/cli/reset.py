@@ -41,7 +41,7 @@ def reset(
 ) -> None:
     """Read a source from another position, or compute a metric again. No record is counted twice."""
     declared = load(project, workspace)
-    kind, name = _named(declared, name)
+    kind, name = _find_declared(declared, name)
     if kind == "metric" and to is not None:
         raise UsageError(
             "--to is where to read a source on; a metric is computed again from all its archived events: leave it out"
@@ -89,7 +89,7 @@ def _plan_metric(project: "Project", name: str, held: ExitStack) -> "MetricReset
     return MetricReset(project, project.metrics[name])
 
 
-def _named(project: "Project", text: str) -> tuple[str, str]:
+def _find_declared(project: "Project", text: str) -> tuple[str, str]:
     """The kind ("source" or "metric") and the name. Raises UsageError."""
     kind, _, name = text.rpartition(":")
     of_kind = {"source": project.sources, "metric": project.metrics}

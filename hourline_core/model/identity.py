@@ -20,7 +20,7 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     The element of ``explode`` is such a field. Its expression does not matter: archived events have their element.
     """
     measures = {name: str(measure) for name, measure in metric.measures.items()}
-    derived, named = _named(source, metric)
+    derived, named = _collect_names(source, metric)
     key_type = {"key_type": source.key_type} if RECORD in named else {}
     elements = [name for name in source.explode if name.casefold() in named]
     content = {
@@ -71,26 +71,28 @@ class DeclaredMetric:
 
 def names_record(source: Source, metric: Metric) -> bool:
     """Whether the metric's expressions name the record itself, directly or through what they use of the source."""
-    return RECORD in _named(source, metric)[1]
+    return RECORD in _collect_names(source, metric)[1]
 
 
 def derived_of(source: Source, metric: Metric) -> dict[str, str]:
     """The derived fields that the metric's expressions name, directly or through others, in their declared order."""
     measures = [str(measure) for measure in metric.measures.values()]
-    derived = _derived(source, _words([*metric.dimensions.values(), *measures, metric.where or "", source.where or ""]))
+    derived = _collect_derived(
+        source, _words([*metric.dimensions.values(), *measures, metric.where or "", source.where or ""])
+    )
     return {name: derived[name] for name in source.derived if name in derived}
 
 
-def _named(source: Source, metric: Metric) -> tuple[dict[str, str], set[str]]:
+def _collect_names(source: Source, metric: Metric) -> tuple[dict[str, str], set[str]]:
     """The derived fields that the metric's results depend on, and all words in the expressions they depend on."""
     measures = map(str, metric.measures.values())
     conditions = [metric.where or "", source.where or "", source.id or ""]
     words = _words([*metric.dimensions.values(), *measures, *conditions])
-    derived = _derived(source, words)
+    derived = _collect_derived(source, words)
     return derived, words | _words(derived.values())
 
 
-def _derived(source: Source, words: set[str]) -> dict[str, str]:
+def _collect_derived(source: Source, words: set[str]) -> dict[str, str]:
     words, derived = set(words), {}
     for name, expression in reversed(source.derived.items()):  # a derived field may use earlier ones
         if name.casefold() in words:

@@ -52,7 +52,7 @@ class Answering:
         self._kafka_offsets = KafkaOffsets(project)
         self.turns = Turns(self.settings.concurrent, self.settings.per_client)
         self._threads = ThreadPoolExecutor(self.settings.concurrent, "answering")
-        self._declared = _declared(project)
+        self._declared = _hash_declarations(project)
         self._closing = False
 
     async def compute(
@@ -140,7 +140,7 @@ class Answering:
                 f"the answer has {len(body.content):,} bytes, allowed are {self.settings.bytes:,} (serve.bytes); ask "
                 "for fewer hours or rows"
             )
-        return Response(body.content, headers={**_tagged(tag), **body.headers}, media_type=body.media_type)
+        return Response(body.content, headers={**_cache_headers(tag), **body.headers}, media_type=body.media_type)
 
     def close(self) -> None:
         """End all streams, and stop what is being computed."""
@@ -155,7 +155,7 @@ class Answering:
     @staticmethod
     def _unchanged(request: Request, tag: str) -> Response | None:
         held = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
-        return Response(status_code=304, headers=_tagged(tag)) if tag in held or "*" in held else None
+        return Response(status_code=304, headers=_cache_headers(tag)) if tag in held or "*" in held else None
 
 
 def answering_of(request: Request) -> Answering:
@@ -197,7 +197,7 @@ class _Job(Generic[_T]):
                 self._connection.interrupt()
 
 
-def _declared(project: Project) -> str:
+def _hash_declarations(project: Project) -> str:
     """A short hash that changes with the program and the declarations, since the same tables may give another answer
     then.
     """
@@ -206,5 +206,5 @@ def _declared(project: Project) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 
-def _tagged(tag: str) -> dict[str, str]:
+def _cache_headers(tag: str) -> dict[str, str]:
     return {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept, Authorization"}

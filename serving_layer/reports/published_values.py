@@ -67,12 +67,12 @@ def list_published_values(connection: Connection, cell: Cell, audits: list[Audit
         publications[row["publication"]].append(row)
     validated = {audit.publication: audit for audit in audits}
     found: list[PublishedValue] = []
-    for number in sorted({*publications, *(number for number, audit in validated.items() if _failed(audit))}):
+    for number in sorted({*publications, *(number for number, audit in validated.items() if _has_failed(audit))}):
         audit = validated.get(number)
         if number in publications:
             found += _of_publication(connection, cell, number, publications[number], audit)
         elif audit:
-            found.append(_blocked(connection, cell, audit))
+            found.append(_read_blocked(connection, cell, audit))
     return found
 
 
@@ -107,7 +107,7 @@ def _of_publication(
             why=late,
         )
         why = [reason for reason in why if reason.cause != "late"]
-    cutoff, values = _published(connection, cell, declaration, number)
+    cutoff, values = _read_published(connection, cell, declaration, number)
     if not cell.values:
         values = _exact(values, _stage(rows, "final"))
     note = "" if declaration == cell.tables.declaration else f"as declared then ({declaration})"
@@ -136,7 +136,7 @@ def _exact(values: dict[str, Any] | None, kept: Mapping[str, float | None]) -> d
     }
 
 
-def _published(
+def _read_published(
     connection: Connection, cell: Cell, declaration: str, publication: int
 ) -> tuple[int | None, dict[str, Any] | None]:
     """The cutoff, and the cell's values in the final table, at ``publication``. None if they are no longer kept, or
@@ -156,7 +156,7 @@ def _published(
     return covered.cutoffs([cell.hour]).get(cell.hour), finish_values(connection, cell, cell.of("_published"))
 
 
-def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> PublishedValue:
+def _read_blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> PublishedValue:
     """The value of an hour that did not pass. Its rows are kept as long as it is blocked."""
     failed = [f for f in audit.findings if f.severity == "fail" and not f.success]
     mark = connection.snapshot.blocked.get((cell.metric.name, cell.hour))
@@ -171,5 +171,5 @@ def _blocked(connection: Connection, cell: Cell, audit: AuditedHour) -> Publishe
     )
 
 
-def _failed(audit: AuditedHour) -> bool:
+def _has_failed(audit: AuditedHour) -> bool:
     return any(finding.severity == "fail" and not finding.success for finding in audit.findings)
