@@ -1,4 +1,4 @@
-"""Where the records of a source come from: which topics, or which file."""
+"""The origin of a source's records: topics, or a file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

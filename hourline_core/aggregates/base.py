@@ -1,4 +1,4 @@
-"""What an aggregate is: mergeable partial states, their merge and the finished value.
+"""The interface of an aggregate: mergeable partial states, their merge and the finished value.
 
 The steps are those of a mergeable aggregate (Agarwal et al., "Mergeable Summaries", 2012). Spark evaluates what the
 aggregate takes of each event. Spark or DuckDB folds that into the partial states of one tile. DuckDB merges the states

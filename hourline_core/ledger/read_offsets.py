@@ -1,5 +1,5 @@
-"""How far a source's topic, or a file, has been read, by its progress: what was read, where reading goes on, and what
-resets have skipped.
+"""Reads from progress how far a topic of a source, or a file, was read: the offsets read, where reading goes on, and
+the offsets that resets have skipped.
 
 Reading is contiguous between two resets. So what was read is one stretch of each partition per reset, whatever the
 number of micro-batches. Offsets in it without a record (transaction markers, compacted ones) count as read.

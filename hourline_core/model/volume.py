@@ -1,4 +1,4 @@
-"""What is expected of the volume of a source: how much comes in an hour, and how much of it is late, repeated or
+"""The declared volume of a source: how much is expected in an hour, and how much of it is late, repeated or
 rejected.
 """
 

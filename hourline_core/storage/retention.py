@@ -1,4 +1,4 @@
-"""How long old versions of a table can be read, as properties of the table."""
+"""The time for which old versions of a table can be read, as properties of the table."""
 
 KEPT_HOURS = 2
 """The maximum time of a query. For so long nothing is deleted that the versions it began with need."""

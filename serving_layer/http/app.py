@@ -20,7 +20,7 @@ from serving_layer.http.formats import json_bytes
 from serving_layer.http.heads import HeadAsGet
 from serving_layer.http.limits import Limited
 from serving_layer.http.page_routes import page_routes
-from serving_layer.http.problems import PROBLEMS, install_problems, known_parameters
+from serving_layer.http.problems import PROBLEMS, install_problems, refuse_unknown_parameters
 from serving_layer.http.report_pages import report_routes
 from serving_layer.http.snapshots import Renewing, Snapshots
 
@@ -62,7 +62,9 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         auto_error=False, description="Where the server has tokens; or the token as password of Basic authentication."
     )  # for OpenAPI
     for routes in (metric_routes.routes, hour_routes.routes, change_routes.routes, sql_routes.routes):
-        app.include_router(routes, dependencies=[Depends(known_parameters), Security(bearer)], responses=PROBLEMS)
+        app.include_router(
+            routes, dependencies=[Depends(refuse_unknown_parameters), Security(bearer)], responses=PROBLEMS
+        )
     report_routes(app, project)
     page_routes(app)
 

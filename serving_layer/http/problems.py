@@ -156,7 +156,7 @@ def _quote(got: object) -> str:
     return f"'{text if len(text) <= 80 else text[:77] + '...'}'"
 
 
-def known_parameters(request: Request) -> None:
+def refuse_unknown_parameters(request: Request) -> None:
     """A dependency of all routes. Raises UsageError for an unknown parameter, or one that is given twice and takes
     one value.
     """

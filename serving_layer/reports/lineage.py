@@ -1,4 +1,4 @@
-"""Where a number comes from: what `hourline explain` shows."""
+"""Reports where a number comes from: `hourline explain`."""
 
 from collections.abc import Mapping
 from datetime import datetime
