@@ -58,12 +58,14 @@ def metric_facts(
     rows: Mapping[datetime, tuple[int, int]],
     hours: Sequence[datetime],
     known: Known,
+    events: Mapping[datetime, int],
     stored: pa.Schema,
 ) -> Facts:
     """The tiles compared with the events, the archive, the declaration and history.
 
     ``archived`` is counted by DuckDB, ``totals`` by Spark. ``rows`` gives the number of rows and of groups in the tiles
-    of each hour. ``known`` has the values of published hours, ``stored`` the columns of the staged table.
+    of each hour. ``known`` has the values of published hours, ``events`` the numbers of events of the source's hours,
+    and ``stored`` the columns of the staged table.
     """
     metric, source = aggregation.metric, aggregation.source
     counted = [totals.of_metric.get(hour, 0) for hour in hours]
@@ -106,13 +108,14 @@ def metric_facts(
             columns[f"{name} of the events"] = [None if theirs is None else str(theirs) for _, theirs in pairs]
             checks.append(_equal(f"{name} of the tiles", f"{name} of the events"))
     if metric.history.severity != "off":
-        for name in metric.measures:
+        for name, measure in metric.measures.items():
             values = [of_tiles.get(hour, {}).get(name) for hour in hours]
             if not any(is_number(value) for value in values):
                 continue
-            limits = [bounds(known, hour, name, metric.history) or (None, None) for hour in hours]
+            adds_up = aggregate_of(measure).starts_at_zero
+            limits = [bounds(known, events, hour, name, metric.history, adds_up) or (None, None) for hour in hours]
             if all(low is None for low, _ in limits):
-                continue  # still learning
+                continue  # still learning, or few rows
             band = (f"{name} of the hour", f"{name} at least", f"{name} at most")
             for column, column_values in zip(band, (values, *zip(*limits, strict=True)), strict=True):
                 columns[column] = [None if value is None else float(value) for value in column_values]

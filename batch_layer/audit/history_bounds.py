@@ -1,7 +1,17 @@
-"""Computes the bounds of an hour's results from the same hour of past days."""
+"""Computes the bounds of an hour's results from the same hour of past days.
+
+Values are compared by their square roots. Twice the root of a count that is left to chance (a Poisson count) has a
+standard deviation of 1, whatever the count: Bartlett, "The square root transformation in analysis of variance", 1936.
+So few events get wide bounds, and no bound of an amount lies below zero. The root of a negative value is that of its
+distance from zero, with its sign.
+
+Middle and spread are the median and the median absolute deviation, which outliers do not move. 3.5 standard deviations
+are the distance of an outlier: Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from math import copysign, isfinite, sqrt
 from statistics import median
 from typing import Any
 
@@ -13,7 +23,15 @@ from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.merge import values_sql
 
 _TO_STANDARD_DEVIATION = 1.4826  # of a normal distribution, by its median absolute deviation
-_LEAST = 0.1  # of the median: where past days hardly differ, a small change does not matter
+_CHANCE = 3.5
+"""The minimum distance of the bounds of a count, in standard deviations of what is left to chance."""
+_LEAST = 0.05
+"""The minimum distance as a share of the middle root: a change of a tenth does not matter."""
+_ROWS = 10
+"""The minimum number of rows in the usual hour: of fewer, chance makes a half, a double or nothing."""
+_WEEKS = 3
+"""The minimum number of days of the same weekday that say what is usual on it: one outlier does not move their median.
+"""
 
 Known = Mapping[datetime, Mapping[str, Any]]
 """By hour, the value of each measure over all dimensions."""
@@ -38,20 +56,48 @@ def read_past_values(
     return {row.pop("hour"): row for row in rows}
 
 
-def bounds(known: Known, hour: datetime, measure: str, history: History) -> tuple[float, float] | None:
-    """The lower and upper bound of ``measure`` in ``hour``, by History's formula. None while fewer days than
-    ``learning`` are known.
+def bounds(
+    known: Known, events: Mapping[datetime, int], hour: datetime, measure: str, history: History, adds_up: bool
+) -> tuple[float, float] | None:
+    """The lower and upper bound of ``measure`` in ``hour``, by History's formula.
+
+    ``events`` are the numbers of events of the source's hours. ``adds_up`` says whether the values of parts add up to
+    that of the whole, as for a count, a sum or a distinct count. None: fewer days than ``learning`` are known, or the
+    usual hour has too few rows.
     """
-    past = [known.get(hour - timedelta(days=day), {}).get(measure) for day in range(1, history.days + 1)]
-    values = [float(value) for value in past if value is not None]
-    if len(values) < history.learning:
+    days = [hour - timedelta(days=day) for day in range(1, history.days + 1)]
+    past = {day: float(value) for day in days if (value := known.get(day, {}).get(measure)) is not None}
+    past = {day: value for day, value in past.items() if isfinite(value)}
+    if len(past) < min(history.learning, history.days):
         return None
-    middle = median(values)
-    spread = _TO_STANDARD_DEVIATION * median(abs(value - middle) for value in values)
-    distance = max(history.width * spread, _LEAST * abs(middle))
-    return middle - distance, middle + distance
+    middle, is_amount = median(past.values()), adds_up and min(past.values()) >= 0
+    rows = median(events.get(day, 0) for day in past)
+    if is_amount and all(value.is_integer() for value in past.values()):
+        rows = min(rows, middle)  # A row counts at least one, so a count of few among many events has few rows.
+    if rows < _ROWS:
+        return None
+    roots = {day: _root(value) for day, value in past.items()}
+    usual = median(roots.values())
+    spread = _TO_STANDARD_DEVIATION * median(abs(root - usual) for root in roots.values())
+    distance = max(history.width * spread, _CHANCE * sqrt(abs(middle) / rows), _LEAST * abs(usual))
+    if not is_amount:
+        distance *= 2  # Means and extremes have heavy tails. Tukey's outer fences are twice as far as his inner ones.
+    weekly = [root for day, root in roots.items() if (hour - day).days % 7 == 0]
+    levels = [usual, median(weekly)] if len(weekly) >= _WEEKS else [usual]
+    lower, upper = _squared(min(levels) - distance), _squared(max(levels) + distance)
+    return (max(lower, 0.0) if min(past.values()) >= 0 else lower), upper
 
 
 def is_number(value: object) -> bool:
     """Whether a measure's value can be compared with bounds."""
     return hasattr(value, "as_integer_ratio") and not isinstance(value, bool)  # int, float, Decimal
+
+
+def _root(value: float) -> float:
+    """Twice the square root."""
+    return copysign(2 * sqrt(abs(value)), value)
+
+
+def _squared(root: float) -> float:
+    """The value of ``root``."""
+    return copysign((root / 2) ** 2, root)

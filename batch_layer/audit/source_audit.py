@@ -19,7 +19,7 @@ from batch_layer.audit.facts import ArchivedCounts, count_archived
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.validator import Validation, Validator, page
-from batch_layer.audit.volume import read_arrivals, volume_facts
+from batch_layer.audit.volume import Arrivals, read_arrivals, volume_facts
 from batch_layer.stage import StagedMetric, StagedSource
 from batch_layer.totals import without_sketches
 from hourline_core.compute.aggregation import AggregationPlan
@@ -79,6 +79,13 @@ class _Audit:
         """What is in the archive. None: it is not counted yet, or could not be."""
 
     @cached_property
+    def _arrivals(self) -> Arrivals:
+        """What progress knows of the audited hours, and of the past days that they are compared with."""
+        days = max(metric.aggregation.metric.history.days for metric in self._staged.metrics)
+        first, last = self._hours[0], self._hours[-1]
+        return read_arrivals(self._connection, self._source, self._staged.events.cutoff, first, last, days)
+
+    @cached_property
     def _validator(self) -> Validator:
         return Validator()
 
@@ -103,7 +110,7 @@ class _Audit:
         """Count the archive, and audit the events."""
         source, hours = self._source, self._hours
         archived = count_archived(self._connection, source, hours, self._staged.events.cutoff)
-        arrivals = read_arrivals(self._connection, source, self._staged.events.cutoff, hours[0], hours[-1])
+        arrivals = self._arrivals
         compared = (
             source_facts(source, archived, arrivals.events, hours),
             volume_facts(source, arrivals, archived.duplicates, hours),
@@ -166,6 +173,7 @@ class _Audit:
             rows,
             item.hours,
             {**earlier, **of_tiles},
+            self._arrivals.events,
             item.rows.schema,
         )
         checks = [*row_checks(aggregation, item.hours), *declared_checks(metric.expectations, types)]

@@ -37,12 +37,17 @@ class Arrivals:
 
 
 def read_arrivals(
-    connection: duckdb.DuckDBPyConnection, source: Source, sequence: int, first: datetime, last: datetime
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    sequence: int,
+    first: datetime,
+    last: datetime,
+    days: int = 0,
 ) -> Arrivals:
-    """The arrivals up to ``sequence`` that ``volume_facts`` needs of the hours from ``first`` to ``last`` (UTC).
-    Rejected records are looked up only if the source limits them.
+    """The arrivals up to ``sequence`` that ``volume_facts`` needs of the hours from ``first`` to ``last`` (UTC), and at
+    least the events of ``days`` days before. Rejected records are looked up only if the source limits them.
     """
-    look_back = max(timedelta(days=source.volume.history.days), LONGEST_SILENCE + _LOOK_BACK)
+    look_back = max(timedelta(days=max(days, source.volume.history.days)), LONGEST_SILENCE + _LOOK_BACK)
     hours = connection.execute(
         f"SELECT hour, events, late FROM hourline.source_hours_{source.name} WHERE hour BETWEEN ? AND ?",
         [first - look_back, last],
@@ -111,9 +116,7 @@ def _like_past_days(
     known.
     """
     known = {hour: {"events": count} for hour, count in events.items()}
-    limits = [bounds(known, hour, "events", history) for hour in hours]
-    # Where most past days had no events, any event would lie outside.
-    limits = [pair if pair and pair[1] else None for pair in limits]
+    limits = [bounds(known, events, hour, "events", history, adds_up=True) for hour in hours]
     if not any(limits):
         return []
     band = ("events", "events at least", "events at most")

@@ -103,8 +103,12 @@ class History(Declaration):
 
     `history: fail` is short for `history: {severity: fail}`.
 
-    The bounds are the median of those days ± `width` times their spread. The spread is the median absolute deviation,
-    scaled to a standard deviation (Leys et al., "Detecting outliers", 2013). It is at least a tenth of the median.
+    Values are compared by their square roots. The bounds are the median of those days ± `width` times their spread. The
+    spread is the median absolute deviation, scaled to a standard deviation (Leys et al., "Detecting outliers", 2013).
+    Once three days of the same weekday are known, an hour may also lie as near to their median.
+
+    The distance is at least a tenth of the median, and at least what chance makes of counts of that size. It is doubled
+    for means, minima and maxima. Where the usual hour has fewer than 10 rows, nothing is compared.
     """
 
     severity: Literal["fail", "warn", "off"] = "warn"
@@ -115,11 +119,13 @@ class History(Declaration):
     days: Annotated[int, pydantic.Field(ge=1, le=366)] = 28
     """The number of past days to compare with."""
 
-    learning: Annotated[int, pydantic.Field(ge=2, le=366)] = 7
-    """The minimum number of these days that must have results. With fewer, nothing is compared."""
+    learning: Annotated[int, pydantic.Field(ge=2, le=366)] = 21
+    """The minimum number of these days that must have results. With fewer, nothing is compared. If there are fewer
+    `days`, all of them must have results.
+    """
 
     width: Annotated[float, pydantic.Field(gt=0)] = 5.0
-    """The distance of the bounds from the median, in units of the spread."""
+    """The distance of the bounds from the median, in units of the spread of the square roots."""
 
     @classmethod
     def from_short_form(cls, value: Any) -> Any:

@@ -29,7 +29,7 @@ def found(validator: Validator, numbers: tuple[int, int, int], some: bool, of_so
     aggregation = AggregationPlan(source, SOME if some else EVERYTHING, {}, TILE_SCHEMA)
     totals = HourTotals(TILE_SCHEMA.empty_table(), of_metric, counted, read, {}, {})
     archived = ArchivedCounts(read, {}, {}, {})
-    compared = metric_facts(aggregation, totals, archived, {}, {}, rows, [HOUR], {}, TILE_SCHEMA)
+    compared = metric_facts(aggregation, totals, archived, {}, {}, rows, [HOUR], {}, {}, TILE_SCHEMA)
     checks = [check for check in compared.checks if "events" in str(check.parameters["column_A"])]
     results = validator.results(compared.frame, checks, [hour_text(HOUR)], ["hour"])
     return [

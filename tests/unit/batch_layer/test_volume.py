@@ -112,20 +112,20 @@ def test_shares_are_of_the_hour_and_nothing_has_a_share_of_zero(validator: Valid
 def test_without_a_declaration_an_hour_unlike_past_days_warns_and_an_empty_one_counts_as_zero(
     validator: Validator,
 ) -> None:
-    days: list[int] = [100] * 7 + [0]
+    days: list[int] = [100] * 21 + [0]
     events = {BASE + number * 24 * HOUR: count for number, count in enumerate(days)}
-    last = BASE + 7 * 24 * HOUR
+    last = BASE + 21 * 24 * HOUR
     found = findings(validator, Volume(), events, [last])["events beyond past days", last]
     assert (found.success, found.blocks, found.check.origin) == (False, False, "history")
-    assert found.found == "0, where past days say 90 to 110"
-    # Two of the seven days had no events, and are known all the same.
+    assert found.found == "0, where past days say 68.0625 to 138.062"
+    # Two of the days had no events, and are known all the same.
     few = {hour: 0 if number in (2, 5) else count for number, (hour, count) in enumerate(events.items())}
     assert not findings(validator, Volume(), few, [last])["events beyond past days", last].success
     assert ("events beyond past days", BASE) not in findings(validator, Volume(), events, [BASE]), "still learning"
 
 
 def test_where_most_past_days_had_no_events_a_few_are_no_fault(validator: Validator) -> None:
-    events = {BASE + number * 24 * HOUR: 0 for number in range(9)} | {BASE + 9 * 24 * HOUR: 3}
+    events = {BASE + number * 24 * HOUR: 0 for number in range(25)} | {BASE + 25 * 24 * HOUR: 3}
     last = max(events)
     assert ("events beyond past days", last) not in findings(validator, Volume(), events, [last])
 
