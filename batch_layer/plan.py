@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from hourline_core.ledger.coverage import HourVersions
-from hourline_core.ledger.snapshot import Snapshot, take_snapshot
+from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source, declaration_hash, expectations_hash
 from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock
 from hourline_core.sql.database import open_database
@@ -72,16 +72,6 @@ def plan_range(
     """
     with open_database(project, clock) as (database, snapshot):
         return _plan(project, database, snapshot, metrics, hours)
-
-
-def not_started(project: Project) -> list[str]:
-    """The metrics that are new or have changed since the speed layer started. Nothing is planned for them until it
-    starts again.
-    """
-    snapshot = take_snapshot(project)
-    there = {tables.name for tables in snapshot.metrics}
-    metrics = [metric for metric in project.metrics.values() if metric.source in snapshot.progress]
-    return [m.name for m in metrics if f"{m.name}_{declaration_hash(project.source_of(m), m)}" not in there]
 
 
 def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:

@@ -13,6 +13,7 @@ import duckdb
 
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.degraded import degraded_snapshot
+from hourline_core.ledger.pending import PendingDeclaration, find_pending
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.ledger.time_travel import find_forgotten, moment_of, snapshot_at, token_of
 from hourline_core.ledger.token import AnswerToken
@@ -139,6 +140,11 @@ class Connection:
         return self._as_of is not None
 
     @property
+    def pending(self) -> list[PendingDeclaration]:
+        """The declarations in the YAML that it does not answer by yet. An earlier time has none."""
+        return [] if self.is_past else find_pending(self.project, self.snapshot)
+
+    @property
     def views(self) -> list[str]:
         """The names of all views, sorted."""
         return sorted(name for part in view_parts(self.project, self.snapshot) for name in part.names)
@@ -160,7 +166,7 @@ class Connection:
             with self.naming_damage():
                 yield
         except duckdb.Error as error:
-            raise UsageError(explain_error(error, self._duckdb, query, self.project, self.snapshot)) from None
+            raise UsageError(self._explain(error, query)) from None
 
     @property
     def database(self) -> duckdb.DuckDBPyConnection:
@@ -236,6 +242,9 @@ class Connection:
                     raise error
         finally:
             self.close()
+
+    def _explain(self, error: duckdb.Error, query: str) -> str:
+        return explain_error(error, self._duckdb, query, self.project, self.snapshot, self.pending)
 
     def _check(self, query: str) -> None:
         statements = self._duckdb.extract_statements(query)

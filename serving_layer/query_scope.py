@@ -22,7 +22,7 @@ from hourline_core.model.hours import hour_text
 from hourline_core.sql.query_tree import Node, named_table, names_any_table, nodes_of, parse_query
 from hourline_core.storage.retention import KEPT_HOURS
 
-_VIEWS = ("", "_states", "_final", "_provisional")
+VIEWS_OF_METRIC = ("", "_states", "_final", "_provisional")
 _SHOWN = 3
 
 
@@ -39,7 +39,7 @@ def find_hour_states(database: duckdb.DuckDBPyConnection, query: str, metrics: M
     the states of its hours. ``query`` is one SELECT; raises DuckDB's errors on it.
     """
     tree = parse_query(database, query)
-    views = {f"{metric}{end}": metric for metric in metrics for end in _VIEWS}
+    views = {f"{metric}{end}": metric for metric in metrics for end in VIEWS_OF_METRIC}
     found = set()
     for metric, conditions in _find_metrics(tree, views, {}):
         hours = parse_query(database, f"SELECT hour, state FROM {metrics[metric]} WHERE true AND true")

@@ -1,21 +1,31 @@
 """Explains DuckDB's errors in one sentence, with near names of the project."""
 
 import re
+from collections.abc import Collection, Iterable
 
 import duckdb
 
 from hourline_core.errors import did_you_mean
+from hourline_core.ledger.pending import TAKES_UP, PendingDeclaration
 from hourline_core.ledger.snapshot import Snapshot
-from hourline_core.model import Project
-from hourline_core.sql.query_tree import find_names
+from hourline_core.model import Metric, Project
+from hourline_core.sql.query_tree import find_names, fold_case
+from serving_layer.query_scope import VIEWS_OF_METRIC
 
 _VIEWS = ("hours", "late_events", "drift", "quality", "publications")
 
 
 def explain_error(
-    error: duckdb.Error, database: duckdb.DuckDBPyConnection, query: str, project: Project, snapshot: Snapshot
+    error: duckdb.Error,
+    database: duckdb.DuckDBPyConnection,
+    query: str,
+    project: Project,
+    snapshot: Snapshot,
+    pending: Iterable[PendingDeclaration],
 ) -> str:
-    """The explanation for ``query``, one SELECT that ``database`` has refused."""
+    """The explanation for ``query``, one SELECT that ``database`` has refused. ``pending`` are the declarations that it
+    does not get yet.
+    """
     text = str(error)
     if table := re.search(r"Table with name (\S+) does not exist", text):
         there = {tables.metric.name for tables in snapshot.served}
@@ -24,8 +34,10 @@ def explain_error(
         records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")]
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
-        # DuckDB offers only the nearest few names. A user who looks for a measure wants to see all.
         named = find_names(database, query).tables
+        if why := _explain_pending(column[1], named, project, pending):
+            return f"there is no column '{column[1]}' yet: {why}"
+        # DuckDB offers only the nearest few names. A user who looks for a measure wants to see all.
         metrics = [tables.metric for tables in snapshot.served if tables.metric.name in named]
         candidates = {name for metric in metrics for name in ("hour", *metric.dimensions, *metric.measures, "state")}
         candidates |= set(re.findall(r"[\"']([^\"']+)[\"']", column[2]))
@@ -39,3 +51,33 @@ def explain_error(
 def without_tables(metric: str) -> str:
     """The explanation for a declared metric that no speed layer has started with yet."""
     return f"metric '{metric}' has no tables yet; `hourline speed` (or `hourline up`) makes them when it starts"
+
+
+def explain_absence(
+    kind: str, name: str, there: Collection[str], metric: Metric, pending: Iterable[PendingDeclaration]
+) -> str:
+    """The explanation for a dimension or measure (``kind``) that is not among those of the served declaration, which
+    are ``there``. ``metric`` is as it is declared now.
+    """
+    none = f"metric '{metric.name}' has no {kind} '{name}'"
+    if name in (*metric.dimensions, *metric.measures):
+        for one in pending:
+            if one.metric == metric.name:
+                return f"{none} yet: {one.in_words()}"
+    return f"{none}{did_you_mean(name, there)}" if there else f"{none}, nor any other"
+
+
+def _explain_pending(
+    column: str, tables: Collection[str], project: Project, pending: Iterable[PendingDeclaration]
+) -> str | None:
+    """Why a declared column of one of ``tables`` is not there yet, in one sentence. None: it is not declared."""
+    name = fold_case(column)
+    for one in pending:
+        metric = project.metrics[one.metric]
+        views = {fold_case(f"{metric.name}{end}") for end in VIEWS_OF_METRIC}
+        if not views.isdisjoint(tables) and name in map(fold_case, (*metric.dimensions, *metric.measures)):
+            return one.in_words()
+    for source in project.sources.values():
+        if fold_case(f"events_{source.name}") in tables and name in map(fold_case, source.event_fields):
+            return f"it is a new field of '{source.name}', archived once the speed layer starts again {TAKES_UP}"
+    return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.backfill_run import hours_of, run_backfill
-from hourline.cli.chosen_hours import chosen_metrics, note_not_started, past_range, refuse_open
+from hourline.cli.chosen_hours import chosen_metrics, note_pending, past_range, refuse_open
 from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline.cli.progress import in_words
@@ -45,13 +45,13 @@ def backfill(
     metrics = chosen_metrics(declared, metric)
     hours = past_range(start, end)
     began = wall_clock()
-    note_not_started(declared)
     planned = plan_backfill(declared, hours, metrics)
     if not include_open:
         _check_open(planned.wanted, dry_run)
     if not planned.wanted:
         say("nothing to recompute: no source has an hour in that range")
         write_results(results, declared, since or began, hours)
+        note_pending(declared)
         return
     every, left = hours_of(planned.wanted), hours_of(planned.left)
     if planned.resumed:
@@ -60,9 +60,11 @@ def backfill(
         note(f"resuming: {done} by the backfill begun at {begun}, as {planned.file} remembers")
     if dry_run:
         _say_plan(planned)
+        note_pending(declared)
     else:
         outcome = run_backfill(planned)
         write_results(results, declared, since or began, hours)
+        note_pending(declared)
         exit_if_blocked(outcome)
 
 

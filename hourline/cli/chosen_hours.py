@@ -34,12 +34,12 @@ def refuse_open(planned: list["PlannedHour"]) -> None:
         )
 
 
-def note_not_started(project: "Project") -> None:
-    """Name the metrics for which nothing can be planned yet."""
-    from batch_layer.plan import not_started
+def note_pending(project: "Project") -> bool:
+    """Note the declarations that readers do not get yet. Whether there is one."""
+    from hourline_core.ledger.pending import find_pending
+    from hourline_core.ledger.snapshot import take_snapshot
 
-    for name in not_started(project):
-        note(
-            f"metric '{name}' is new or has changed: the speed layer takes it up when it starts again "
-            "(`hourline down`, `hourline up`)"
-        )
+    pending = find_pending(project, take_snapshot(project))
+    for one in pending:
+        note(one.in_words())
+    return bool(pending)

@@ -127,13 +127,8 @@ def _describe_declaration(explained: "Explanation") -> Iterator[str]:
     for of, condition in (("", declared.where), (" of the source", declared.source_where)):
         if condition:
             yield f"where{of}: {condition}"
-    if changing := declared.changing:
-        waits_for = (
-            "the speed layer has not started since"
-            if changing.missing is None
-            else f"{changing.missing:,} hour(s) want recomputing first"
-        )
-        yield f"an older declaration: the YAML says otherwise by now; that declaration is promoted later ({waits_for})"
+    if declared.changing:
+        yield declared.changing.words
 
 
 def _events(explained: "Explanation") -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hourline.cli.backfill_run import run_backfill
+from hourline.cli.chosen_hours import note_pending
 from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note, say
 from hourline.cli.progress import progress
@@ -14,6 +15,7 @@ from hourline.cli.stop_signals import stop_on_signal
 from hourline.exit_status import INTERRUPTED
 
 if TYPE_CHECKING:
+    from batch_layer.publish import Recomputed
     from hourline_core.model import Project, Source
     from speed_layer.import_files import HistoryFile
     from speed_layer.micro_batch import Finished
@@ -46,8 +48,9 @@ def import_(
     with lease(declared.workspace, "speed"):
         history = find_history(declared, chosen, files, format, null_text)
         _import(declared, chosen, history)
-    if not no_backfill:
-        _backfill(declared, chosen, history)
+    done = [] if no_backfill else _backfill(declared, chosen, history)
+    note_pending(declared)
+    exit_if_blocked(done)
 
 
 def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
@@ -81,7 +84,7 @@ def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -
         raise typer.Exit(INTERRUPTED)
 
 
-def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
+def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"]) -> "list[Recomputed]":
     from batch_layer.backfill import plan_hours
     from speed_layer.import_files import touched_hours
 
@@ -89,6 +92,6 @@ def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"])
     if still_open:
         note(f"not recomputed, since they have not closed yet: {hours_in_words(still_open)}")
     if planned.left:
-        exit_if_blocked(run_backfill(planned))
-    else:
-        say("no hour wants recomputing")
+        return run_backfill(planned)
+    say("no hour wants recomputing")
+    return []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.chosen_hours import chosen_metrics, note_not_started
+from hourline.cli.chosen_hours import chosen_metrics, note_pending
 from hourline.cli.options import Format, Metrics, ProjectFolder, ReportFormat, Results, Workspace, load
 from hourline.cli.output import say, say_json, say_table
 from hourline_core.model.hours import hour_text, parse_hour
@@ -30,7 +30,7 @@ def plan(
     from batch_layer.plan import plan as plan_hours
 
     planned = plan_hours(declared, chosen_metrics(declared, metric))
-    note_not_started(declared)
+    pending = note_pending(declared)
     if hour is not None:
         _say_open(declared, parse_hour(hour))
     if results is not None:
@@ -45,7 +45,7 @@ def plan(
             right=["events"],
         )
     else:
-        say("nothing wants recomputing")
+        say("nothing wants recomputing" + ("; a declaration is pending" if pending else ""))
 
 
 def _say_open(project: "Project", hour: datetime) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hourline.cli.chosen_hours import note_pending
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline.exit_status import MISTAKE
@@ -52,6 +53,7 @@ def quality(
         say_json(report.model_dump())
     else:
         say_quality(report)
+        note_pending(declared)
     if report.blocked:
         raise typer.Exit(MISTAKE)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.chosen_hours import chosen_metrics, note_not_started, past_range, refuse_open
+from hourline.cli.chosen_hours import chosen_metrics, note_pending, past_range, refuse_open
 from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, Workspace, load
 from hourline.cli.output import note, say
 from hourline.cli.recompute_report import (
@@ -44,7 +44,6 @@ def recompute(
     from batch_layer.recompute import recompute as recompute_hours
 
     metrics = chosen_metrics(declared, metric)
-    note_not_started(declared)
     began = wall_clock()
     hours = None if start is None or end is None else past_range(start, end)
     if hours is None:
@@ -63,4 +62,5 @@ def recompute(
     else:
         say("nothing to recompute" + ("" if hours is None else ": no source has an hour in that range"))
     write_results(results, declared, since or began, hours)
+    note_pending(declared)
     exit_if_blocked(done)

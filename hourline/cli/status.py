@@ -36,12 +36,7 @@ def status(
         return
     say(f"{report.project}: {report.speed}")
     for item in report.changing:
-        waits = (
-            "until the speed layer starts again"
-            if item.missing is None
-            else f"until the {item.missing:,} hour(s) it lacks have closed and are recomputed"
-        )
-        say(f"metric '{item.metric}' has changed; it answers by its older declaration {waits}")
+        say(item.words)
     counts = ["sequence", "accepted", "rejected", "duplicates", "tombstones"]
     counts += ["not_taken"] if any(s.not_taken for s in report.sources) else []
     counts += ["exploded", "empty"] if any(source.explode for source in declared.sources.values()) else []

@@ -193,6 +193,16 @@ class DeclarationCoverage:
         """The versions of its staged table that hold the rows of blocked hours, sorted."""
         return sorted(self.rows["staged"].drop_null().unique().to_pylist())
 
+    def blocked_hours(self) -> int:
+        """The number of hours that did not pass their last audit."""
+        return len(self.rows["staged"].drop_null())
+
+    def promoted(self) -> datetime | None:
+        """When it was promoted (UTC). None: it was not."""
+        rows = self.rows.filter(pc.and_(pc.is_null(self.rows["hour"]), pc.is_valid(self.rows["cutoff"])))
+        moment: datetime | None = pc.max(rows["published"]).as_py()
+        return moment
+
     def covered(self, hours: Collection[datetime]) -> dict[datetime, CoveredHour]:
         """What was published of ``hours``, including blocked ones."""
         rows = from_arrow(self._among(hours))

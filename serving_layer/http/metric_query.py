@@ -8,6 +8,7 @@ from typing import Literal
 
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model import Metric
 from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier
@@ -16,7 +17,7 @@ from hourline_core.sql.types import is_of_type
 from serving_layer.connection import Connection
 from serving_layer.http.problems import NotFoundError
 from serving_layer.query_scope import HourState
-from serving_layer.sql_errors import without_tables
+from serving_layer.sql_errors import explain_absence, without_tables
 
 Grain = Literal["hour", "day", "month", "total"]
 
@@ -108,7 +109,7 @@ def check_where(connection: Connection, tables: MetricTables, where: Mapping[str
     """Raises UsageError when a dimension is not there, or a value is not of its type."""
     stored = stored_types(connection.database, tables)
     for name, texts in where.items():
-        _choose([name], list(tables.metric.dimensions), "dimension", tables)
+        _choose([name], list(tables.metric.dimensions), "dimension", tables.metric, connection)
         for text in texts:
             if text is not None and not is_of_type(connection.database, text, stored[name]):
                 raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
@@ -130,8 +131,8 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     measures, and state, the weakest of the hours that the row uses.
     """
     metric, where = tables.metric, question.where or {}
-    dimensions = _choose(question.dimensions, list(metric.dimensions), "dimension", tables)
-    measures = _choose(question.measures, list(metric.measures), "measure", tables)
+    dimensions = _choose(question.dimensions, list(metric.dimensions), "dimension", metric, connection)
+    measures = _choose(question.measures, list(metric.measures), "measure", metric, connection)
     check_where(connection, tables, where)
     stored = stored_types(connection.database, tables)
     conditions, values = ["hour >= ?", "hour < ?"], list[object]([question.hours.start, question.hours.end])
@@ -174,12 +175,12 @@ def _order_sql(order: str, keys: list[str], columns: list[str]) -> str:
     return f"ORDER BY {', '.join(parts)}" if parts else ""
 
 
-def _choose(asked: list[str] | None, there: list[str], kind: str, tables: MetricTables) -> list[str]:
+def _choose(asked: list[str] | None, there: list[str], kind: str, metric: Metric, connection: Connection) -> list[str]:
     """The chosen names, each once, in the order of the declaration."""
     if asked is None:
         return there
     for name in asked:
         if name not in there:
-            none = f"metric '{tables.metric.name}' has no {kind} '{name}'"
-            raise UsageError(f"{none}{did_you_mean(name, there)}" if there else f"{none}, nor any other")
+            declared = connection.project.metrics[metric.name]
+            raise UsageError(explain_absence(kind, name, there, declared, connection.pending))
     return [name for name in there if name in asked]

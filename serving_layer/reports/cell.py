@@ -13,7 +13,7 @@ from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import stored_types, values_sql
 from hourline_core.sql.types import is_of_type
 from serving_layer.connection import Connection
-from serving_layer.sql_errors import without_tables
+from serving_layer.sql_errors import explain_absence, without_tables
 
 _NEAREST = 8
 
@@ -107,10 +107,8 @@ def describe_value(dimension: str, text: str | None) -> str:
 
 def _check(connection: Connection, metric: Metric, name: str, text: str | None, stored: Mapping[str, str]) -> None:
     if name not in metric.dimensions:
-        none = f"metric '{metric.name}' has no dimension '{name}'"
-        raise UsageError(
-            f"{none}{did_you_mean(name, metric.dimensions)}" if metric.dimensions else f"{none}, nor any other"
-        )
+        declared = connection.project.metrics[metric.name]
+        raise UsageError(explain_absence("dimension", name, metric.dimensions, declared, connection.pending))
     if text is not None and not is_of_type(connection.database, text, stored[name]):
         raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
 

@@ -17,7 +17,7 @@ from serving_layer.reports.cell import Cell, find_cell, finish_values, refuse_wi
 from serving_layer.reports.cell_events import CellEvents, find_events
 from serving_layer.reports.published_values import PublishedValue, list_published_values
 from serving_layer.reports.quality import AuditedHour, list_audits
-from serving_layer.reports.status import ChangingMetric, find_change
+from serving_layer.reports.status import ChangingMetric, list_changes
 
 
 class Answer(Described):
@@ -199,7 +199,7 @@ def _describe_declaration(connection: Connection, cell: Cell) -> Declared:
         source_where=source.where,
         id=source.id,
         explode=source.explode,
-        changing=find_change(connection, cell.tables),
+        changing=next((item for item in list_changes(connection) if item.metric == metric.name), None),
     )
 
 

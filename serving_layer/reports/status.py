@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.pending import PendingDeclaration
 from hourline_core.ledger.read_offsets import offsets_in, reading_of
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
-from hourline_core.model import Project, Source, declaration_hash
+from hourline_core.model import Project, Source
 from hourline_core.model.topics import matches
 from hourline_core.runtime.kafka_absence import KafkaAbsence, last_absence
 from hourline_core.runtime.lease import lease_holder
-from hourline_core.sql.coverage import of_declaration
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import counts_sql, read_offsets_sql
 from serving_layer.connection import Connection
@@ -95,14 +94,22 @@ class HourStatus(Described):
 
 
 class ChangingMetric(Described):
-    """A metric that answers by an older declaration than the one in its YAML."""
+    """A metric whose declaration in the YAML is pending: readers do not get it yet."""
 
     metric: str
     """The name of the metric."""
+    declaration: str
+    """The hash of its declaration in the YAML."""
+    served: str | None
+    """The hash of the declaration that it answers by. Null: the metric is new, and has no answers."""
+    served_since: datetime | None
+    """When that one was promoted (UTC). Null: it is the first one."""
     missing: int | None
     """The number of hours to recompute before the new declaration is promoted. Null: the speed layer has not started
     since it was changed.
     """
+    words: str
+    """The same in one sentence, with the command that takes the change up."""
 
 
 class KafkaAway(Described):
@@ -128,7 +135,7 @@ class ProjectStatus(Described):
     sources: list[SourceStatus]
     """The sources that have progress."""
     changing: list[ChangingMetric]
-    """The metrics whose new declaration is not promoted yet."""
+    """The metrics whose new declaration is not served yet."""
     hours: list[HourStatus]
     """The last hours of each source."""
 
@@ -170,13 +177,12 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     found = rows.to_arrow_table().to_pylist()
     pages = _pages(connection, [row["hour"] for row in found])
     hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
-    waiting = [find_change(connection, tables) for tables in connection.snapshot.served]
     return ProjectStatus(
         project=project.name,
         speed=speed,
         kafka_away=KafkaAway(since=absence.since, until=absence.until, reason=absence.reason) if absence else None,
         sources=sources,
-        changing=[item for item in waiting if item],
+        changing=list_changes(connection),
         hours=hours,
     )
 
@@ -211,20 +217,25 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
     return {key: str(page) for key, page in addressed.items() if page.is_file()}
 
 
-def find_change(connection: Connection, served: MetricTables) -> ChangingMetric | None:
-    """How far the declaration is that will be promoted over the ``served`` one. None: there is none."""
-    project, name = connection.project, served.metric.name
-    current = declaration_hash(project.sources[served.source.name], project.metrics[name])
-    if current == served.declaration:
-        return None  # another description, say
-    newer = [tables for tables in connection.snapshot.metrics if tables.metric.name == name]
-    promoted = next((tables for tables in newer if tables.declaration == current), None)
-    if promoted is None:
-        return ChangingMetric(metric=name, missing=None)
-    missing = connection.sql(
-        f"FROM hourline.metric_hours WHERE {of_declaration(promoted)} AND state = 'missing'"
-    ).fetchall()
-    return ChangingMetric(metric=name, missing=len(missing))
+def list_changes(connection: Connection) -> list[ChangingMetric]:
+    """The metrics whose declaration in the YAML is pending."""
+    return [_change(connection, pending) for pending in connection.pending]
+
+
+def _change(connection: Connection, pending: PendingDeclaration) -> ChangingMetric:
+    missing = None
+    if pending.is_started:
+        ((missing,),) = connection.sql(
+            f"SELECT count(*) FROM hourline.hours_{pending.metric}_{pending.declaration} WHERE counted = 'missing'"
+        ).fetchall()
+    return ChangingMetric(
+        metric=pending.metric,
+        declaration=pending.declaration,
+        served=pending.served,
+        served_since=pending.served_since,
+        missing=missing,
+        words=pending.in_words(missing),
+    )
 
 
 def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unknown) -> SourceStatus:

@@ -4,11 +4,13 @@ any order).
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from batch_layer.accept import accept
 from hourline_core.errors import UsageError
+from hourline_core.ledger.pending import PendingDeclaration, find_pending
 from hourline_core.ledger.snapshot import take_snapshot
 from tests.support.protocol_machine import BASE, HOURS, Protocol, factor
 
@@ -96,6 +98,38 @@ def test_an_accepted_hour_counts_up_to_its_cut_and_what_has_come_since_on_top(pr
     protocol.recompute({0, 1}, "published")
     assert take_snapshot(protocol.project).blocked == {}
     protocol.reads_are_exact()
+
+
+def test_a_declaration_is_pending_from_its_change_until_it_is_promoted(protocol: Protocol) -> None:
+    arrive(protocol, [0, 1])
+    protocol.recompute({0, 1}, "published", blocked={0})
+    first = take_snapshot(protocol.project).served[0].declaration
+    assert pending(protocol) == []
+    protocol.metric_changes(2, restarted=False)
+    (one,) = pending(protocol)
+    assert (one.served, one.served_since, one.is_started) == (first, None, False)
+    assert one.in_words().endswith("until the speed layer starts again (`hourline down`, `hourline up`)")
+    protocol.restart()
+    arrive(protocol, [2])
+    (one,) = pending(protocol)
+    assert (one.served, one.is_started, one.blocked, one.served_blocked) == (first, True, 0, 1)
+    protocol.recompute({0, 1}, "published", blocked={0, 1})
+    (one,) = pending(protocol)
+    assert (one.served, one.is_started, one.blocked, one.served_blocked) == (first, True, 2, 1)
+    assert "`hourline recompute`" in one.in_words()
+    assert "2 of them are blocked" in one.in_words()
+    protocol.everything_recomputed()
+    assert pending(protocol) == []
+    second = take_snapshot(protocol.project).served[0].declaration
+    protocol.metric_changes(3, restarted=False)
+    (one,) = pending(protocol)
+    assert (one.served, one.served_since) == (second, BASE), "since it was promoted"
+    protocol.new_metric()
+    assert pending(protocol) == [replace(one, is_started=True)], "a new metric that is written has answers"
+
+
+def pending(protocol: Protocol) -> list[PendingDeclaration]:
+    return find_pending(protocol.project, take_snapshot(protocol.project))
 
 
 def arrive(protocol: Protocol, hours: list[int]) -> None:

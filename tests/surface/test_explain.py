@@ -215,7 +215,7 @@ def test_an_older_declaration_that_is_served_is_named(site: Visits) -> None:
         ["visits", "mean_ms", "worst", "pages"],
     )
     assert now.changing is not None and declared.changing is None
-    assert "an older declaration: the YAML says otherwise by now" in command(site, "loads", "2024-03-01T00")
+    assert "metric 'loads' has changed; it answers by its older declaration" in command(site, "loads", "2024-03-01T00")
 
 
 @pytest.mark.parametrize(

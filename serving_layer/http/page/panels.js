@@ -1,6 +1,6 @@
 // What stands below the metrics: quality, running recomputations, late events, drift. Newest first, a few at first.
 
-import { dayAndHour, duration, el, figure, plural, signed, table } from "./format.js";
+import { dayAndHour, duration, el, figure, signed, table } from "./format.js";
 
 const SHOWN = 8;
 
@@ -17,7 +17,7 @@ const found = (audit) => audit.findings.filter((finding) => !finding.success).ma
 
 export function drawWork(place, status) {
   const lines = status.recomputing.map(({ process }) => el("li", {}, el("progress", { "aria-label": "recomputing" }), ` process ${process} is recomputing; its hours turn final as they are published`));
-  const waiting = status.changing.map(({ metric, missing }) => el("li", {}, `${metric}: its changed declaration is promoted when ${missing === null ? "the speed layer has been started" : `${plural(missing, "hour")} more are recomputed`}`));
+  const waiting = status.changing.map(({ words }) => el("li", {}, words));
   place.replaceChildren(lines.length || waiting.length ? el("ul", { class: "plain" }, lines, waiting) : nothing("None is running."));
 }
 
