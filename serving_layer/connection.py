@@ -24,10 +24,10 @@ from hourline_core.sql.database import connect as open_duckdb
 from hourline_core.sql.database import cursor_of, naming_damage
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.parts import AttachedParts, all_statements
-from hourline_core.sql.query_tree import find_names
+from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.sketches import install_sketch_functions
 from hourline_core.sql.tables import table_parts
-from serving_layer.query_scope import HourState, find_hour_states, refuse_forgotten, refuse_weak
+from serving_layer.query_scope import VIEWS_OF_METRIC, HourState, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.shared_snapshot import NEWEST
 from serving_layer.sql_errors import explain_error
 from serving_layer.views import view_parts
@@ -126,6 +126,26 @@ class Connection:
             self._check(query)
             hours = {tables.metric.name: f"hourline.hours_{tables.name}" for tables in self.snapshot.served}
             return find_hour_states(self._duckdb, query, hours)
+
+    def sources(self, query: str) -> list[str]:
+        """The sources that ``query``, one SELECT, names by the views of their metrics and records. If it names none of
+        these, all of them. Raises UsageError as ``sql`` does.
+        """
+        with self.explaining(query):
+            self._check(query)
+            tables = find_names(self._duckdb, query).tables
+        views = {
+            source: {f"events_{source}", f"rejected_{source}"}
+            | {
+                f"{metric.name}{end}"
+                for metric in self.project.metrics.values()
+                if metric.source == source
+                for end in VIEWS_OF_METRIC
+            }
+            for source in self.project.sources
+        }
+        named = [source for source, names in views.items() if not tables.isdisjoint(map(fold_case, names))]
+        return named or list(views)
 
     @property
     def token(self) -> str:

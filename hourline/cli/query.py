@@ -9,6 +9,7 @@ import typer
 
 from hourline.cli.options import AsOf, ProjectFolder, Workspace, load
 from hourline.cli.output import note, say_table
+from hourline.cli.waiting import note_waiting
 from hourline_core.errors import UsageError
 
 
@@ -55,6 +56,8 @@ def query(
         if format is ResultFormat.TABLE:
             result = fetch(connection, sql)
             say_table(result.columns, result.rows, right=result.numbers)
+            if not result.rows and not connection.is_past:
+                note_waiting(connection, sql)
             if sys.stderr.isatty():  # For people only: a program must not find it in its input.
                 states = summarize_states(connection.states(sql))
                 note(f"as of {connection.token}{' · ' if states else ''}{states}")

@@ -45,7 +45,7 @@ class PendingDeclaration:
         hours = "the hours" if missing is None else f"the {missing:,} hour(s)"
         words = f"{changed} {hours} it lacks have closed and are recomputed (`hourline recompute`)"
         if self.blocked:
-            words += f"; {self.blocked:,} of them are blocked (`hourline quality --blocked`)"
+            words += f"; {self.blocked:,} hour(s) of the new one are blocked (`hourline quality --blocked`)"
         if self.served_blocked:
             words += f"; {self.served_blocked:,} hour(s) of the older one are blocked, and are not recomputed any more"
         return words

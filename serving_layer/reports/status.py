@@ -219,10 +219,10 @@ def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, dat
 
 def list_changes(connection: Connection) -> list[ChangingMetric]:
     """The metrics whose declaration in the YAML is pending."""
-    return [_change(connection, pending) for pending in connection.pending]
+    return [_report_change(connection, pending) for pending in connection.pending]
 
 
-def _change(connection: Connection, pending: PendingDeclaration) -> ChangingMetric:
+def _report_change(connection: Connection, pending: PendingDeclaration) -> ChangingMetric:
     missing = None
     if pending.is_started:
         ((missing,),) = connection.sql(
@@ -241,7 +241,7 @@ def _change(connection: Connection, pending: PendingDeclaration) -> ChangingMetr
 def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unknown) -> SourceStatus:
     sequence = connection.snapshot.progress[source.name].sequence
     (counts,) = connection.sql(counts_sql(source, sequence)).to_arrow_table().to_pylist()
-    readings = _readings(connection, source, sequence)
+    readings = find_readings(connection, source, sequence)
     known_offsets = {} if isinstance(offsets, Unknown) else offsets
     ends = [of for partitions in known_offsets.values() for of in partitions.values()]
     return SourceStatus(
@@ -249,7 +249,7 @@ def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unkn
         sequence=sequence,
         gaps=list_gaps(connection, source.name),
         skipped=sum(offsets_in(ranges) for of in readings.values() for ranges in of.reading.skipped.values()),
-        lag=None if isinstance(offsets, Unknown) else _lag(readings, offsets),
+        lag=None if isinstance(offsets, Unknown) else count_lag(readings, offsets),
         lag_unknown=offsets.reason if isinstance(offsets, Unknown) else None,
         in_transaction=None if isinstance(offsets, Unknown) else sum(of.held_back for of in ends),
         in_transaction_since=min((of.held_back_since for of in ends if of.held_back_since), default=None),
@@ -258,7 +258,7 @@ def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unkn
     )
 
 
-def _readings(connection: Connection, source: Source, sequence: int) -> dict[str, TopicReading]:
+def find_readings(connection: Connection, source: Source, sequence: int) -> dict[str, TopicReading]:
     """By its name, how far each topic of the source has been read; of several with one name, the one that was read
     last. Imported files, and topics that the source does not read any more, do not matter.
     """
@@ -272,7 +272,7 @@ def _readings(connection: Connection, source: Source, sequence: int) -> dict[str
     }
 
 
-def _lag(readings: Mapping[str, TopicReading], offsets: TopicOffsets) -> int:
+def count_lag(readings: Mapping[str, TopicReading], offsets: TopicOffsets) -> int:
     """The lag. Kafka was asked before the tables were read, so they may be further."""
     return sum(
         max(0, of.end - max(_next_offset(readings, topic, partition), of.earliest))

@@ -117,7 +117,7 @@ def test_a_declaration_is_pending_from_its_change_until_it_is_promoted(protocol:
     (one,) = pending(protocol)
     assert (one.served, one.is_started, one.blocked, one.served_blocked) == (first, True, 2, 1)
     assert "`hourline recompute`" in one.in_words()
-    assert "2 of them are blocked" in one.in_words()
+    assert "2 hour(s) of the new one are blocked" in one.in_words()
     protocol.everything_recomputed()
     assert pending(protocol) == []
     second = take_snapshot(protocol.project).served[0].declaration

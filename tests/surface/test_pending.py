@@ -108,5 +108,5 @@ def test_once_the_speed_layer_has_started_they_name_the_recompute_and_the_blocke
     site.cutoffs.clear()
     site.publish(0, blocked=[0])
     said = command(site, "quality").splitlines()
-    blocked = "; 1 of them are blocked (`hourline quality --blocked`)"
+    blocked = "; 1 hour(s) of the new one are blocked (`hourline quality --blocked`)"
     assert STARTED.format("the hours") + blocked + older in said

@@ -1,0 +1,17 @@
+"""The note under an empty answer: what has been sent and is not counted yet."""
+
+from typing import TYPE_CHECKING
+
+from hourline.cli.output import note
+
+if TYPE_CHECKING:
+    from serving_layer import Connection
+
+
+def note_waiting(connection: "Connection", query: str) -> None:
+    """Note the records that ``query``, whose answer is empty, may be waiting for. Kafka is asked for them."""
+    from serving_layer.reports.kafka_offsets import KafkaOffsets
+    from serving_layer.reports.waiting import find_waiting
+
+    for one in find_waiting(connection, query, KafkaOffsets(connection.project).within_limit()):
+        note(one.in_words())

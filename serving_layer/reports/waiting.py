@@ -1,0 +1,57 @@
+"""What an empty answer may be waiting for: records that no finished micro-batch has read."""
+
+from dataclasses import dataclass
+
+from hourline_core.model import Source
+from hourline_core.runtime.lease import lease_holder
+from serving_layer.connection import Connection
+from serving_layer.reports.kafka_offsets import Offsets, TopicOffsets, Unknown
+from serving_layer.reports.status import count_lag, find_readings
+
+
+@dataclass(frozen=True)
+class WaitingRecords:
+    """The records of one source that have not been read by a finished micro-batch."""
+
+    source: str
+    count: int | None
+    """Their number. None: it is not known."""
+    has_begun: bool
+    """Whether a micro-batch of the source has finished."""
+    is_running: bool
+    """Whether the speed layer runs."""
+
+    def in_words(self) -> str:
+        """One sentence, with what to do."""
+        begun = "a micro-batch is" if self.has_begun else "the first micro-batch is still"
+        number = "records" if self.count is None else f"{self.count:,} record(s)"
+        if not self.is_running:
+            under_way = "the speed layer is not running; `hourline up` starts it"
+        elif self.count == 0:
+            return f"no record of '{self.source}' has come yet"
+        else:
+            under_way = f"{begun} under way; ask again in a moment"
+        return f"{number} of '{self.source}' have not been counted yet: {under_way}"
+
+
+def find_waiting(connection: Connection, query: str, offsets: Offsets) -> list[WaitingRecords]:
+    """What the sources that ``query`` names, one SELECT, have not counted by the connection's snapshot. ``offsets`` are
+    those in Kafka. A source that has begun, and of which no record is known to wait, is left out.
+    """
+    project = connection.project
+    is_running = lease_holder(project.workspace, "speed") is not None
+    found = []
+    for name in connection.sources(query):
+        sequence = known.sequence if (known := connection.snapshot.progress.get(name)) else 0
+        count = _count_waiting(connection, project.sources[name], sequence, offsets[name])
+        if count or not sequence:
+            found.append(WaitingRecords(name, count, sequence > 0, is_running))
+    return found
+
+
+def _count_waiting(
+    connection: Connection, source: Source, sequence: int, offsets: TopicOffsets | Unknown
+) -> int | None:
+    if isinstance(offsets, Unknown):
+        return None
+    return count_lag(find_readings(connection, source, sequence) if sequence else {}, offsets)

@@ -1,0 +1,83 @@
+"""An empty answer says what it may be waiting for: records that no finished micro-batch has read."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import serving_layer
+from hourline.cli import app
+from hourline_core.runtime.lease import lease
+from serving_layer.reports.kafka_offsets import Offsets, PartitionOffsets, TopicOffsets, Unknown
+from serving_layer.reports.waiting import find_waiting
+from tests.support.visits import Visit, Visits
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Visits:
+    visits = Visits(tmp_path)
+    visits.start()
+    return visits
+
+
+def sent(count: int) -> TopicOffsets:
+    """Kafka with so many records."""
+    return {"visits": {0: PartitionOffsets(0, count)}}
+
+
+def said(site: Visits, offsets: TopicOffsets | Unknown, *, running: bool = True) -> list[str]:
+    of_sources: Offsets = {"visits": offsets}
+    with serving_layer.connect(site.project) as connection:
+        if not running:
+            return [one.in_words() for one in find_waiting(connection, "FROM loads", of_sources)]
+        with lease(site.project.workspace, "speed"):
+            return [one.in_words() for one in find_waiting(connection, "FROM loads", of_sources)]
+
+
+def test_before_the_first_micro_batch_has_finished_an_empty_answer_says_that_it_is_under_way(site: Visits) -> None:
+    first = "of 'visits' have not been counted yet: the first micro-batch is still under way; ask again in a moment"
+    assert said(site, sent(200)) == [f"200 record(s) {first}"]
+    assert said(site, Unknown("Kafka is slow")) == [f"records {first}"]
+    assert said(site, sent(0)) == ["no record of 'visits' has come yet"]
+
+
+def test_later_it_says_how_many_records_wait_if_any_do(site: Visits) -> None:
+    site.micro_batch(Visit(0, "home", 5), Visit(0, "home", 6))
+    assert said(site, sent(5)) == [
+        "3 record(s) of 'visits' have not been counted yet: a micro-batch is under way; ask again in a moment"
+    ]
+    assert said(site, sent(2)) == said(site, Unknown("Kafka is slow")) == []
+
+
+def test_while_the_speed_layer_does_not_run_it_says_what_starts_it(site: Visits) -> None:
+    stopped = "of 'visits' have not been counted yet: the speed layer is not running; `hourline up` starts it"
+    assert said(site, sent(200), running=False) == [f"200 record(s) {stopped}"]
+    site.micro_batch(Visit(0, "home", 5))
+    assert said(site, sent(2), running=False) == [f"1 record(s) {stopped}"]
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("FROM loads", ["visits"]),
+        ("SELECT * FROM loads_states JOIN Events_Visits USING (hour)", ["visits"]),
+        ("FROM rejected_orders", ["orders"]),
+        ("FROM hours", ["orders", "visits"]),
+    ],
+)
+def test_only_sources_that_the_query_names_matter(tmp_path: Path, query: str, named: list[str]) -> None:
+    site = Visits(tmp_path)
+    (site.project.root / "sources/orders.yaml").write_text("topic: orders\nfields: {at: string}\nevent_time: at\n")
+    site = Visits(tmp_path)
+    site.start()
+    with serving_layer.connect(site.project) as connection:
+        assert sorted(connection.sources(query)) == named
+
+
+@pytest.mark.parametrize(("query", "hinted"), [("FROM loads", True), ("SELECT count(*) AS n FROM loads", False)])
+def test_the_query_has_its_hint_on_standard_error_and_only_under_an_empty_table(
+    site: Visits, query: str, hinted: bool
+) -> None:
+    asked = CliRunner().invoke(app, ["query", query, "--project", str(site.project.root)], catch_exceptions=False)
+    assert ("have not been counted yet" in asked.stderr) is hinted
+    assert "counted yet" not in asked.stdout
