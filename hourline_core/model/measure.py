@@ -1,6 +1,7 @@
 """A measure: a mergeable aggregate, written ``count`` or ``sum(delay)``."""
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -14,8 +15,11 @@ MeasureKind = Literal["count", "sum", "min", "max", "mean", "distinct"]
 KINDS: tuple[str, ...] = get_args(MeasureKind)
 _FORMS = ", ".join(kind if kind == "count" else f"{kind}(x)" for kind in KINDS)
 _ALLOWED = f"allowed are {_FORMS}"
-_OTHER_WORDS = {
-    "avg": "mean",
+_SYNONYMS: Mapping[str, MeasureKind] = {"avg": "mean"}
+"""SQL's own words for a kind. A declaration may use them; it is read as if it had the kind."""
+_COUNT_DISTINCT = re.compile(r"distinct\b\s*(.*)", re.IGNORECASE | re.DOTALL)
+_OTHER_WORDS: Mapping[str, str] = {
+    **_SYNONYMS,
     "average": "mean",
     "total": "sum",
     "minimum": "min",
@@ -42,7 +46,10 @@ _CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:\((.*)\))?", re.DOTALL | re.ASCII)
 
 
 class Measure(Declaration):
-    """A mergeable aggregate over each group of events, written `kind` or `kind(argument)`, such as `sum(delay)`."""
+    """A mergeable aggregate over each group of events, written `kind` or `kind(argument)`, such as `sum(delay)`.
+
+    SQL's words are read, too: `avg(x)` is `mean(x)`, `count(distinct x)` is `distinct(x)`, and `count(*)` is `count`.
+    """
 
     kind: MeasureKind
     """The aggregate. All aggregates ignore null, as in SQL. `distinct` is a mergeable estimate: exact up to 4,096
@@ -87,18 +94,19 @@ class Measure(Declaration):
             raise refuse(f"got {describe(text)}, {UNCLOSED}")
         if call is None or outer_commas(call[2] or "") is None:
             raise refuse(f"got {describe(text)}, {_ALLOWED}")
-        kind, argument = call[1], call[2]
+        kind, argument = _SYNONYMS.get(call[1], call[1]), (call[2] or "").strip()
         if kind not in KINDS:
             raise _unknown_kind(text.strip(), kind, argument)
-        if argument is not None and kind == "count":
-            if argument.strip() in ("", "*"):
-                raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean 'count'?")
-            if distinct := re.fullmatch(r"distinct\s+(.+)", argument.strip(), re.IGNORECASE | re.DOTALL):
-                raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean 'distinct({distinct[1]})'?")
-        return {"kind": kind, "argument": (argument or "").strip() or None}
+        if kind == "count" and (of := _COUNT_DISTINCT.fullmatch(argument)):
+            kind, argument = "distinct", of[1].strip()
+        elif kind == "count" and argument == "*":
+            argument = ""
+        elif kind == "count" and call[2] is not None and not argument:
+            raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean 'count'?")
+        return {"kind": kind, "argument": argument or None}
 
 
-def _unknown_kind(text: str, kind: str, argument: str | None) -> PydanticCustomError:
+def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
     for name, reason in NOT_MERGEABLE.items():
         if re.match(rf"(approx_)?{name}(_approx|_cont|_disc)?$", kind, re.IGNORECASE):
             return refuse(f"got {describe(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
@@ -106,7 +114,7 @@ def _unknown_kind(text: str, kind: str, argument: str | None) -> PydanticCustomE
     if meant is None:
         return refuse(f"got {describe(text)}, {_ALLOWED}")
     # The whole call, ready to copy.
-    call = meant if meant == "count" else f"{meant}({(argument or 'x').strip()})"
+    call = meant if meant == "count" else f"{meant}({argument or 'x'})"
     return refuse(f"got {describe(text)}, {_ALLOWED} — did you mean '{call}'?")
 
 
@@ -116,7 +124,7 @@ MeasureForm = Annotated[
     WithJsonSchema(
         {
             "type": "string",
-            "pattern": rf"^\s*({'|'.join(KINDS)})\s*(\([\s\S]*\))?\s*$",
+            "pattern": rf"^\s*({'|'.join([*KINDS, *_SYNONYMS])})\s*(\([\s\S]*\))?\s*$",
             "examples": ["count", "sum(x)", "mean(x)", "distinct(x)"],
         }
     ),

@@ -9,7 +9,14 @@ from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expectation import ExpectationForm, History, HistoryForm
 from hourline_core.model.expressions import Expression
 from hourline_core.model.measure import MeasureForm
-from hourline_core.model.names import ColumnName, MetricName, SourceName, is_column_name, refuse_same_names
+from hourline_core.model.names import (
+    RESERVED_COLUMNS,
+    ColumnName,
+    MetricName,
+    SourceName,
+    is_column_name,
+    refuse_same_names,
+)
 
 _LIST_FORM = "allowed are field names in lower case and `name: expression`"
 
@@ -24,6 +31,11 @@ def _dimensions(value: Any) -> Any:
     for index, item in enumerate(value):
         if isinstance(item, str) and not is_column_name(item):
             raise refuse(f"got {describe(item)}, {_LIST_FORM}: give it a name, as in `a_name: {item}`", str(index))
+        if isinstance(item, str) and item in RESERVED_COLUMNS:
+            raise refuse(
+                f"got {describe(item)}, which Hourline uses itself: give it another name, as in `a_name: {item}`",
+                str(index),
+            )
         if not isinstance(item, str | dict):
             raise refuse(f"got {describe(item)}, {_LIST_FORM}", str(index))
         for name, expression in ({item: item} if isinstance(item, str) else item).items():

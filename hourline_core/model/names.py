@@ -22,13 +22,14 @@ RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged", "_states")
 
 
 def is_column_name(text: str) -> bool:
-    return bool(re.match(LOWER, text)) and len(text) <= LONGEST
+    return bool(re.fullmatch(LOWER, text)) and len(text) <= LONGEST
 
 
 def _source_name(name: str) -> str:
-    if not re.match(LOWER, name):
+    if not re.fullmatch(LOWER, name):
         raise refuse(
-            f"got the name {describe(name)}, allowed are lower-case letters, digits and _, starting with a letter"
+            f"got the name {describe(name)}, allowed are lower-case letters from a to z, digits and _, "
+            "starting with a letter"
         )
     if len(name) > LONGEST:
         raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
@@ -48,21 +49,31 @@ def _column_name(name: str) -> str:
     return name
 
 
+def _derived_name(name: str) -> str:
+    return _event_column(name, "")
+
+
 def _field_name(name: str) -> str:
-    if not re.match(ANY_CASE, name):
-        raise refuse(f"got the name {describe(name)}, allowed are letters, digits and _, not starting with a digit")
+    return _event_column(name, f": give the field another name, as in `a_name: {{type: …, key: {name}}}`")
+
+
+def _event_column(name: str, way_out: str) -> str:
+    """``name`` if a column of events may have it. ``way_out`` ends the sentence if not."""
+    if not re.fullmatch(ANY_CASE, name):
+        allowed = "allowed are letters from a to z and A to Z, digits and _, not starting with a digit"
+        raise refuse(f"got the name {describe(name)}, {allowed}{way_out}")
     if len(name) > LONGEST:
-        raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}")
+        raise refuse(f"got a name of {len(name)} characters, allowed are {LONGEST}{way_out}")
     # Spark tells columns apart without regard to case.
     if name.casefold() == RECORD:
         raise refuse(
-            f"got the name {describe(name)}, which means the Kafka record itself (record.key, record.timestamp, …): "
-            f"give the field another name, as in `a_name: {{type: …, key: {name}}}`"
+            f"got the name {describe(name)}, "
+            f"which means the Kafka record itself (record.key, record.timestamp, …){way_out}"
         )
     if name.casefold().startswith(SCRATCH_PREFIX):
         raise refuse(
             f"got the name {describe(name)}, allowed are names that do not begin with {SCRATCH_PREFIX}, "
-            "as Hourline's own columns do"
+            f"as Hourline's own columns do{way_out}"
         )
     return name
 
@@ -84,6 +95,7 @@ def _join(names: Iterable[str]) -> str:
 SourceName = Annotated[str, AfterValidator(_source_name), WithJsonSchema({"type": "string", "pattern": LOWER})]
 MetricName = Annotated[str, AfterValidator(_metric_name), WithJsonSchema({"type": "string", "pattern": LOWER})]
 ColumnName = Annotated[str, AfterValidator(_column_name), WithJsonSchema({"type": "string", "pattern": LOWER})]
+DerivedName = Annotated[str, AfterValidator(_derived_name), WithJsonSchema({"type": "string", "pattern": ANY_CASE})]
 FieldName = Annotated[str, AfterValidator(_field_name), WithJsonSchema({"type": "string", "pattern": ANY_CASE})]
 
 

@@ -11,7 +11,7 @@ from hourline_core.model.event_time import EventTimeForm
 from hourline_core.model.expectation import ExpectationForm
 from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import FieldForm
-from hourline_core.model.names import FieldName, SourceName, refuse_same_names
+from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
 from hourline_core.model.times import Duration, Moment
 from hourline_core.model.topics import TopicForm
 from hourline_core.model.volume import Volume
@@ -31,6 +31,9 @@ class Source(Declaration):
 
     name: SourceName
     """The source's name. If left out, the name of the file without its ending."""
+
+    description: str | None = None
+    """A description for people."""
 
     topic: TopicForm
     """The Kafka topic of the events; or several, as a list; or `{pattern: …}`, all topics whose whole names a regular
@@ -56,7 +59,7 @@ class Source(Declaration):
     ignored.
     """
 
-    explode: Annotated[dict[FieldName, Expression], BeforeValidator(_explode)] = pydantic.Field(default={})
+    explode: Annotated[dict[DerivedName, Expression], BeforeValidator(_explode)] = pydantic.Field(default={})
     """How a record becomes several events (flatMap): `name: expression`. The expression, over the fields and `record`,
     gives an array. Each element becomes an event, and is its field `name`. The fields that the expression names are not
     kept in the events.
@@ -73,7 +76,7 @@ class Source(Declaration):
     recomputed.
     """
 
-    derived: dict[FieldName, Expression] = pydantic.Field(default={})
+    derived: dict[DerivedName, Expression] = pydantic.Field(default={})
     """Fields that are computed from the declared ones: `name: expression`."""
 
     where: Expression | None = None

@@ -15,7 +15,9 @@ def _name(name: str) -> str:
     if not allowed or not all(
         character.isascii() and (character.isalnum() or character in "._-") for character in name
     ):
-        raise refuse(f"got {describe(name)}, allowed are up to 249 letters, digits, '.', '_' and '-'")
+        raise refuse(
+            f"got {describe(name)}, allowed are up to 249 letters from a to z and A to Z, digits, '.', '_' and '-'"
+        )
     return name
 
 

@@ -11,7 +11,7 @@ SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 METRIC = "source: s\nmeasures: {n: count}\n"
 MEASURES = "allowed are count, sum(x), min(x), max(x), mean(x), distinct(x)"
 TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
-LOWER = "allowed are lower-case letters, digits and _, starting with a letter"
+LOWER = "allowed are lower-case letters from a to z, digits and _, starting with a letter"
 DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
 UNCLOSED = "whose brackets or quotes do not close (between { } and [ ], YAML wants text with a comma in quotes)"
 
@@ -35,10 +35,11 @@ def with_measure(text: str) -> str:
     [
         ("mx(delay)", f"got 'mx(delay)', {MEASURES} — did you mean 'max(delay)'?"),
         ("SUM(a)", f"got 'SUM(a)', {MEASURES} — did you mean 'sum(a)'?"),
-        ("avg(a)", f"got 'avg(a)', {MEASURES} — did you mean 'mean(a)'?"),
+        ("AVG(a)", f"got 'AVG(a)', {MEASURES} — did you mean 'mean(a)'?"),
         ("cuont", f"got 'cuont', {MEASURES} — did you mean 'count'?"),
-        ("count(*)", f"got 'count(*)', {MEASURES} — did you mean 'count'?"),
-        ("count(DISTINCT a)", f"got 'count(DISTINCT a)', {MEASURES} — did you mean 'distinct(a)'?"),
+        ("count()", f"got 'count()', {MEASURES} — did you mean 'count'?"),
+        ("count(distinct)", "got 'distinct' without an argument, allowed is distinct(x) with a field or expression"),
+        ("count(distinct a, b)", "got 'distinct(a, b)', allowed is distinct(x) with one argument"),
         (
             "count(a)",
             "got 'count(a)', allowed is count without an argument; to count the events that fulfil a condition, write sum(if(condition, 1, 0))",
@@ -85,6 +86,23 @@ def test_measures(tmp_path: Path, measure: str, said: str) -> None:
 def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
     source = f'topic: t\nfields:\n  a: string\n  x: "{declared}"\nevent_time: a\n'
     assert mistakes(tmp_path, {"sources/s.yaml": source}) == [f"sources/s.yaml:4: fields.x.type: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("größe", "allowed are letters from a to z and A to Z, digits and _, not starting with a digit"),
+        ("kWh used", "allowed are letters from a to z and A to Z, digits and _, not starting with a digit"),
+        ("record", "which means the Kafka record itself (record.key, record.timestamp, …)"),
+        ("_hourline_x", "allowed are names that do not begin with _hourline_, as Hourline's own columns do"),
+    ],
+)
+def test_a_field_that_cannot_have_its_name_is_told_of_the_key(tmp_path: Path, name: str, said: str) -> None:
+    source = f"topic: t\nfields:\n  a: string\n  {name}: int\nevent_time: a\n"
+    assert mistakes(tmp_path, {"sources/s.yaml": source}) == [
+        f"sources/s.yaml:4: fields.{name}: got the name '{name}', {said}: "
+        f"give the field another name, as in `a_name: {{type: …, key: {name}}}`"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +156,8 @@ def test_field_types(tmp_path: Path, declared: str, said: str) -> None:
         ),
         (
             "derived: {1st: b}",
-            "derived.1st: got the name '1st', allowed are letters, digits and _, not starting with a digit",
+            "derived.1st: got the name '1st', "
+            "allowed are letters from a to z and A to Z, digits and _, not starting with a digit",
         ),
         (f"name: {'n' * 64}", "name: got a name of 64 characters, allowed are 63"),
         ("name: Flights", f"name: got the name 'Flights', {LOWER}"),
@@ -197,6 +216,10 @@ def test_event_times(tmp_path: Path, event_time: str, said: str) -> None:
         (
             "[tailNum]",
             "dimensions.0: got 'tailNum', allowed are field names in lower case and `name: expression`: give it a name, as in `a_name: tailNum`",
+        ),
+        (
+            "[hour]",
+            "dimensions.0: got 'hour', which Hourline uses itself: give it another name, as in `a_name: hour`",
         ),
         ("[[a]]", "dimensions.0: got a list, allowed are field names in lower case and `name: expression`"),
         ("[n]", "dimensions: got the name 'n', allowed is each name once"),

@@ -259,6 +259,13 @@ def test_measures_survive_their_text_form(kind: str, argument: str, space: str) 
     assert Measure.parse(str(measure)) == measure
 
 
+@given(arguments, st.sampled_from(["distinct ", "DISTINCT\n"]))
+def test_sql_words_are_read_as_the_one_form_of_a_measure(argument: str, distinct: str) -> None:
+    assert str(Measure.parse(f"avg({argument})")) == f"mean({argument})"
+    assert str(Measure.parse(f"count({distinct}{argument})")) == f"distinct({argument})"
+    assert str(Measure.parse("count(*)")) == "count"
+
+
 @given(st.text(max_size=30))
 def test_any_text_is_a_measure_or_a_clean_refusal(text: str) -> None:
     try:
@@ -280,6 +287,7 @@ def test_the_hash_tells_what_changes_numbers() -> None:
     same = [
         changed(source={"topic": "t2", "grace": timedelta(0), "clock": "wall", "ahead": timedelta(0), "partitions": 3}),
         changed(source={"volume": Volume(min=100)}),
+        changed(source={"description": "Departures"}),
         changed(source={"fields": dict(reversed(fields.items()))}),
         changed(source={"fields": {**fields, "more": "string"}}),
         changed(source={"derived": {"unused": "delay"}}),
@@ -366,7 +374,7 @@ def test_the_schema_has_the_short_forms() -> None:
         form.get("type") == ["string", "number", "boolean"] for form in source["properties"]["event_time"]["anyOf"]
     )
     (measure,) = metric["properties"]["measures"]["patternProperties"].values()
-    for text in ("count", "sum(delay)", "mean(coalesce(delay, 0))"):
+    for text in ("count", "sum(delay)", "mean(coalesce(delay, 0))", "avg(delay)", "count(distinct id)"):
         assert re.search(measure["pattern"], text)
     assert not re.search(measure["pattern"], "median(delay)")
     dimension_forms = json.dumps(metric["properties"]["dimensions"])
