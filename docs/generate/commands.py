@@ -16,7 +16,8 @@ from hourline import exit_status
 from hourline.cli import app
 
 _INTRODUCTION = """
-`hourline COMMAND --help` prints the same on a terminal. Hours and times are in UTC.
+`hourline COMMAND --help` prints the same on a terminal, and `hourline --version` prints the version. Hours and times
+are in UTC.
 """
 
 Context = Any

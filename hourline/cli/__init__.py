@@ -6,11 +6,12 @@ Each command imports its engine when it runs. So ``--help`` answers at once, and
 import select
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
+import hourline
 from hourline.cli import (
     advise,
     airflow,
@@ -43,7 +44,9 @@ from hourline.cli import (
     verify,
 )
 from hourline.cli.faults import end_with
+from hourline.cli.help_panels import Panels
 from hourline.cli.options import ON_LOADED
+from hourline.cli.output import say
 from hourline.exit_status import EX_SOFTWARE, INTERRUPTED, MISTAKE
 from hourline_core.runtime.quirks import exit_at_once, native_errors_to, open_closed_streams
 
@@ -67,7 +70,7 @@ class _Raised(Exception):  # noqa: N818 (its cause is the error)
     """An error of a command that Typer would end in silence, or with "Aborted!"."""
 
 
-class _Commands(TyperGroup):
+class _Commands(Panels):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -78,44 +81,48 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="hourline",
     cls=_Commands,
-    help="Hourly results now, exact results after the hour.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    init.init,
-    check.check,
-    graph.graph,
-    schema.schema,
-    up.up,
-    down.down,
-    replay.replay,
-    speed.speed,
-    plan.plan,
-    recompute.recompute,
-    backfill.backfill,
-    import_.import_,
-    maintain.maintain,
-    verify.verify,
-    reset.reset,
-    quality.quality,
-    publish.publish,
-    query.query,
-    status.status,
-    explain.explain,
-    shell.shell,
-    sql.sql,
-    export.export,
-    late.late,
-    gaps.gaps,
-    drift.drift,
-    serve.serve,
-):
-    app.command(name=command.__name__.rstrip("_"))(command)
-app.add_typer(advise.app, name="advise")
-app.add_typer(airflow.app, name="airflow")
+_PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
+    "Build": (init.init, check.check, graph.graph, schema.schema, advise.app),
+    "Run": (up.up, down.down, replay.replay, import_.import_, speed.speed, airflow.app),
+    "Recompute": (
+        plan.plan,
+        recompute.recompute,
+        backfill.backfill,
+        quality.quality,
+        publish.publish,
+        late.late,
+        drift.drift,
+    ),
+    "Ask": (query.query, shell.shell, explain.explain, export.export, sql.sql, serve.serve),
+    "Operate": (status.status, gaps.gaps, reset.reset, maintain.maintain, verify.verify),
+}
+"""The commands by the panel of ``hourline --help`` that lists them."""
+for panel, commands in _PANELS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            app.command(name=command.__name__.rstrip("_"), rich_help_panel=panel)(command)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        say(f"hourline {hourline.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Hourly results now, exact results after the hour."""
 
 
 def main() -> NoReturn:

@@ -22,7 +22,9 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHOWN_SECONDS = (0, 60, 600, 3_600, 21_600, 86_400)
 """The graces in the tables by partition and by hour of the day, beside the declared one."""
 
-app = typer.Typer(help="Advice on settings, from the archive.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    name="advise", help="Advice on settings, from the archive.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command()
@@ -40,8 +42,9 @@ def grace(
     ] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show what share of a source's events had come some time after the end of their hour, and how many revisions a day
-    each grace would have cost. Times are by the source's clock.
+    """Show how late events came, and what each grace would cost. It says what share of a source's events had come some
+    time after the end of their hour, and how many revisions a day each grace would have cost. Times are by the
+    source's clock.
     """
     declared = load(project, workspace)
     from serving_layer import connect

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from hourline_core.runtime.airflow.health import AirflowStatus
 
 app = typer.Typer(
-    help="Hourline's own Airflow, which schedules the recomputes.", no_args_is_help=True, rich_markup_mode=None
+    name="airflow",
+    help="Hourline's own Airflow, which schedules the recomputes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
 @app.command()
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Airflow with the project's DAGs in the background: scheduler, UI, API and PostgreSQL."""
+    """Start Airflow with the project's DAGs in the background. Its scheduler, UI, API and PostgreSQL are started."""
     declared = load(project, workspace)
     from hourline_core.runtime.airflow.configuration import ADMIN, password_file
     from hourline_core.runtime.background import AIRFLOW, start
@@ -47,7 +50,7 @@ def run(
     workspace: Workspace = None,
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run Airflow in the foreground until Ctrl-C, for a service manager such as systemd."""
+    """Run Airflow in the foreground until Ctrl-C. This is for a service manager such as systemd."""
     declared = load(project, workspace)
     from hourline_core.runtime.airflow.configuration import ADMIN, password_file
     from hourline_core.runtime.airflow.stack import Airflow
@@ -69,9 +72,7 @@ def run(
 
 @app.command()
 def status(project: ProjectFolder = Path(), workspace: Workspace = None, format: Format = ReportFormat.TEXT) -> None:
-    """Show the health of Airflow's parts, its database, and the project's DAGs. The exit status is 1 unless all is
-    well.
-    """
+    """Show the health of Airflow, its database and the DAGs. The exit status is 1 unless all is well."""
     declared = load_settings_alone(project, workspace)
     from hourline_core.runtime.airflow.health import airflow_status
 

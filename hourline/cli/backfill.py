@@ -36,7 +36,7 @@ def backfill(
     results: Results = None,
     since: Since = None,
 ) -> None:
-    """Recompute every hour of a range, while the stream and the hourly recompute go on. If it is interrupted, the same
+    """Recompute every hour of a range. The stream and the hourly recompute go on. If it is interrupted, the same
     command continues.
     """
     declared = load(project, workspace)

@@ -9,7 +9,7 @@ from hourline_core.model.hours import hour_text
 
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Check all declarations: Spark resolves each expression, and Great Expectations looks up each expectation. Nothing
+    """Check all declarations. Spark resolves each expression, and Great Expectations looks up each expectation. Nothing
     is computed or written.
     """
     declared = load(project, workspace)

@@ -38,8 +38,8 @@ def explain(
     workspace: Workspace = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Explain where a number comes from: its declaration, events, versions and audit, and every value that was ever
-    published for it.
+    """Explain where a number comes from. That is its declaration, events, versions and audit, and every value that was
+    ever published for it.
     """
     declared = load(project, workspace)
     require_known("metric", metric, list(declared.metrics))

@@ -32,7 +32,7 @@ def export(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing export.")] = False,
 ) -> None:
-    """Write the current results to a DuckDB database, or to Parquet files, which can be read without Hourline."""
+    """Write the results to a DuckDB database or Parquet files. They can be read without Hourline."""
     target = Path(file)
     form: Literal["duckdb", "parquet"] = "duckdb" if (format or _format_of(file)) is ExportFormat.DUCKDB else "parquet"
     declared = load(project, workspace)

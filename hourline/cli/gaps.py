@@ -28,7 +28,7 @@ def gaps(
     ] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """List the records that Kafka deleted before they were read, and the hours that they may belong to."""
+    """List records that Kafka deleted before they were read. The hours that they may belong to are named."""
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.reports.gaps import list_gaps

@@ -23,7 +23,7 @@ def graph(
         GraphFormat, typer.Option("--format", "-f", help="Print an indented list, or a Mermaid flowchart.")
     ] = GraphFormat.TEXT,
 ) -> None:
-    """Print the topology: the topics, the sources that read them, and the metrics over these."""
+    """Print the topology: topics, their sources, and metrics."""
     declared = load(project, None)
     from hourline_core.model.topology_text import topology_mermaid, topology_text
 

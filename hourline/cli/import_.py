@@ -37,8 +37,8 @@ def import_(
         bool, typer.Option("--no-backfill", help="Do not recompute the hours of the events.")
     ] = False,
 ) -> None:
-    """Import events from files into the archive while the speed layer is stopped, then recompute their hours. Each row
-    is archived once, even if the command is repeated.
+    """Import events from files into the archive. The speed layer must be stopped. The hours of the events are
+    recomputed afterwards. Each row is archived once, even if the command is repeated.
     """
     declared = load(project, workspace)
     chosen = declared.sources[require_known("source", source, list(declared.sources))]

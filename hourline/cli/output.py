@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,14 @@ def say_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], title: str | None = None, right: Sequence[str] = ()
 ) -> None:
     """Print a table of ``rows``. States have colours, the columns in ``right`` are aligned right, null is an empty
-    cell.
+    cell. The moments of a column are all written to the minute, or as exactly as one of them needs it.
     """
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in columns:
         table.add_column(Text(name, style="bold"), no_wrap=True, justify="right" if name in right else "left")
+    units = [_unit(column) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = [_cell(value) for value in row]
+        cells = [_cell(value, unit) for value, unit in zip(row, units, strict=True)]
         # As Text, not as rich's markup: data may contain brackets and :codes:.
         table.add_row(*(Text(cell, style=STATE_STYLES.get(cell, "")) for cell in cells))
     console = Console(highlight=False)
@@ -88,11 +89,20 @@ def signed_number(amount: float | None) -> str:
     return "" if amount is None else f"{amount:+,.6g}" if abs(amount) < 1 else f"{amount:+,.15g}"
 
 
-def _cell(value: object) -> str:
+def _unit(column: Iterable[object]) -> str:
+    """The coarsest unit that loses nothing of any moment in a column."""
+    moments = [value for value in column if isinstance(value, datetime)]
+    for unit in ("minutes", "seconds", "milliseconds"):
+        if all(datetime.fromisoformat(moment.isoformat(timespec=unit)) == moment for moment in moments):
+            return unit
+    return "microseconds"
+
+
+def _cell(value: object, unit: str) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M")
+        return value.replace(tzinfo=None).isoformat(" ", unit)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

@@ -20,7 +20,7 @@ def publish(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
 ) -> None:
-    """Publish a blocked hour with the rows that were audited, although its audit did not pass."""
+    """Publish a blocked hour although its audit did not pass. The rows are those that were audited."""
     declared = load(project, workspace)
     name, hour = require_known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
     if not reason.strip():

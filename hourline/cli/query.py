@@ -42,7 +42,7 @@ def query(
         bool, typer.Option("--degraded", help="If a table is damaged, answer what does not need it, and say so.")
     ] = False,
 ) -> None:
-    """Query the merged results: final where an hour is covered, provisional where it is not."""
+    """Query the merged results by SQL. They are final where an hour is covered, provisional where it is not."""
     if format is ResultFormat.TABLE and output:
         raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
     declared = load(project, workspace)

@@ -33,8 +33,8 @@ def recompute(
     results: Results = None,
     since: Since = None,
 ) -> None:
-    """Recompute hours from the archived events, audit them and publish them: a range, or the hours that `hourline plan`
-    lists.
+    """Recompute hours, audit them and publish them. They are a range, or the hours that `hourline plan` lists. They are
+    computed from the archived events.
     """
     if (start is None) != (end is None):
         raise UsageError("give both --from and --to, or neither for what `hourline plan` lists")

@@ -53,7 +53,9 @@ def replay(
         typer.Option("--transactional", help="Send in transactions, each of which is committed as a whole or aborted."),
     ] = False,
 ) -> None:
-    """Send the events of a file to the topic of a source, each exactly once, and wait until Kafka has stored them."""
+    """Send a file's events to Kafka, each exactly once. They go to the topic of the source. The command waits until
+    Kafka has stored them.
+    """
     declared = load(project, workspace)
     reader = declared.sources[require_known("source", source, list(declared.sources))]
     chosen = _topic(reader, topic)

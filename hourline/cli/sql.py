@@ -7,7 +7,7 @@ from hourline.cli.output import say
 
 
 def sql(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Print the SQL that creates the same views in DuckDB's command line, or in a BI tool."""
+    """Print SQL that creates the same views in another DuckDB. That is DuckDB's command line, or a BI tool."""
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.script import script

@@ -26,7 +26,9 @@ def status(
     ] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show the progress, lag and rejected records of each source, and the state of its last hours."""
+    """Show the progress of each source, and its last hours. Lag, rejected records and the state of each hour are shown,
+    too.
+    """
     declared = load(project, workspace)
     from serving_layer.reports.status import report_project_status
 

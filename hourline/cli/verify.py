@@ -17,7 +17,7 @@ _LINES = 20
 
 
 def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Read every data file that answers use, and name each one that is damaged, even in a single bit."""
+    """Name each damaged data file that answers use. All of them are read, and a single wrong bit is found."""
     declared = load(project, workspace)
     from batch_layer.verify import Verification
 

@@ -1,9 +1,17 @@
-"""What a wrong word on the command line gets: one sentence, the right exit status, and never a stack trace."""
+"""What the command line says of itself; and what a wrong word gets: one sentence, the right exit status, and never a
+stack trace.
+"""
 
+import importlib.metadata
+import re
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from hourline.cli import run
+from hourline.cli.output import say_table
 from tests.support.command_line import PROJECT, Failing
 from tests.support.project_files import write_project
 
@@ -89,3 +97,58 @@ def test_a_wrong_range_to_backfill_gets_one_sentence(
     failing: Failing, declared: Path, arguments: list[str], said: str
 ) -> None:
     assert said in failing.sentence("backfill", *arguments, folder=declared)
+
+
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
+    """The lines that a command prints on a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["hourline", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert not ended.value.code
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("group", [[], ["advise"], ["airflow"]])
+def test_the_help_has_a_whole_sentence_for_each_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, group: list[str]
+) -> None:
+    lines = said(capsys, monkeypatch, *group, "--help")
+    commands = [line for line in lines if re.match(r"  [a-z]+  ", line)]
+    assert commands
+    assert all(line.endswith(".") and not line.endswith("...") for line in commands), commands
+
+
+def test_the_help_lists_commands_by_what_one_does_with_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\n".join(said(capsys, monkeypatch, "--help"))
+    panels = dict(re.findall(r"^([A-Z][a-z]+):\n((?:  .*\n?)+)", text, re.MULTILINE))
+    assert list(panels) == ["Options", "Build", "Run", "Recompute", "Ask", "Operate"]
+    assert "  airflow " in panels["Run"]
+    assert "  query " in panels["Ask"]
+
+
+def test_the_version_is_that_of_the_package(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said(capsys, monkeypatch, "--version") == [f"hourline {importlib.metadata.version('hourline')}"]
+
+
+@pytest.mark.parametrize(
+    ("moments", "shown"),
+    [
+        (["08:00", "09:30"], ["08:00", "09:30"]),
+        (["08:00", "09:30:07"], ["08:00:00", "09:30:07"]),
+        (["08:00", "09:30:07.250"], ["08:00:00.000", "09:30:07.250"]),
+        (["08:00:00.000001"], ["08:00:00.000001"]),
+    ],
+)
+def test_a_column_of_times_is_as_exact_as_its_most_exact_one(
+    capsys: pytest.CaptureFixture[str], moments: list[str], shown: list[str]
+) -> None:
+    times = [datetime.fromisoformat(f"2026-03-02T{moment}").replace(tzinfo=UTC) for moment in moments]
+    hour = datetime(2026, 3, 2, 8, tzinfo=UTC)
+    say_table(["hour", "at"], [(hour, None), *((hour, time) for time in times)])
+    _, _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.rstrip() for row in rows] == [f"2026-03-02 08:00  2026-03-02 {text}" for text in shown]
