@@ -15,6 +15,7 @@ help:
 	@echo "make clean   removes the environment, caches and workspaces of this checkout (not the jars, which all checkouts share)"
 
 install: $(SETUP)
+	@echo 'ready. Next: . .venv/bin/activate && hourline init shop (see README.md)'
 
 demo: $(SETUP)
 	KEEP="$(KEEP)" WORKSPACE="$(WORKSPACE)" .venv/bin/python -m examples.nyc_flights.demo

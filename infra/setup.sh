@@ -51,10 +51,18 @@ fail_uv() {
     fail "uv $UV_VERSION could not be fetched: $(tail -n 1 "$1"); check the network and the proxy, or install uv, and run make again"
 }
 
+# Says what is done now, since the steps take minutes and are silent.
+step() {
+    printf '%s\n' "$1" >&2
+}
+
 python=$(find_python)
 uv=$(find_uv "$python")
-printf 'installing the Python packages of uv.lock\n' >&2
+step '1/4 Python packages: installing those of uv.lock into .venv; the first time, this takes two minutes or more'
 UV_PROJECT_ENVIRONMENT=.venv "$uv" sync --quiet --frozen --all-extras --python "$python"
+step '2/4 Java: looking for version 17 or newer'
 .venv/bin/python -m hourline_core.runtime.java
+step '3/4 jars: fetching those of jars.lock that are not there yet'
 .venv/bin/python -m hourline_core.runtime.jars
+step '4/4 Java classes: archiving what each start of Java shares; this takes half a minute'
 .venv/bin/python -m hourline_core.runtime.class_training
