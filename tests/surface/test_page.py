@@ -158,6 +158,21 @@ def _tiles(name: str, sales: tuple[Sale, ...] | list[Sale]) -> pa.Table:
     )
 
 
+DAYS_BESIDE_CELLS = """
+    [...document.querySelectorAll('#strip tbody th')].every((day) => {
+        day.lastChild.textContent = "30 Nov"; // as wide as they come
+        const text = document.createRange();
+        text.selectNodeContents(day);
+        return text.getBoundingClientRect().right <= day.nextSibling.getBoundingClientRect().left;
+    })
+"""
+ONE_METRIC_IS_WIDE = """
+    (() => {
+        const [metric, ...others] = document.querySelectorAll('.metric');
+        others.forEach((other) => other.remove());
+        return metric.clientWidth > 0.95 * document.getElementById("metrics").clientWidth;
+    })()
+"""
 STOPPED = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "status of 503", "status of 504")
 """What the browser says of requests to a server that is being stopped."""
 
@@ -415,6 +430,8 @@ def test_it_fits_a_phone_and_the_dark(
             expect(page.locator("#hour h3")).to_be_visible()
             page.screenshot(path=folder / f"{name}.png", full_page=True)
             assert page.evaluate("document.documentElement.scrollWidth") == width, "nothing sticks out"
+            assert page.evaluate(DAYS_BESIDE_CELLS), "a day's name lies under its hours"
+            assert page.evaluate(ONE_METRIC_IS_WIDE), "a metric alone leaves a hole beside it"
             backgrounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(backgrounds) == 2
 

@@ -4,16 +4,18 @@ const HOUR = 3600e3;
 const number = new Intl.NumberFormat("en", { maximumSignificantDigits: 5 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const part = (options) => new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...options });
-const dayNames = part({ weekday: "short", day: "numeric", month: "short" });
+const weekdays = part({ weekday: "short" });
+const dates = part({ day: "numeric", month: "short" });
 const longDays = part({ weekday: "long", day: "numeric", month: "long", year: "numeric" });
 
 export const addHours = (moment, count) => new Date(moment.getTime() + count * HOUR);
 export const hoursBetween = (from, to) => Math.round((to - from) / HOUR);
 export const hourKey = (moment) => `${moment.toISOString().slice(0, 13)}:00Z`; // 2026-03-02T09:00Z, as everywhere in Hourline
-export const dayOf = (moment) => dayNames.format(moment).replace(",", "");
+export const weekdayOf = (moment) => weekdays.format(moment);
+export const dateOf = (moment) => dates.format(moment);
 export const longDay = (moment) => longDays.format(moment);
 export const clockTime = (moment) => moment.toISOString().slice(11, 16);
-export const dayAndHour = (moment) => `${dayOf(moment)} ${clockTime(moment)}`;
+export const dayAndHour = (moment) => `${weekdayOf(moment)} ${dateOf(moment)} ${clockTime(moment)}`;
 
 export function figure(value) {
   if (value === null || value === undefined) return "–";

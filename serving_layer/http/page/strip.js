@@ -1,6 +1,6 @@
 // The strip of hours: a row a day, a cell an hour, in the colour and with the sign of its state. Arrow keys move, Enter opens an hour.
 
-import { addHours, clockTime, dayAndHour, dayOf, el, hourKey, plural } from "./format.js";
+import { addHours, clockTime, dateOf, dayAndHour, el, hourKey, plural, weekdayOf } from "./format.js";
 import { STATES } from "./states.js";
 
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -24, ArrowDown: 24 };
@@ -25,7 +25,7 @@ function grid(source, hours, range, open, chosen) {
   for (let day = first; day < range.to; day = addHours(day, 24)) {
     const row = Array.from({ length: 24 }, (_, index) => cell(source, addHours(day, index), hours, range, open, entry, chosen));
     cells.push(...row.map((td) => td.firstChild));
-    days.push(el("tr", {}, el("th", { scope: "row" }, dayOf(day)), row));
+    days.push(el("tr", {}, el("th", { scope: "row" }, el("span", { class: "weekday" }, `${weekdayOf(day)} `), dateOf(day)), row));
   }
   const heads = Array.from({ length: 24 }, (_, index) => el("th", { scope: "col", class: index % 3 ? "quiet" : null }, String(index).padStart(2, "0")));
   return el("table", { class: "strip", role: "grid", "aria-label": `Hours of ${source}, UTC`, onkeydown: (event) => move(event, cells) },
