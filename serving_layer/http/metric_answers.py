@@ -22,6 +22,8 @@ class SourceSummary(Described):
 
     name: str
     """The name of the source."""
+    description: str | None
+    """Its description."""
 
 
 class MetricSummary(Described):

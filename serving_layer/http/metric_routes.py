@@ -274,7 +274,10 @@ def _project(connection: Connection, sql: bool) -> ProjectAnswer:
         project=connection.project.name,
         token=connection.token,
         sql=sql,
-        sources=[SourceSummary(name=name) for name in connection.project.sources],
+        sources=[
+            SourceSummary(name=source.name, description=source.description)
+            for source in connection.project.sources.values()
+        ],
         metrics=[_metric(connection, tables.metric.name) for tables in connection.snapshot.served],
     )
 

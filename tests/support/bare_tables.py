@@ -28,7 +28,13 @@ from hourline_core.storage.opening import open_table
 from speed_layer.source_tables import open_source_tables
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
-SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
+SOURCE = Source(
+    name="clicks",
+    description="Clicks, numbered",
+    topic="clicks",
+    fields={"n": Field(type="long")},
+    event_time=EventTime(expression="at"),
+)
 METRICS = {
     "totals": Metric(name="totals", source="clicks", dimensions={}, measures={"n": Measure(kind="sum", argument="n")}),
     "odd": Metric(

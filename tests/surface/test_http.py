@@ -279,6 +279,14 @@ def test_another_method_is_told_which_one_is_allowed(client: httpx.Client) -> No
     )
 
 
+def test_the_project_tells_its_sources_and_metrics(client: httpx.Client, tables: BareTables) -> None:
+    told = client.get("/api/v1/project").json()
+    assert told["sources"] == [
+        {"name": source.name, "description": source.description} for source in tables.project.sources.values()
+    ]
+    assert {metric["name"] for metric in told["metrics"]} == set(tables.project.metrics)
+
+
 def test_the_heads_of_answers_can_be_asked_for(client: httpx.Client) -> None:
     for path in ("metrics/visits", "hours?from=noon", "changes"):
         head = client.head(f"/api/v1/{path}")
