@@ -110,6 +110,29 @@ class Scheduled:
         events = self.api.get("assets/events", asset_id=asset["id"], limit=200)["asset_events"]
         return {event["partition_key"] for event in events}
 
+    def times_told(self, metric: str) -> Counter[str]:
+        """How often the asset of a metric has told of each hour."""
+        asset = self.api.get("assets", name_pattern=f"{self.name}.{metric}")["assets"][0]
+        events = self.api.get("assets/events", asset_id=asset["id"], limit=200)["asset_events"]
+        return Counter(event["partition_key"] for event in events)
+
+    def trigger(self, dag: str, parameters: dict[str, Any]) -> str:
+        """Trigger a DAG as a person does in the UI; returns the id of the run."""
+        run = self.api.post(f"dags/{self.dag(dag)}/dagRuns", {"logical_date": None, "conf": parameters})
+        return str(run["dag_run_id"])
+
+    def working(self, dag: str, run: str, task: str, does: Callable[[int], bool]) -> dict[str, Any]:
+        """The task, once its process ``does`` what it is there for."""
+        path = f"dags/{self.dag(dag)}/dagRuns/{run}/taskInstances/{task}"
+        found: dict[str, Any] = {}
+
+        def look() -> bool:
+            found.update(self.api.get(path))
+            return found["state"] == "running" and bool(found["pid"]) and does(found["pid"])
+
+        wait_for(look, f"{task} of {dag} does not run")
+        return found
+
     def another_recompute(self, than: dict[str, Any] | None) -> dict[str, Any]:
         """One that has begun after ``than``, which may still be about to end."""
         found: list[dict[str, Any]] = []
@@ -125,11 +148,18 @@ class Scheduled:
 
 
 def has_java(pid: int) -> bool:
+    return any(b"java" in words[0] for words in commands(pid))
+
+
+def maintains(pid: int) -> bool:
+    return any(b"maintain" in words for words in commands(pid))
+
+
+def commands(pid: int) -> Iterator[list[bytes]]:
+    """The command lines of what ``pid`` has started, as words."""
     for one in descendants(pid):
         with suppress(OSError):  # it has just ended
-            if b"java" in Path(f"/proc/{one}/cmdline").read_bytes().partition(b"\0")[0]:
-                return True
-    return False
+            yield Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")
 
 
 @pytest.fixture
@@ -203,6 +233,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             wait_for(partial(is_told, scheduled, metric), f"the asset of {metric} does not tell of all hours")
             assert scheduled.told(metric) == {f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered()}
         wait_for(partial(has_fired, scheduled), "the day's rollup has not fired")
+        backfills_a_range_and_maintains_the_tables(scheduled)
         assert airflow_status(scheduled.project).healthy
         forgets_what_is_long_past(scheduled)
         with (stack.root / "metrics" / "flow.yaml").open("a") as file:
@@ -248,11 +279,36 @@ def kill(scheduled: Scheduled, task: dict[str, Any]) -> None:
     wait_until(lambda: not alive(family), "a killed task leaves processes behind")
 
     def tried_again() -> bool:
-        path = f"dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/recompute"
+        path = f"dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
         again = scheduled.api.get(path)
         return bool(again["state"] == "success" and again["try_number"] > task["try_number"])
 
     wait_for(tried_again, "the task that was killed was not tried again")
+
+
+def backfills_a_range_and_maintains_the_tables(scheduled: Scheduled) -> None:
+    """Triggered by a person, each killed in the middle. The asset tells of the hours of the range again, and of no
+    others; a file that no version of a table needs is gone.
+    """
+    metrics = list(scheduled.stack.rules["scans"].metrics)
+    told = {metric: scheduled.times_told(metric) for metric in metrics}
+    table = next(Path(scheduled.project.tables).glob("final/flow/**/*.parquet")).parent
+    lost = table / "part-00000-lost.parquet"
+    lost.touch()
+    os.utime(lost, (0, 0))
+    first, end = (parcels.BEGIN + timedelta(hours=number) for number in (1, 3))
+    run = scheduled.trigger(
+        "backfill", {"from": f"{first:%Y-%m-%dT%H}", "to": f"{end:%Y-%m-%dT%H}", "metrics": ["flow"]}
+    )
+    kill(scheduled, scheduled.working("backfill", run, "recompute", has_java))
+    path = f"dags/{scheduled.dag('backfill')}/dagRuns/{run}"
+    wait_for(lambda: scheduled.api.get(path)["state"] == "success", "the range was not backfilled")
+    again = {f"{first + timedelta(hours=number):%Y-%m-%dT%H:%M:%S}": 1 for number in range(2)}
+    assert scheduled.times_told("flow") - told["flow"] == Counter(again)
+    assert scheduled.times_told("fragile") == told["fragile"]
+    run = scheduled.trigger("maintenance", {})
+    kill(scheduled, scheduled.working("maintenance", run, "maintain", maintains))
+    assert not lost.exists()
 
 
 def forgets_what_is_long_past(scheduled: Scheduled) -> None:
