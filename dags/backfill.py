@@ -18,7 +18,12 @@ from hourline.airflow import BACKFILL_POOL, Settings, backfill_range, report_aud
 settings = Settings.of_environment()
 
 HOUR: dict[str, Any] = {"type": ["null", "string"], "pattern": r"^\d{4}-\d{2}-\d{2}(T\d{2}(:00){0,2}(Z|\+00:00)?)?$"}
-METRICS: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(settings.metrics)}}
+# With examples, Airflow's form lets one choose; with null, it wants no choice.
+METRICS: dict[str, Any] = {
+    "type": ["null", "array"],
+    "items": {"type": "string", "enum": list(settings.metrics)},
+    "examples": list(settings.metrics),
+}
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 with DAG(
@@ -33,7 +38,7 @@ with DAG(
     params={
         "from": Param(None, title="From", description="The first hour in UTC, such as 2026-01-05T14.", **HOUR),
         "to": Param(None, title="To", description="The hour in UTC after the last one, such as 2026-01-06T02.", **HOUR),
-        "metrics": Param([], description="Only these; all, if none is given.", **METRICS),
+        "metrics": Param(None, title="Metrics", description="Only these; all, if none is given.", **METRICS),
     },
     **settings.dag_arguments,
 ):

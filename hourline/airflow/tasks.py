@@ -52,7 +52,7 @@ def backfill_range(settings: Settings) -> dict[str, Any]:
         raise AirflowFailException(
             "trigger it with both parameters, `from` and `to`, or make a backfill of it: `airflow backfill create`"
         )
-    metrics = [word for metric in parameters["metrics"] for word in ("--metric", metric)]
+    metrics = [word for metric in parameters["metrics"] or [] for word in ("--metric", metric)]
     return _publish(settings, "backfill", "--from", first, "--to", end, *metrics)
 
 
