@@ -20,7 +20,9 @@ _COPY_OPTIONS = {
 }
 
 
-_AS_TEXT = ("struct", "map", "list", "array", "union", "blob")
+_AS_TEXT = dict.fromkeys(("struct", "map", "list", "array", "union"), "CAST({0} AS VARCHAR)")
+_AS_TEXT["blob"] = "coalesce(TRY(decode({0})), CAST({0} AS VARCHAR))"
+"""By type, DuckDB SQL for a column as text. Bytes are read as UTF-8 if they are that: most records are."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,13 @@ class Result:
 
 
 def fetch(connection: Connection, query: str) -> Result:
-    """All rows of ``query``. Moments are aware and in UTC; nested values and bytes are DuckDB's text. Raises
-    UsageError.
+    """All rows of ``query``. Moments are aware and in UTC. Nested values are DuckDB's text, and so are bytes that are
+    no UTF-8. Raises UsageError.
     """
     with connection.explaining(query):
         answer = connection.answer(query)
         columns = [
-            f"CAST(#{number} AS VARCHAR) AS {identifier(name)}" if kind.id in _AS_TEXT else f"#{number}"
+            f"{_AS_TEXT[kind.id].format(f'#{number}')} AS {identifier(name)}" if kind.id in _AS_TEXT else f"#{number}"
             for number, (name, kind) in enumerate(zip(answer.columns, answer.types, strict=True), start=1)
         ]
         result = answer.project(", ".join(columns))

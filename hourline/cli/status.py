@@ -49,6 +49,9 @@ def status(
         right=[name.replace("_", " ") for name in counts],
     )
     for s in report.sources:
+        if s.rejected:
+            why = f"SELECT reason, count(*) FROM rejected_{s.source} GROUP BY ALL"
+            say(f'{s.source}: {s.rejected:,} record(s) rejected; `hourline query "{why}"` says why')
         branches = branches_of(declared.sources.values(), declared.sources[s.source])
         if s.taken_by_none and branches and branches.counts_untaken:
             topics = topic_text(branches.source.topic)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import serving_layer
+from serving_layer.query_output import fetch
 from tests.support.bare_tables import BareTables
 from tests.support.speed_process import wait_until
 
@@ -49,6 +51,14 @@ def environment(folder: Path) -> dict[str, str]:
         "TERM": "xterm",
         "COLUMNS": "200",
     }
+
+
+def test_bytes_are_shown_as_the_text_that_they_are(tables: BareTables) -> None:
+    with serving_layer.connect(tables.project) as connection:
+        query = (
+            """SELECT encode('{"depot": "größe"}') AS "the value", '\\xFF\\x22'::BLOB AS other, NULL::BLOB AS none"""
+        )
+        assert fetch(connection, query).rows == [('{"depot": "größe"}', "\\xFF\\x22", None)]
 
 
 class Terminal:
