@@ -40,8 +40,8 @@ _FORBIDDEN = {
 
 
 class KeptAdmin:
-    """An admin client for the Kafka at ``bootstrap`` that stays connected from one request to the next.
-    ``client_options`` are those of librdkafka.
+    """An admin client for the Kafka at ``bootstrap``, which stays connected until a request fails. ``client_options``
+    are those of librdkafka.
     """
 
     def __init__(self, bootstrap: str, client_options: Mapping[str, str]) -> None:
@@ -74,6 +74,8 @@ class KeptAdmin:
         except KafkaException as error:
             if self._client is not None:
                 self._client.poll(0)
+            # A client asks the leaders that it knows, also one that has died, and looks for others every five minutes.
+            self._client = None
             raise broker_error(error.args[0], self._reported, self._bootstrap, doing, seconds) from error
 
 
