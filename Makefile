@@ -34,7 +34,7 @@ test: check
 
 # More seeds, more stories and more examples than `make test` has, on the same two cores.
 test-long: $(SETUP)
-	HYPOTHESIS_PROFILE=long .venv/bin/python -m pytest -n 2 --dist loadfile --durations 25 -m "long or hypothesis"
+	HYPOTHESIS_PROFILE=long PROTOCOL_EXAMPLES=40 .venv/bin/python -m pytest -n 2 --dist loadfile --durations 25 -m "long or hypothesis"
 
 soak: $(SETUP)
 	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py

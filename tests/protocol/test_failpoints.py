@@ -1,13 +1,12 @@
-"""kill -9 at every durable step there is, before and after it: whoever starts next goes on, and no answer is wrong at
-any moment.
+"""kill -9 at every durable step there is: whoever starts next goes on, and no answer is wrong at any moment.
+
+A kill before a step leaves what a kill after the step before it has left.
 """
 
-import multiprocessing
 import os
 import random
 import re
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,25 +17,28 @@ from hourline_core.runtime import failpoints
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import BareTables
 from tests.support.failpoint_places import CHAIN
+from tests.support.forked import start
 from tests.support.frozen_process import PATIENCE
 
 HOURS = random.Random(7).choices(range(4), k=500)  # noqa: S311 (the same numbers each time)
 
 
-def test_killed_at_every_step_that_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    # Each process is a fork of one that has imported all this and done nothing yet.
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload([__name__])
+@pytest.mark.parametrize(
+    "places",
+    [
+        pytest.param([place for place in CHAIN if place.startswith("after") or place == CHAIN[0]], id="after"),
+        pytest.param(CHAIN, id="before and after", marks=pytest.mark.long),
+    ],
+)
+def test_killed_at_every_step_that_needs_no_spark(places: list[str], tmp_path: Path) -> None:
     tables = BareTables(tmp_path, HOURS)
 
     def run(place: str | None) -> int | None:
-        process = processes.Process(target=work, args=(tmp_path, place))
-        process.start()
+        process = start(work, tmp_path, place)
         process.join(PATIENCE)
         return process.exitcode
 
-    for place in CHAIN:
+    for place in places:
         assert run(place) == -signal.SIGKILL, f"'{place}' was not reached"
         if " create " not in place:
             tables.check()

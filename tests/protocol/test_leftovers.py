@@ -55,7 +55,7 @@ def ended_by_us(command: list[str], **options: Any) -> "Iterator[subprocess.Pope
 @pytest.mark.parametrize("ending", ["killed", "ended"])
 def test_nothing_that_a_test_has_started_outlives_the_run(ending: str, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
-        "from tests.support import leftovers\n\n\ndef pytest_configure() -> None:\n    leftovers.watch()\n"
+        "from tests.support import leftovers\n\n\ndef pytest_configure() -> None:\n    leftovers.watch(grace_seconds=2)\n"
     )
     (tmp_path / "test_it.py").write_text(STARTED.replace("{end}", "time.sleep(600)" if ending == "killed" else "pass"))
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "test_it.py"]

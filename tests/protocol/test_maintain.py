@@ -3,7 +3,6 @@ by the next run.
 """
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -33,6 +32,7 @@ from hourline_core.storage import commits
 from hourline_core.storage.opening import open_table
 from speed_layer.maintenance import maintain_stopped
 from tests.support.bare_tables import BASE, SOURCE, TILINGS, BareTables, hour
+from tests.support.forked import start
 from tests.support.frozen_process import PATIENCE
 
 HOURS = [*range(14), 3, 7, 11]
@@ -172,12 +172,9 @@ def test_killed_at_every_step_it_is_done_by_the_next_run(made: Path, tmp_path: P
         "vacuum coverage",
     }
     assert steps < {place.removeprefix("after ") for place in places}, places
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload([__name__])
     tables = BareTables(made, HOURS)
     for place in places:  # one after the other on the same tables
-        process = processes.Process(target=work, args=(made, place))
-        process.start()
+        process = start(work, made, place)
         process.join(PATIENCE)
         assert process.exitcode == -signal.SIGKILL, f"'{place}' was not reached"
         tables.check()

@@ -18,6 +18,7 @@ from serving_layer.shared_snapshot import NEWEST
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import SOURCE, BareTables, expected
 
+HOURS = [0, 1, 1, 2, 3, 0, 2, 2, 1, 3, 3, 0, 1, 2, 2, 3, 1, 0, 2, 3]
 Step = Callable[[BareTables], None]
 
 MEANWHILE: dict[str, list[Step]] = {
@@ -33,13 +34,26 @@ MEANWHILE: dict[str, list[Step]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some hours are published, and more events came."""
+    tables = BareTables(tmp_path_factory.mktemp("begun"), HOURS)
+    tables.start()
+    tables.micro_batch(5)
+    tables.publish(0, 1)
+    tables.micro_batch(5)
+    return tables.project.root
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 def test_a_read_is_exact_whatever_is_committed_between_its_steps(
-    meanwhile: str, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    meanwhile: str, again: bool, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted = 0
-    while disturbed_at(interrupted, MEANWHILE[meanwhile], again, tmp_path / str(interrupted), monkeypatch):
+    while disturbed_at(
+        interrupted, MEANWHILE[meanwhile], again, copytree(begun, tmp_path / str(interrupted)), monkeypatch
+    ):
         interrupted += 1
     assert interrupted == 10, (
         "progress, provisional of two metrics, coverage, final of both, events, rejected, drift and quality are opened"
@@ -50,11 +64,8 @@ def disturbed_at(place: int, steps: list[Step], again: bool, folder: Path, monke
     """Read (``again``: after another read), with ``steps`` done at the ``place``-th opening of a table; False when the
     read has opened fewer.
     """
-    tables = BareTables(folder, hours=[0, 1, 1, 2, 3, 0, 2, 2, 1, 3, 3, 0, 1, 2, 2, 3, 1, 0, 2, 3])
+    tables = BareTables(folder, HOURS)
     tables.start()
-    tables.micro_batch(5)
-    tables.publish(0, 1)
-    tables.micro_batch(5)
     if again:
         serving_layer.connect(tables.project).close()
         tables.micro_batch(1)

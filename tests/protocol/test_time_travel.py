@@ -60,8 +60,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[BareTables, Told]:
         with serving_layer.connect(tables.project) as connection:
             found.append((connection.token, answers(tables), wall_clock()))
 
-    for number in range(10):
-        tables.micro_batch(2)
+    for number in range(7):
+        tables.micro_batch(3)
         ask()
         if number % 2:
             tables.publish(*range(number), blocked=[1] if number == 5 else ())

@@ -10,7 +10,7 @@ import pytest
 
 from speed_layer.maintenance import maintain_source
 from tests.support.bare_tables import BareTables
-from tests.support.frozen_process import FrozenProcess, bare
+from tests.support.frozen_process import FrozenTables
 
 HOURS = [0, 1, 2, 1, 0, 2, 4, 1, 3, 0, 1, 5, 2, 3, 0, 1]
 
@@ -32,7 +32,7 @@ def test_a_first_publication_that_slept_through_another_changes_nothing(tmp_path
     tables = BareTables(tmp_path, HOURS)
     tables.start()
     tables.micro_batch(6)
-    with FrozenProcess(bare(tmp_path, HOURS, "tables.publish(0, 1)"), place) as zombie:
+    with FrozenTables(tmp_path, HOURS, "tables.publish(0, 1)", place) as zombie:
         tables.check()
         tables.publish(1, 2)
         tables.micro_batch(3)
@@ -59,9 +59,9 @@ def test_a_later_publication_that_slept_through_another_changes_nothing(tmp_path
     tables.publish(0, 1)
     tables.micro_batch(3)
     # It got no further than final; what it left there has to be restored away.
-    with FrozenProcess(bare(tmp_path, HOURS, "tables.publish(0, 1)"), "before overwrite coverage"):
+    with FrozenTables(tmp_path, HOURS, "tables.publish(0, 1)", "before overwrite coverage"):
         pass
-    with FrozenProcess(bare(tmp_path, HOURS, "tables.publish(0, 1, 2)"), place) as zombie:
+    with FrozenTables(tmp_path, HOURS, "tables.publish(0, 1, 2)", place) as zombie:
         tables.check()
         tables.publish(1)
         tables.micro_batch(3)
@@ -90,9 +90,7 @@ def test_a_speed_layer_that_slept_while_another_went_on_changes_nothing(tmp_path
     tables = BareTables(tmp_path, HOURS)
     tables.start()
     tables.micro_batch(2)
-    with FrozenProcess(
-        bare(tmp_path, HOURS, "tables.start(); tables.micro_batch(4); tables.micro_batch(4)"), place
-    ) as zombie:
+    with FrozenTables(tmp_path, HOURS, "tables.start(); tables.micro_batch(4); tables.micro_batch(4)", place) as zombie:
         tables.start()
         tables.check()
         # Smaller micro-batches, the first of which has nothing for the metric of odd hours: its table gets no commit
@@ -118,8 +116,10 @@ def test_upkeep_that_slept_while_another_went_on_changes_nothing(tmp_path: Path,
     for _ in range(4):
         tables.micro_batch(2)
     tables.publish(0, 1)
-    with FrozenProcess(
-        bare(tmp_path, HOURS, "tables.start(); maintain_source(tables.project, tables.source_tables, kept_hours=0)"),
+    with FrozenTables(
+        tmp_path,
+        HOURS,
+        "tables.start(); maintain_source(tables.project, tables.source_tables, kept_hours=0)",
         place,
     ) as zombie:
         tables.start()

@@ -7,25 +7,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PATIENCE = 180.0
-
-_BARE = """\
-import sys
-from pathlib import Path
-from tests.support.bare_tables import BareTables
 from hourline_core.errors import ConflictError
 from speed_layer.maintenance import maintain_source
-tables = BareTables(Path(sys.argv[1]), eval(sys.argv[2]))
-try:
-    exec(sys.argv[3])
-except ConflictError as error:
-    sys.exit(str(error))
-"""
+from tests.support.bare_tables import BareTables
+from tests.support.forked import PROCESSES, start
+
+PATIENCE = 180.0
 
 
 class FrozenProcess:
@@ -68,8 +62,56 @@ class FrozenProcess:
             self.process.communicate()
 
 
-def bare(folder: Path, hours: list[int], script: str) -> list[str]:
-    """The command of a process that runs ``script`` on the BareTables in ``folder``, as ``tables``; a ConflictError
-    ends it with status 1.
+class FrozenTables:
+    """Runs ``script`` on the BareTables in ``folder``, as ``tables``, in a process of its own, which is frozen at ``place``
+    when the constructor returns. A ConflictError ends it with status 1.
     """
-    return [sys.executable, "-c", _BARE, str(folder), repr(hours), script]
+
+    def __init__(self, folder: Path, hours: list[int], script: str, place: str) -> None:
+        self._said, said = PROCESSES.Pipe(duplex=False)
+        self.process = start(_run, folder, hours, script, place, said)
+        said.close()
+        deadline = time.monotonic() + PATIENCE
+        while not self._is_frozen():
+            if not self.process.is_alive() or time.monotonic() > deadline:
+                self.process.kill()
+                raise AssertionError(f"never came to '{place}': {self._told()}")
+            time.sleep(0.02)
+
+    def wake(self) -> tuple[int | None, str]:
+        """Let it go on to its end; returns its exit status and what the ConflictError says."""
+        os.kill(self._pid(), signal.SIGCONT)
+        self.process.join(PATIENCE)
+        return self.process.exitcode, self._told()
+
+    def _is_frozen(self) -> bool:
+        command = ["ps", "-o", "stat=", "-p", str(self._pid())]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.startswith("T")
+
+    def _told(self) -> str:
+        try:
+            return str(self._said.recv())
+        except EOFError:
+            return ""
+
+    def _pid(self) -> int:
+        assert self.process.pid
+        return self.process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.join(PATIENCE)
+
+
+def _run(folder: Path, hours: list[int], script: str, place: str, said: Connection) -> None:
+    os.environ["HOURLINE_FAILPOINT"] = f"stop {place}"
+    try:
+        exec(script, {"tables": BareTables(folder, hours), "maintain_source": maintain_source})  # noqa: S102
+    except ConflictError as error:
+        said.send(str(error))
+        sys.exit(1)

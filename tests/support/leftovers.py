@@ -1,11 +1,11 @@
 """What tests have started ends with them, however they end: kill -9 of pytest included, and `hourline up`, whose
 services have sessions of their own.
 
-    leftovers.py PARENT MARK
+    leftovers.py PARENT MARK SECONDS
 
 pytest puts a mark into its environment, which everything that it starts inherits, and starts this one process beside
 it, without the mark. Once its parent is gone, each process with that mark is asked to end (SIGTERM), with all that it
-has started, and killed where it does not. It looks at the environment of each process, which is to be seen on Linux
+has started, and killed where it does not within some seconds. It looks at the environment of each process, which is to be seen on Linux
 alone; elsewhere it does nothing.
 """
 
@@ -20,7 +20,6 @@ from typing import NamedTuple
 from uuid import uuid4
 
 MARK = "HOURLINE_TEST_RUN"
-_GRACE_SECONDS = 10.0
 _LOOK_EVERY_SECONDS = 0.2
 
 
@@ -31,28 +30,28 @@ class Process(NamedTuple):
     started: str
 
 
-def watch() -> None:
+def watch(grace_seconds: float = 10.0) -> None:
     """Called by pytest, before it starts anything else."""
     mark = uuid4().hex
     unmarked = {
         name: value for name, value in os.environ.items() if name != MARK
     }  # it must outlive a run of pytest within another's
     nowhere = subprocess.DEVNULL
-    command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), mark]
+    command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), mark, str(grace_seconds)]
     subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=unmarked, start_new_session=True)
     os.environ[MARK] = mark
 
 
-def main(parent: int, mark: str) -> None:
+def main(parent: int, mark: str, grace_seconds: float) -> None:
     while os.getppid() == parent:
         time.sleep(_LOOK_EVERY_SECONDS)
-    end(mark)
+    end(mark, grace_seconds)
 
 
-def end(mark: str) -> None:
+def end(mark: str, grace_seconds: float) -> None:
     """End all that has the mark, and what that has started: some programs write their title over their environment."""
     found: set[Process] = set()
-    deadline = time.monotonic() + _GRACE_SECONDS
+    deadline = time.monotonic() + grace_seconds
     while True:
         living = _processes()
         marked = {process for process in living if f"{MARK}={mark}".encode() in _environment(process.pid)}
@@ -89,4 +88,4 @@ def _environment(pid: int) -> list[bytes]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]))
