@@ -89,14 +89,13 @@ class Stage:
         self.screen.say(f"Airflow: {run['dag_id']}, the run of {run['partition_key']}: {run['state']}")
         self.screen.output(list(self._scheduler.lines(run)))
 
-    def stream(self, part: Part, speed: int, until: Callable[[], bool] = lambda: True) -> None:
-        """Replay ``part`` at ``speed`` times real time. Show the hours until they contain all of it, and ``until``
-        holds.
+    def stream(self, part: Part, speed: int, until: Callable[[], bool] | None = None) -> None:
+        """Replay ``part`` at ``speed`` times real time, or at once if nobody watches and ``until`` is None. Show
+        the hours until they contain all of it, and ``until`` holds.
         """
         file = part.file.relative_to(PROJECT) if part.file.is_relative_to(PROJECT) else part.file
-        replay = self._start(
-            "replay", str(file), "--source", "flights", "--order-by", "reported", "--speed", str(speed)
-        )
+        pace = ["--speed", str(speed)] if until or self.screen.is_watched else []
+        replay = self._start("replay", str(file), "--source", "flights", "--order-by", "reported", *pace)
         self._sent += part.reports
         with self.screen.moving():
             while replay.running(0):
@@ -111,7 +110,7 @@ class Stage:
                         f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}"
                     )
                 self._look(self._speed)
-            while not until():
+            while until and not until():
                 self._look(self._speed, _WAIT_SECONDS)
 
     def check(self, oracle: Oracle, part: Part, held_back: tuple[str, datetime] | None = None) -> None:

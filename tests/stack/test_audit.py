@@ -118,10 +118,10 @@ def quality(project: StackProject, *options: str) -> dict[str, Any]:
     return dict(json.loads(command(project, "quality", "--format", "json", *options).stdout))
 
 
-@pytest.mark.parametrize("moment", ["after append quality"])
-def test_an_audit_that_is_killed_publishes_nothing(project: StackProject, moment: str) -> None:
+@pytest.mark.long
+def test_an_audit_that_is_killed_publishes_nothing(project: StackProject) -> None:
     before = quality(project)
-    with SpeedProcess(project, command="recompute", failpoint=f"kill {moment}") as process:
+    with SpeedProcess(project, command="recompute", failpoint="kill after append quality") as process:
         assert process.wait() == -signal.SIGKILL, process.lines
     assert project.check_answers() > 100
     assert quality(project) == before

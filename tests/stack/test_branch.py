@@ -31,7 +31,7 @@ FILES = {
     "hourline.yaml": """\
         kafka: {bootstrap: "${KAFKA}"}
         spark: {master: "local[2]"}
-        speed: {max_records_per_batch: 120}
+        speed: {max_records_per_batch: 80}
         """,
     # With a branch for the rest.
     "sources/clicks.yaml": """\
@@ -161,11 +161,9 @@ def test_each_record_is_taken_by_its_branches_and_counted_by_the_others(kafka: s
     for _ in range(2):
         send(project, sent)
         project.drain()
-        for source, rule in RULES.items():
-            check(project, source, [rule(record) for record in records_of(sent, source)], sent)
+        check_all(project, sent)
     project.recompute()
-    for source, rule in RULES.items():
-        check(project, source, [rule(record) for record in records_of(sent, source)], sent)
+    check_all(project, sent)
     told = hourline("status", folder=project.root, status=0)
     untaken = Counter(map(RULES["big"], sent["regions"]))["taken_by_none"]
     assert untaken > 10
@@ -173,11 +171,11 @@ def test_each_record_is_taken_by_its_branches_and_counted_by_the_others(kafka: s
     assert "not taken" in told
 
     # Read again, nothing changes.
-    before = {source: numbers(project, source) for source in RULES}
+    before = numbers(project)
     for source in ("rest", "big", "views"):
         SourceReset(project.project, project.project.sources[source], kafka, "earliest").apply(NOW)
     project.drain()
-    assert {source: numbers(project, source) for source in RULES} == before
+    assert numbers(project) == before
 
     # A branch that takes more: what it has not taken is read, once. One that takes less keeps what it has.
     declare(project, "sources/big.yaml", ("n > 10", "n > 5"))
@@ -189,10 +187,11 @@ def test_each_record_is_taken_by_its_branches_and_counted_by_the_others(kafka: s
         RULES["big"](record) if RULES["big"](record) not in ("not_taken", "taken_by_none") else big_above(5)(record)
         for record in sent["regions"]
     ]
-    check(project, "big", verdicts, sent, taken_by_none=untaken)
-    check(project, "even", [even(record) for record in sent["regions"]], sent)
+    told_of = numbers(project)
+    check(project, "big", verdicts, sent, told_of["big"], taken_by_none=untaken)
+    check(project, "even", [even(record) for record in sent["regions"]], sent, told_of["even"])
     project.recompute()
-    check(project, "big", verdicts, sent, taken_by_none=untaken)
+    check(project, "big", verdicts, sent, numbers(project)["big"], taken_by_none=untaken)
 
 
 def test_rows_of_a_file_that_the_branch_takes_are_imported(kafka: str, tmp_path: Path) -> None:
@@ -249,7 +248,7 @@ def records_of(sent: dict[str, list[Record]], source: str) -> list[Record]:
 def send(project: StackProject, sent: dict[str, list[Record]]) -> None:
     """Records of all kinds to all topics."""
     rand = project.random
-    for _ in range(250):
+    for _ in range(120):
         event: dict[str, Any] = {
             "kind": rand.choice(["click", "view", "other", None, 5]),
             "n": rand.choice([None, "many", 2.5, *range(20)]),
@@ -286,17 +285,26 @@ def send(project: StackProject, sent: dict[str, list[Record]]) -> None:
     project.flush()
 
 
+def check_all(project: StackProject, sent: dict[str, list[Record]]) -> None:
+    told = numbers(project)
+    for source, rule in RULES.items():
+        check(project, source, [rule(record) for record in records_of(sent, source)], sent, told[source])
+
+
 def check(
     project: StackProject,
     source: str,
     verdicts: list[Verdict],
     sent: dict[str, list[Record]],
+    told: dict[str, int],
     taken_by_none: int | None = None,
 ) -> None:
-    """The tables of ``source`` say of each record what ``verdicts`` say. ``taken_by_none``: when they were read first."""
+    """The tables of ``source``, and the status, which has ``told`` these numbers, say of each record what ``verdicts``
+    say. ``taken_by_none``: when they were read first.
+    """
     progress, counts = project.table("progress", source), Counter(verdicts)
     not_taken = counts["not_taken"] + counts["taken_by_none"]
-    assert numbers(project, source) == {
+    assert told == {
         "records": len(verdicts),
         "accepted": counts["accepted"],
         "rejected": counts["rejected"],
@@ -321,20 +329,10 @@ def check(
     assert events == counts["accepted"] > 0
 
 
-def numbers(project: StackProject, source: str) -> dict[str, int]:
-    """What the status counts."""
-    (found,) = (one for one in report_project_status(project.project, 1).sources if one.source == source)
-    return found.model_dump(
-        include={
-            "records",
-            "accepted",
-            "rejected",
-            "duplicates",
-            "tombstones",
-            "not_taken",
-            "taken_by_none",
-        }
-    )
+def numbers(project: StackProject) -> dict[str, dict[str, int]]:
+    """What the status counts, by source."""
+    names = {"records", "accepted", "rejected", "duplicates", "tombstones", "not_taken", "taken_by_none"}
+    return {one.source: one.model_dump(include=names) for one in report_project_status(project.project, 1).sources}
 
 
 def declare(project: StackProject, file: str, change: tuple[str, str]) -> None:

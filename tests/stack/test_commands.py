@@ -1,17 +1,12 @@
 """Commands that need Spark, Kafka or the tables of a project: what they print, and what they leave running."""
 
 import json
-import os
-import shutil
-import signal
 from pathlib import Path
 
 import pytest
 
-from hourline_core.runtime.lease import lease_holder
 from tests.support.command_line import PROJECT, Failing, hourline
 from tests.support.project_files import write_project
-from tests.support.speed_process import alive, descendants, wait_until
 from tests.support.stack_project import StackProject
 
 
@@ -26,9 +21,11 @@ def test_what_only_spark_finds_is_found_before_anything_runs(tmp_path: Path) -> 
     assert not (tmp_path / ".hourline" / "tables").exists()
 
 
-def test_without_kafka_the_speed_layer_says_so(declared: Path) -> None:
-    said = hourline("speed", "--drain", folder=declared, status=75)
-    assert "127.0.0.1:1" in said.splitlines()[-1]
+def test_without_kafka_the_speed_layer_says_so(
+    failing: Failing, declared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hourline_core.runtime.kafka.TIMEOUT_SECONDS", 0.5)
+    assert "127.0.0.1:1" in failing.sentence("speed", "--drain", folder=declared, status=75)
 
 
 @pytest.mark.parametrize(
@@ -60,41 +57,3 @@ def test_results_in_every_format(finished_project: StackProject, tmp_path: Path)
     assert len(duckdb.read_parquet(str(file)).fetchall()) == len(rows)
     table = hourline("query", sql, folder=finished_project.root, status=0)
     assert table.splitlines()[0].split() == ["hour", "depot", "price"]
-
-
-def test_up_starts_a_killed_broker_again_and_down_leaves_nothing_running(failing: Failing, tmp_path: Path) -> None:
-    files = {**PROJECT, "hourline.yaml": "spark: {master: 'local[2]'}\n"}
-    write_project(tmp_path, files)
-    workspace = tmp_path / ".hourline"
-    try:
-        up = hourline("up", folder=tmp_path, status=0)
-        assert "up: Kafka at 127.0.0.1:" in up
-        speed = lease_holder(workspace, "speed")
-        assert speed is not None
-        killed = broker_process(workspace)
-        os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: broker_process(workspace) != killed, "the broker is not started again")
-        family = [speed, *descendants(speed)]
-        assert len(family) > 2, "the speed layer, its JVM and Kafka"
-        assert hourline("up", folder=tmp_path, status=0) == up, "it is up already"
-        assert lease_holder(workspace, "speed") == speed
-        shutil.rmtree(workspace / "run")  # with its lock, and where it and Kafka are to be found
-        recreated = [workspace / "run" / name for name in ("speed.lock", "speed.ready", "broker.lock", "broker.json")]
-        wait_until(lambda: all(path.exists() for path in recreated), "the lock is not recreated")
-        assert hourline("up", folder=tmp_path, status=0) == up, "it is up, although its lock was deleted"
-        assert "runs the speed layer" in failing.sentence("speed", folder=tmp_path, status=75)
-        report = json.loads(hourline("status", "--format", "json", folder=tmp_path, status=0))
-        assert [(source["lag"], source["records"]) for source in report["sources"]] == [(0, 0)]
-        os.kill(json.loads((workspace / "run" / "broker.json").read_text())["pid"], signal.SIGSTOP)
-    finally:
-        hourline("down", folder=tmp_path, status=0)  # It fails if a stop waits for Kafka.
-    log = (workspace / "logs" / "speed.log").read_text()
-    assert log.endswith("stopped\n")
-    assert not [line for line in log.splitlines() if line.startswith(("Traceback", "\tat "))]
-    wait_until(lambda: not alive(family), f"{family} still run")
-    assert "nothing was running" in hourline("down", folder=tmp_path, status=0)
-
-
-def broker_process(workspace: Path) -> int:
-    """The process id of the embedded broker."""
-    return int(json.loads((workspace / "run" / "broker.json").read_text())["pid"])

@@ -11,11 +11,19 @@ from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 
 
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("after overwrite final",),
+        pytest.param(("after overwrite final", "after restore final"), marks=pytest.mark.long),
+    ],
+    ids=len,
+)
 def test_a_recompute_killed_where_it_publishes(
-    finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...]
 ) -> None:
     project = finished_project.copy(tmp_path)
-    for place in ("after overwrite final", "after restore final"):
+    for place in places:
         monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
         with SpeedProcess(project, command="recompute") as process:
             assert process.wait() == -signal.SIGKILL, process.lines
@@ -29,7 +37,7 @@ def test_a_recompute_killed_where_it_publishes(
 @pytest.mark.parametrize(
     "places",
     [
-        ("after append rejected", "after append provisional"),
+        ("after append provisional",),
         pytest.param(
             (
                 "after append events",

@@ -125,11 +125,21 @@ def test_a_topic_that_matches_later_is_read_from_its_beginning(kafka: str, tmp_p
     assert len(project.table("progress", "views")) > 4
 
 
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("before append progress",),
+        pytest.param(
+            ("after append events", "before append progress", "after append progress"), marks=pytest.mark.long
+        ),
+    ],
+    ids=len,
+)
 def test_a_speed_layer_killed_between_commits_loses_no_topic(
-    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...]
 ) -> None:
-    project = make(tmp_path, kafka, "merge_killed")
-    for place in ("after append events", "before append progress", "after append progress"):
+    project = make(tmp_path, kafka, f"merge_killed_{len(places)}")
+    for place in places:
         project.send_records("clicks", clicks(project.random, 90))
         project.send_refused("clicks", [b"{", None])
         monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")

@@ -21,7 +21,7 @@ from tests.support.parcels import GARBAGE
 from tests.support.stack_project import StackProject, leave_rows
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 12))])
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
 def test_a_random_story_is_exact_after_each_step(
     seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,8 +104,9 @@ def test_the_same_records_in_another_order_partitioning_and_batching_give_the_sa
         project = parcels.make(tmp_path / str(number), kafka, topic=f"order_{number}", records_per_batch=most)
         order = rand.sample(repeated, len(repeated))
         project.send("scans", order[:100])
-        project.drain()
-        project.recompute(every_hour(project))
+        if number == 0:  # The other one counts all of them at once.
+            project.drain()
+            project.recompute(every_hour(project))
         project.send("scans", order[100:])
         project.drain()
         project.recompute(every_hour(project))

@@ -65,6 +65,7 @@ def test_a_frozen_recompute_wakes_after_another_published_the_same_hours(project
     assert project.check() > 100
 
 
+@pytest.mark.long
 def test_a_backfill_lets_an_hourly_recompute_in_between_its_jobs(project: StackProject) -> None:
     first, second, third = (parcels.BEGIN + hours(n) for n in range(3))
     text = "%Y-%m-%dT%H"
