@@ -23,16 +23,24 @@ from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
 
-@pytest.fixture
-def project(kafka: str, tmp_path: Path, request: pytest.FixtureRequest) -> StackProject:
-    """A project with final, revised and provisional hours, of its own topic."""
-    made = parcels.make(tmp_path, kafka, topic=f"drift.{request.node.name}")
+@pytest.fixture(scope="module")
+def made(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
+    """A project with final, revised and provisional hours."""
+    made = parcels.make(tmp_path_factory.mktemp("made"), kafka, topic="drift")
     made.send("scans", parcels.scans(made.random, 300, first_hour=0, hours=5))
     made.drain()
     made.recompute()
     made.send("scans", parcels.scans(made.random, 50, first_hour=1, hours=1))
     made.drain()
     return made
+
+
+@pytest.fixture
+def project(made: StackProject, tmp_path: Path) -> StackProject:
+    """A copy; what any of the tests sends, all copies read that drain the topic after it."""
+    copied = made.copy(tmp_path)
+    copied.sent = made.sent
+    return copied
 
 
 Amounts = dict[tuple[datetime, str], float]
@@ -109,7 +117,7 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
     path = project.root / "metrics" / "flow.yaml"
     path.write_text(path.read_text().replace("scans: count", "scans: sum(2)"))
     changed = StackProject(project.root, project.kafka, project.rules)
-    changed.sent = {source: list(records) for source, records in project.sent.items()}
+    changed.sent = project.sent
     changed.cutoffs = dict(project.cutoffs)
 
     assert changed.check_answers() > 500, "nobody has taken the change up yet"
