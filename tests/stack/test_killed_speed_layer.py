@@ -18,7 +18,7 @@ def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str,
         speed.wait_until_ready()
         speed.wait_for(" records")
         # Between the archive's commit and the last one. (All others: test_failpoints.py.)
-        wait_until(committed(project, "events/scans"), "nothing was committed")
+        wait_until(committed(project, "events/scans"), "nothing was committed", every_seconds=0.002)
         speed.kill()
     project.drain()
     assert len(project.sent["scans"]) > 30

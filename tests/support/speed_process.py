@@ -87,12 +87,12 @@ class SpeedProcess:
             self.process.wait()
 
 
-def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
-    """Look every few milliseconds whether ``condition`` holds."""
+def wait_until(condition: Callable[[], bool], otherwise: str, every_seconds: float = 0.05) -> None:
+    """Look every so often whether ``condition`` holds. Looking takes time from what is waited for."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, otherwise
-        time.sleep(0.005)
+        time.sleep(every_seconds)
 
 
 @contextmanager
