@@ -23,7 +23,7 @@ FILES = {
         kafka: {bootstrap: "${KAFKA}"}
         spark: {master: "local[2]"}
         speed: {max_records_per_batch: 300}
-        batch: {hours_per_job: 3}
+        batch: {hours_per_job: 6}
         """,
     "sources/meters.yaml": """\
         topic: another_meters
@@ -263,9 +263,9 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     rand = random.Random(11)  # noqa: S311 (the same numbers each time)
     # In 2010, the clocks went forward on 10 September and back on 1 October, at midnight: one local hour is not there,
     # and one is there twice.
-    for begin in ("2010-09-09T21:00", "2010-09-30T20:00"):
-        project.send("meters", [reading(rand, begin, minutes=7 * 60) for _ in range(300)])
-    project.send("ticks", [tick(rand) for _ in range(300)])
+    for begin in ("2010-09-09T22:00", "2010-09-30T21:00"):
+        project.send("meters", [reading(rand, begin, minutes=4 * 60) for _ in range(200)])
+    project.send("ticks", [tick(rand) for _ in range(200)])
     project.send_refused("ticks", [b'{"ms": 1715000000000, "key": "a", "value": 1, "arrived": 1}'])
     project.drain()
     assert project.check() > 1000
@@ -281,7 +281,7 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     assert {item.hour for item in plan(project.project) if item.source == "meters"} == closed
 
     done = project.recompute(few_without_events(project))
-    assert len(done) > 2, "several jobs, of three hours each"
+    assert len(done) > 2, "several jobs, of six hours each"
     assert project.check() > 1000
 
     project.send("meters", [reading(rand, "2010-09-30T22:00", minutes=180) for _ in range(100)])
@@ -338,7 +338,7 @@ def reading(rand: random.Random, begin: str, minutes: int) -> Body:
 
 def tick(rand: random.Random) -> Body:
     return {
-        "ms": int(TICKS_BEGIN.timestamp()) * 1000 + rand.randrange(5 * 3_600_000),
+        "ms": int(TICKS_BEGIN.timestamp()) * 1000 + rand.randrange(3 * 3_600_000),
         "symbol": rand.choice(["ÄÖÜ", "X", None]),
         # Quarters, which 32 bits hold exactly.
         "price": maybe(rand, rand.randrange(-20, 400) / 4),
