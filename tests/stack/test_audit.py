@@ -37,6 +37,7 @@ from hourline_core.model.hours import HOUR, HourRange, wall_clock
 from hourline_core.model.scratch_columns import COUNTS
 from hourline_core.runtime.spark import spark_session
 from tests.support import oracle, parcels
+from tests.support.command_line import Failing
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 
@@ -368,7 +369,7 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
     assert {hour["outcome"] for hour in earlier if hour["hour"].startswith(f"{at:%Y-%m-%dT%H}")} == {"superseded"}
 
 
-def test_a_person_overrules_an_audit_on_record(project: StackProject) -> None:
+def test_a_person_overrules_an_audit_on_record(project: StackProject, failing: Failing) -> None:
     project = with_expectations(
         project, "metrics/flow.yaml", "expectations: [{expect_table_row_count_to_equal: {value: 1}}]"
     )
@@ -384,8 +385,7 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject) -> None:
         ["--accept", "flow", "2001-01-01T00", "--reason", "x"],
         ["--accept", "flow", "yesterday", "--reason", "x"],
     ):
-        process = SpeedProcess(project, *refused, command="publish")
-        assert process.wait() == 2, process.lines
+        failing.sentence("publish", *refused, folder=project.root)
     done = command(project, "publish", "--accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", "it was a holiday")
     assert done.exit_code == 0
     project.blocked.remove(("flow", FIRST))

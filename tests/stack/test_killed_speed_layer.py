@@ -23,13 +23,16 @@ def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str,
     project.drain()
     assert len(project.sent["scans"]) > 30
     assert project.check() > 300
-    project.recompute()
-    assert project.check() > 500
 
 
 @pytest.mark.parametrize(
     "left_behind",
-    [("events/scans",), ("provisional/flow", "provisional/fragile"), ("events/scans", "provisional/fragile")],
+    [
+        ("events/scans", "provisional/fragile"),
+        pytest.param(("events/scans",), marks=pytest.mark.long),
+        pytest.param(("provisional/flow", "provisional/fragile"), marks=pytest.mark.long),
+    ],
+    ids="-".join,
 )
 def test_what_an_unfinished_micro_batch_left_never_counts(
     finished_project: StackProject, tmp_path: Path, left_behind: tuple[str, ...]
