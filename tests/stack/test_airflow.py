@@ -165,8 +165,8 @@ def commands(pid: int) -> Iterator[list[bytes]]:
 @pytest.fixture
 def scheduled(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduled]:
     monkeypatch.setenv("KAFKA", kafka)
-    # Two days ago, so that a whole day can be backfilled.
-    begin = datetime.now(UTC).replace(hour=21, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    # Two days ago, so that a whole day can be backfilled. The last hour lies in the next one: it is left to the hourly run.
+    begin = datetime.now(UTC).replace(hour=22, minute=0, second=0, microsecond=0) - timedelta(days=2)
     monkeypatch.setattr(parcels, "BEGIN", begin)
     project = parcels.make(tmp_path, kafka, topic="scheduled")
     with (tmp_path / "hourline.yaml").open("a") as settings:
