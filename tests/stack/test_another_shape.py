@@ -23,7 +23,7 @@ FILES = {
         kafka: {bootstrap: "${KAFKA}"}
         spark: {master: "local[2]"}
         speed: {max_records_per_batch: 300}
-        batch: {hours_per_job: 6}
+        batch: {hours_per_job: 4}
         """,
     "sources/meters.yaml": """\
         topic: another_meters
@@ -281,7 +281,7 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     assert {item.hour for item in plan(project.project) if item.source == "meters"} == closed
 
     done = project.recompute(few_without_events(project))
-    assert len(done) > 2, "several jobs, of six hours each"
+    assert len(done) > 2, "several jobs, of four hours each"
     assert project.check() > 1000
 
     project.send("meters", [reading(rand, "2010-09-30T22:00", minutes=180) for _ in range(100)])
