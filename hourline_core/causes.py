@@ -8,7 +8,7 @@ import errno
 import os
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,32 +18,32 @@ _LONGEST = 300
 _PACKAGES = ("hourline", "hourline_core", "speed_layer", "batch_layer", "serving_layer")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_NUMBER = re.compile(r"(?:os error|errno) (\d+)", re.IGNORECASE)
 CAUSED_BY = re.compile(r"^(?:Caused by: )?((?:[a-z]\w*\.)+[A-Z][\w$]*): *(.*)$", re.MULTILINE)
 _OF_PYTHON = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt): .*$", re.MULTILINE)
 
-# Libraries pass on the system's words, and seldom its number.
-_IN_WORDS = {
-    os.strerror(number): number
-    for number in (
-        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
-        errno.EIO,
-    )
-}
+_OF_MACHINES = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK),
+)
+_OF_FILES = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ESTALE)
+"""The system's numbers that a program may expect. They are a cause only of what was raised because of them."""
 
 
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """``error``, and then what caused each, the first cause last."""
+def chain(error: BaseException | None, *, handled: bool = True) -> Iterator[BaseException]:
+    """``error``, and then what caused each, the first cause last. With ``handled``, that is also the exception that
+    was handled when another one was raised, unless it is told to be no cause.
+    """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = getattr(error, "_cause", None) or error.__cause__ or error.__context__
+        context = error.__context__ if handled and not error.__suppress_context__ else None
+        error = getattr(error, "_cause", None) or error.__cause__ or context
 
 
-def texts_of(error: BaseException) -> Iterator[str]:
-    """What each exception of the chain says."""
-    for one in chain(error):
+def texts_of(errors: Iterable[BaseException]) -> Iterator[str]:
+    """What each of the exceptions says."""
+    for one in errors:
         parts = [getattr(one, "_desc", None), getattr(one, "_stackTrace", None)]
         if not any(parts):
             with suppress(Exception):  # of a Java that has ended
@@ -51,16 +51,23 @@ def texts_of(error: BaseException) -> Iterator[str]:
         yield from (_COLOUR.sub("", str(part)) for part in parts if part)
 
 
-def errno_of(error: BaseException, texts: list[str]) -> int | None:
+def errno_of(error: BaseException) -> int | None:
     """The system's number of the first cause."""
-    for one in reversed(list(chain(error))):
-        if isinstance(one, OSError) and one.errno in _IN_WORDS.values():
+    # Libraries pass on the system's words, and seldom its number. Some of these words are said by others, too.
+    return _errno_in([*chain(error)], _OF_MACHINES, "WORDS") or _errno_in(
+        [*chain(error, handled=False)], _OF_FILES, r"(?:^|[:(] ?)WORDS\W*$"
+    )
+
+
+def _errno_in(errors: list[BaseException], numbers: Collection[int], pattern: str) -> int | None:
+    for one in reversed(errors):
+        if isinstance(one, OSError) and one.errno in numbers:
             return one.errno
-    for text in reversed(texts):
-        numbers = [int(number) for number in _NUMBER.findall(text) if int(number) in _IN_WORDS.values()]
-        numbers += [number for words, number in _IN_WORDS.items() if words in text]
-        if numbers:
-            return numbers[0]
+    for text in reversed([*texts_of(errors)]):
+        for number in numbers:
+            said = rf"{pattern.replace('WORDS', os.strerror(number))}|\b(?:os error|errno) {number}\b"
+            if re.search(said, text, re.IGNORECASE | re.MULTILINE):
+                return number
     return None
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hourline_core.errors import ConflictError, KafkaAwayError, KafkaForbidsError
-from hourline_core.faults import Surroundings, explain_fault
+from hourline_core.faults import explain_fault
+from hourline_core.machine import Surroundings
 from speed_layer.continuity import Continuity
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.silence import Silence

@@ -6,8 +6,10 @@ from typing import NoReturn
 
 from hourline.cli.options import loaded_project
 from hourline.exit_status import status_of
+from hourline_core.causes import chain
 from hourline_core.errors import FaultError, ResourceError, SparkError
-from hourline_core.faults import Surroundings, explain_fault, log_fault
+from hourline_core.faults import explain_fault, log_fault
+from hourline_core.machine import Surroundings
 
 _SAFE = {
     "speed": "nothing is lost, and `hourline speed` goes on where it stopped",
@@ -33,7 +35,8 @@ def end_with(error: BaseException) -> NoReturn:
 
         around = surroundings_of(project)
     told = explain_fault(error, around, then=_SAFE.get(command, _ELSE))
-    if told is not error or isinstance(error, SparkError | ResourceError | FaultError):
+    of_spark = any(type(one).__module__.startswith("pyspark") for one in chain(error))
+    if told is not error or of_spark or isinstance(error, SparkError | ResourceError | FaultError):
         log = None if project is None else project.workspace / "logs" / "errors.log"
         logged = log is not None and log_fault(error, log, f"hourline {' '.join(sys.argv[1:])}")
         if logged:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hourline_core.faults import Surroundings
+from hourline_core.machine import Surroundings
 from hourline_core.model import Project
 
 

@@ -31,7 +31,8 @@ from hourline_core.errors import (
     UsageError,
     did_you_mean,
 )
-from hourline_core.faults import Surroundings, explain_fault
+from hourline_core.faults import explain_fault
+from hourline_core.machine import Surroundings
 from serving_layer.described import Described
 
 log = logging.getLogger("hourline.http")

@@ -1,5 +1,7 @@
 """Exceptions as libraries raise them, with their own words."""
 
+import duckdb
+from confluent_kafka import KafkaError, KafkaException
 from deltalake.exceptions import DeltaError
 
 TABLE = "/data/shop/.hourline/tables/events/visits"
@@ -43,7 +45,22 @@ READ_ONLY = DeltaError(
     f"Failed to parse parquet: External: Generic LocalFileSystem error: Unable to open file {TABLE}/part-0.parquet#1: "
     "Read-only file system (os error 30)"
 )
-HEAP = FromJava("Java heap space", "java.lang.OutOfMemoryError: Java heap space\n\tat java.base/java.util.Arrays")
+HEAP, BUFFERS, CLASSES, THREADS = (
+    FromJava(said, f"java.lang.OutOfMemoryError: {said}\n\tat java.base/java.util.Arrays")
+    for said in (
+        "Java heap space",
+        "Cannot reserve 1048576 bytes of direct buffer memory (allocated: 9, limit: 9)",
+        "Metaspace",
+        "unable to create native thread: possibly out of memory or process/resource limits reached",
+    )
+)
+DUCKDB = duckdb.OutOfMemoryException(
+    "Out of Memory Error: failed to allocate data of size 1.0 GiB (12.3 GiB/12.4 GiB used)\nPossible solutions:\n"
+)
+NO_FILE = DeltaError(f"Object at location {TABLE}/part-0.parquet not found: No such file or directory (os error 2)")
+FORBIDDEN_FILE = FromJava(
+    "failed", f"java.io.FileNotFoundException: {TABLE}/part-0 (Permission denied)\n\tat java.base"
+)
 AWAY = FromJava(
     "[STREAM_FAILED] Query [id = 1] terminated with exception: Timed out waiting for a node assignment",
     "org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated\n"
@@ -62,21 +79,29 @@ NO_LEADER, NO_TOPIC, WRONG_OPTION, WRONG_PASSWORD = (
     for cause in (
         "errors.NotLeaderOrFollowerException: For requests intended only for the leader",
         "errors.UnknownTopicOrPartitionException: This server does not host this topic-partition",
-        "config.ConfigException: Invalid value none for configuration acks",
+        "KafkaException: Failed to create new KafkaAdminClient\n\tat org.apache.kafka\n"
+        "Caused by: org.apache.kafka.common.config.ConfigException: Invalid value none for configuration acks",
         "errors.SaslAuthenticationException: Authentication failed",
     )
+)
+CLIENT_AWAY, CLIENT_FORBIDDEN, CLIENT_REFUSED = (
+    KafkaException(KafkaError(code, "its words"))
+    for code in (KafkaError._TRANSPORT, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART)
 )
 _WHILE_READING = (
     "Job aborted due to stage failure",
     "org.apache.spark.SparkException: Job aborted due to stage failure\n\tat org.apache.spark.scheduler.DAGScheduler\n"
     "Caused by: CAUSE\n\tat org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer.fetchData(KafkaDataConsumer.scala)",
 )
-CORRUPT, UNKNOWN_CODEC, NOT_SENT = (
+CORRUPT, UNKNOWN_CODEC, NOT_SENT, UNKNOWN_HOST = (
     FromJava(_WHILE_READING[0], _WHILE_READING[1].replace("CAUSE", cause))
     for cause in (
         "org.apache.kafka.common.KafkaException: Record batch for partition visits-0 at offset 40 is invalid",
         "java.lang.IllegalArgumentException: Unknown compression type id: 7",
         "java.util.concurrent.TimeoutException: Cannot fetch record for offset 40 in 120000 milliseconds",
+        "org.apache.kafka.common.KafkaException: Failed to construct kafka consumer\n\tat org.apache.kafka\n"
+        "Caused by: org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given in "
+        "bootstrap.servers",
     )
 )
 WORKER = FromJava(

@@ -11,10 +11,11 @@ from typing import NoReturn
 
 import pytest
 
-from hourline_core.errors import ConflictError, FaultError, SourceError
+from hourline_core.errors import ConflictError, FaultError, KafkaAwayError, SourceError
 from tests.support import raised
-from tests.support.command_line import NO_KAFKA, Failing
+from tests.support.command_line import NO_KAFKA, PROJECT, Failing
 from tests.support.kept_workspace import FOLDER
+from tests.support.project_files import write_project
 
 COMMANDS = [
     ["speed"],
@@ -72,6 +73,21 @@ def test_each_fault_is_one_sentence_in_each_command(
         assert f"the trace is in {declared / '.hourline' / 'logs' / 'errors.log'}" in said
 
 
+def test_the_trace_behind_a_sentence_about_kafka_is_in_the_log(
+    failing: Failing, declared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind, status, cause in ((KafkaAwayError, 75, raised.AWAY), (SourceError, 65, raised.CORRUPT)):
+        error = kind("the stream of source 'scans' stopped: its sentence")
+        error.__cause__ = cause
+        monkeypatch.setattr("hourline.cli.options._note_loaded", after_loading(error))
+        said = failing.sentence("speed", folder=declared, status=status)
+        log = declared / ".hourline" / "logs" / "errors.log"
+        assert said == f"{error} (the trace is in {log})"
+        assert cause._stackTrace in log.read_text()
+    monkeypatch.setattr("hourline.cli.options._note_loaded", after_loading(KafkaAwayError("its sentence")))
+    assert failing.sentence("speed", folder=declared, status=75) == "its sentence", "it has no trace"
+
+
 def after_loading(error: BaseException) -> Callable[[object], NoReturn]:
     """As if what a command does with its project had failed."""
     from hourline.cli import options
@@ -89,6 +105,16 @@ def kept(tmp_path: Path) -> Path:
     with tarfile.open(FOLDER / "0.2.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path
+
+
+@pytest.mark.parametrize("name", ["run", ""], ids=["run", "workspace"])
+def test_a_file_where_a_folder_must_be_is_named(failing: Failing, tmp_path: Path, name: str) -> None:
+    write_project(tmp_path, PROJECT)
+    file = tmp_path / ".hourline" / name
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    for command in ("status", "up", "down", "maintain", "speed"):
+        assert f"{file} is a file, allowed is a folder" in failing.sentence(command, folder=tmp_path, status=1)
 
 
 @pytest.mark.parametrize("garbage", ["''", "'abc'", "repeat('a', 100)"])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deltalake.exceptions import DeltaError
 
 from hourline_core.causes import first_cause
 from hourline_core.errors import (
@@ -22,24 +23,10 @@ from hourline_core.errors import (
     TableError,
     UsageError,
 )
-from hourline_core.faults import Surroundings, explain_fault, log_fault
-from tests.support.raised import (
-    AWAY,
-    CORRUPT,
-    FULL_FILE,
-    FULL_JAVA,
-    FULL_LOG,
-    HEAP,
-    NO_LEADER,
-    NO_TOPIC,
-    NOT_SENT,
-    READ_ONLY,
-    REFUSED,
-    UNKNOWN_CODEC,
-    WORKER,
-    WRONG_OPTION,
-    WRONG_PASSWORD,
-)
+from hourline_core.faults import explain_fault, log_fault
+from hourline_core.machine import Surroundings
+from tests.support import raised
+from tests.support.raised import FULL_FILE, FULL_LOG, TABLE, WORKER
 
 AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
 
@@ -49,33 +36,70 @@ AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
     [
         (FULL_LOG, ResourceError, "the disk of /data/shop/.hourline is full"),
         (FULL_FILE, ResourceError, "the disk of /data/shop/.hourline is full"),
-        (FULL_JAVA, ResourceError, "the disk of /data/shop/.hourline is full"),
+        (raised.FULL_JAVA, ResourceError, "the disk of /data/shop/.hourline is full"),
         (OSError(errno.ENOSPC, "No space left on device", "/mnt/x"), ResourceError, "the disk of /mnt/x is full"),
         (OSError(errno.EDQUOT, "Disk quota exceeded"), ResourceError, "the disk quota of /data/shop"),
         (OSError("File too large (os error 27)"), ResourceError, "`ulimit -f`"),
-        (READ_ONLY, ResourceError, "/data/shop/.hourline is read-only"),
+        (raised.READ_ONLY, ResourceError, "/data/shop/.hourline is read-only"),
         (OSError(errno.EROFS, "Read-only file system", "/data/shop/.hourline/run"), ResourceError, "is read-only"),
         (OSError(errno.EMFILE, "Too many open files"), ResourceError, "`ulimit -n`"),
         (OSError(errno.EIO, "Input/output error"), ResourceError, "failed to read or write"),
-        (PermissionError(errno.EACCES, "Permission denied", "/data/shop/.hourline"), SetupError, "may not be read or"),
-        (MemoryError(), ResourceError, "memory"),
-        (RuntimeError("can't start new thread"), ResourceError, "memory"),
-        (HEAP, ResourceError, "the memory of 1g of Spark's Java is used up; raise spark.driver_memory"),
-        (AWAY, KafkaAwayError, "Kafka at broker-1:9092 does not answer (Timed out waiting for a node assignment"),
-        (REFUSED, KafkaForbidsError, "Kafka at broker-1:9092 has refused (Not authorized to access topics: [visits])"),
+        (OSError(errno.ENOLCK, "No locks available"), ResourceError, "the disk of /data/shop/.hourline gives no file"),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/x"), SetupError, "/data/x may not be read or"),
+        (PermissionError(errno.EPERM, "Operation not permitted", b"/data/x"), SetupError, "/data/x may not be read or"),
+        (raised.FORBIDDEN_FILE, SetupError, f"{TABLE}/part-0 may not be read or written"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/data/x"), SetupError, "/data/x is not there"),
+        (raised.NO_FILE, SetupError, f"{TABLE}/part-0.parquet is not there"),
+        (OSError(errno.ESTALE, "Stale file handle", TABLE), ResourceError, f"{TABLE} was lost by its network disk"),
+        (OSError(errno.ELOOP, "Too many symbolic links", "/data/x"), SetupError, "refused /data/x (too many levels of"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", f"{__file__}/x"), SetupError, f"{__file__} is a file"),
+        (MemoryError(), ResourceError, "memory of this machine"),
+        (RuntimeError("can't start new thread"), ResourceError, "`ulimit -u`"),
+        (raised.THREADS, ResourceError, "`ulimit -u`"),
+        (raised.BUFFERS, ResourceError, "raise spark.driver_memory"),
+        (raised.CLASSES, ResourceError, "raise -XX:MaxMetaspaceSize"),
+        (raised.DUCKDB, ResourceError, "DuckDB's memory limit of 12.4 GiB is reached"),
+        (raised.CLIENT_AWAY, KafkaAwayError, "Kafka at broker-1:9092 does not answer (its words)"),
+        (raised.CLIENT_FORBIDDEN, KafkaForbidsError, "Kafka at broker-1:9092 has refused (its words)"),
+        (raised.CLIENT_REFUSED, BrokerError, "Kafka at broker-1:9092 has refused (its words)"),
+        (raised.UNKNOWN_HOST, KafkaAwayError, "Kafka at broker-1:9092 cannot be found"),
+        (raised.HEAP, ResourceError, "the memory of 1g of Spark's Java is used up; raise spark.driver_memory"),
         (
-            NO_LEADER,
+            raised.AWAY,
+            KafkaAwayError,
+            "Kafka at broker-1:9092 does not answer (Timed out waiting for a node assignment",
+        ),
+        (
+            raised.REFUSED,
+            KafkaForbidsError,
+            "Kafka at broker-1:9092 has refused (Not authorized to access topics: [visits])",
+        ),
+        (
+            raised.NO_LEADER,
             KafkaAwayError,
             "Kafka at broker-1:9092 does not answer (For requests intended only for the leader",
         ),
-        (WRONG_PASSWORD, KafkaForbidsError, "Kafka at broker-1:9092 has refused (Authentication failed"),
-        (NO_TOPIC, BrokerError, "Kafka at broker-1:9092 has refused (This server does not host this topic-partition"),
-        (WRONG_OPTION, BrokerError, "Kafka at broker-1:9092 has refused (Invalid value none for configuration acks"),
-        (CORRUPT, SourceError, "records of Kafka at broker-1:9092 cannot be read (Record batch for partition visits-0"),
-        (UNKNOWN_CODEC, SourceError, "cannot be read (Unknown compression type id: 7)"),
-        (NOT_SENT, KafkaAwayError, "Kafka at broker-1:9092 does not answer (Cannot fetch record for offset 40"),
+        (raised.WRONG_PASSWORD, KafkaForbidsError, "Kafka at broker-1:9092 has refused (Authentication failed"),
+        (
+            raised.NO_TOPIC,
+            BrokerError,
+            "Kafka at broker-1:9092 has refused (This server does not host this topic-partition",
+        ),
+        (
+            raised.WRONG_OPTION,
+            BrokerError,
+            "Kafka at broker-1:9092 has refused (Invalid value none for configuration acks",
+        ),
+        (
+            raised.CORRUPT,
+            SourceError,
+            "records of Kafka at broker-1:9092 cannot be read (Record batch for partition visits-0",
+        ),
+        (raised.UNKNOWN_CODEC, SourceError, "cannot be read (Unknown compression type id: 7)"),
+        (raised.NOT_SENT, KafkaAwayError, "Kafka at broker-1:9092 does not answer (Cannot fetch record for offset 40"),
         (WORKER, SparkError, "Spark failed (ValueError: the sketch is garbage)"),
         (KeyError("hour"), FaultError, "a fault of Hourline: KeyError: 'hour'"),
+        (ValueError("Permission denied for gate A"), FaultError, "a fault of Hourline: ValueError: Permission denied"),
     ],
 )
 def test_the_first_cause_is_told(error: Exception, kind: type[HourlineError], words: str) -> None:
@@ -100,6 +124,36 @@ def test_an_error_of_ours_is_told_as_it_is(kind: type[HourlineError]) -> None:
     error = kind("its sentence")
     error.__context__ = KeyError("x")
     assert explain_fault(error, AROUND, then="nothing is lost") is error
+
+
+def raised_while_handling(error: Exception, handled: Exception, *, hidden: bool = False) -> Exception:
+    error.__context__, error.__suppress_context__ = handled, hidden
+    return error
+
+
+def test_what_was_handled_is_a_cause_only_if_no_program_expects_it() -> None:
+    missing = FileNotFoundError(errno.ENOENT, "No such file or directory", "/data/shop/.hourline/x")
+    told = str(explain_fault(raised_while_handling(KeyError("hour"), missing), AROUND))
+    assert "a fault of Hourline: KeyError: 'hour'" in told, "its name and words are those of one exception"
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert "is full" in str(explain_fault(raised_while_handling(KeyError("hour"), full), AROUND))
+    hidden = raised_while_handling(KeyError("hour"), full, hidden=True)
+    assert "a fault of Hourline: KeyError: 'hour'" in str(explain_fault(hidden, AROUND))
+
+
+def test_a_fault_is_told_with_its_first_cause() -> None:
+    try:
+        raise RuntimeError("it failed") from KeyError("hour")
+    except RuntimeError as error:
+        assert "a fault of Hourline: KeyError: 'hour'" in str(explain_fault(error, AROUND))
+
+
+@pytest.mark.parametrize("path", ["/data/shop/.hourline2/x", "/mnt/data/shop/.hourline/x"])
+def test_a_folder_with_a_name_that_is_like_another_is_not_meant(path: str) -> None:
+    told = str(explain_fault(OSError(errno.EFBIG, "File too large", path), AROUND))
+    assert f"a file in {path}" in told
+    told = str(explain_fault(DeltaError(f"Unable to open {path}: Read-only file system (os error 30)"), Surroundings()))
+    assert told == "this machine is read-only; make it writable"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from hourline_core.errors import ConflictError, HourlineError, KafkaAwayError, ResourceError
-from hourline_core.faults import Surroundings
+from hourline_core.machine import Surroundings
 from speed_layer.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
 from tests.support.raised import AWAY, FULL_FILE
 
