@@ -74,7 +74,7 @@ def run(
     environment = StreamEnvironment(spark, project, bootstrap, drain, clock, on_finished, own)
 
     def run_streams() -> list[str]:
-        while True:
+        while not stop.is_set():
             own.release()
             # All of them before any stream: a reset takes the checkpoints away.
             for source in project.sources.values():
@@ -86,13 +86,12 @@ def run(
                     raise
                 on_kafka(str(why))
                 wait_for_topics(project, bootstrap, stop)
-                if stop.is_set():
-                    return []
             except LostRecordsError:
                 pass  # Kafka has deleted them since they were looked for.
             except (SparkError, SourceError):
                 if stop.is_set() or not any(has_gaps(project, one, bootstrap) for one in project.sources.values()):
                     raise
+        return []
 
     def log(failure: Exception) -> None:
         log_fault(failure, project.workspace / "logs" / "errors.log", "the speed layer, which goes on")

@@ -31,7 +31,8 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 
     with interrupt_on_sigterm():
         starting = f"{declared.name}: starting Airflow and its database, which takes about half a minute"
-        url = start(declared, AIRFLOW, lambda: note(starting))
+        waiting = "waiting for another `airflow up`, which is starting it"
+        url = start(declared, AIRFLOW, lambda: note(starting), lambda: note(waiting))
     say(f"up: Airflow at {url}; user {ADMIN}, password in {password_file(declared)}; `hourline airflow down` stops it")
 
 

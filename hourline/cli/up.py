@@ -23,7 +23,7 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss
         note(f"{declared.name}: starting Kafka and Spark")
 
     with interrupt_on_sigterm():
-        kafka = start(declared, service, on_start)
+        kafka = start(declared, service, on_start, lambda: note("waiting for another `up`, which is starting them"))
     if accept_loss and not started:
         note("the speed layer already runs, as it was started; `hourline down` first, to accept a loss")
     topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values()))

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from hourline_core.errors import ConflictError, HourlineError, StartTimeoutError
 from hourline_core.model import Project
-from hourline_core.runtime.file_lock import hold_lock, is_alive
+from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
 from hourline_core.runtime.lease import LeaseName, lease, lease_holder
+from hourline_core.runtime.quirks import interrupts_deferred
 
 STOP_SECONDS = 60
 
@@ -39,15 +40,34 @@ SPEED = Service("speed", ("speed",), "the speed layer", 300)
 AIRFLOW = Service("airflow", ("airflow", "run"), "Airflow", 300)
 
 
-def start(project: Project, service: Service, on_start: Callable[[], None] = lambda: None) -> str:
+def start(
+    project: Project,
+    service: Service,
+    on_start: Callable[[], None] = lambda: None,
+    on_wait: Callable[[], None] = lambda: None,
+) -> str:
     """The address of a service, which is started in a separate process unless it runs. Of several calls at once, one
-    starts it, and the others wait for that one. ``on_start`` is called before it is started.
+    starts it, and the others wait for that one. ``on_start`` is called before it is started, ``on_wait`` before such a
+    wait.
 
     Raises ConflictError when it runs in the foreground, StartTimeoutError when it is not ready in time, and
     HourlineError with the last line of its log when it does not start.
     """
     starting = project.workspace / "run" / f"{service.name}-start.lock"
-    with hold_lock(starting, "", waiting=lambda: None):
+    deadline: float | None = None
+
+    def waiting() -> None:
+        nonlocal deadline
+        if deadline is None:
+            on_wait()
+            deadline = time.monotonic() + service.start_seconds
+        if time.monotonic() > deadline:
+            raise StartTimeoutError(
+                f"process {holder(starting)} has been starting {service.what} for more than "
+                f"{service.start_seconds:.0f} s; wait for it, or stop it"
+            )
+
+    with hold_lock(starting, "", waiting):
         if (address := address_of(project, service)) is not None:
             return address
         with lease(project.workspace, service.name):
@@ -61,17 +81,18 @@ def _launch(project: Project, service: Service) -> str:
     log.parent.mkdir(parents=True, exist_ok=True)
     ready = _ready_file(project, service)
     ready.unlink(missing_ok=True)
-    with log.open("ab") as output:
-        beginning = output.tell()
-        process = subprocess.Popen(
-            [*_command(project, service), "--ready-file", str(ready)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + service.start_seconds
+    process: subprocess.Popen[bytes] | None = None
     try:
+        with log.open("ab") as output, interrupts_deferred(signal.SIGINT, signal.SIGTERM):
+            beginning = output.tell()
+            process = subprocess.Popen(
+                [*_command(project, service), "--ready-file", str(ready)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + service.start_seconds
         while not ready.exists():
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
@@ -85,7 +106,13 @@ def _launch(project: Project, service: Service) -> str:
         else:
             return str(json.loads(ready.read_text())["address"])
     except BaseException:  # also Ctrl-C and SIGTERM
-        process.terminate()
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()  # nothing is lost by that
+                process.wait()
         raise
     error = HourlineError(f"{service.what} did not start: {_last_line(log, beginning)} (its log is {log})")
     error.retryable = process.returncode == os.EX_TEMPFAIL

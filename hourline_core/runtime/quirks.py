@@ -160,13 +160,14 @@ def native_errors_to(log: Path) -> None:
 
 
 @contextmanager
-def interrupts_deferred() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block, and then means what it meant before.
+def interrupts_deferred(*numbers: signal.Signals) -> Iterator[None]:
+    """These signals, or Ctrl-C, wait for the end of the block, and then mean what they meant before.
 
     - In the middle of ``launch_gateway`` in ``pyspark/java_gateway.py`` it would leave Java running: the process is
       known to nobody until the gateway is connected.
     - ``SparkContext`` in ``pyspark/core/context.py`` sets a handler that cancels all jobs. It asks Java for that in the
       middle of whatever else is being asked. The handler from before the block is put back.
+    - In the middle of ``Popen`` in ``subprocess.py`` it would leave the child running, too.
 
     Blocking the signal would not do: another thread of this process takes it, and Python then raises it in this one.
     """
@@ -174,10 +175,14 @@ def interrupts_deferred() -> Iterator[None]:
         yield
         return
     asked: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    before = {
+        number: signal.signal(number, lambda number, frame: asked.append(number))
+        for number in numbers or (signal.SIGINT,)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if asked:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(asked[0])

@@ -6,19 +6,23 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hourline_core.errors import HourlineError
+from hourline_core.errors import HourlineError, StartTimeoutError
 from hourline_core.model import Project, Settings
 from hourline_core.runtime import background
 from hourline_core.runtime.background import SPEED, address_of, start, stop
-from hourline_core.runtime.file_lock import is_alive
+from hourline_core.runtime.file_lock import hold_lock, is_alive
 from hourline_core.runtime.lease import lease_holder
 from tests.support.command_line import NO_KAFKA, PROJECT
 from tests.support.project_files import write_project
+from tests.support.speed_process import wait_until
 
+Popen = subprocess.Popen[bytes]
 SERVICE = """\
 import signal, sys, threading
 from pathlib import Path
@@ -69,15 +73,16 @@ def started(project: Project) -> int:
 
 def test_of_two_starts_at_once_one_starts_and_both_say_where(project: Project) -> None:
     said: list[str] = []
-    began = threading.Event()
+    began, waits = threading.Event(), threading.Event()
 
     def begin() -> None:
         said.append("starting")
         began.set()
 
     with ThreadPoolExecutor(2) as pool:
-        addresses = [pool.submit(start, project, SPEED, begin) for _ in range(2)]
+        addresses = [pool.submit(start, project, SPEED, begin, waits.set) for _ in range(2)]
         assert began.wait(20)
+        assert waits.wait(20), "the other one is not told"
         (project.workspace / "go").touch()
         assert {address.result(60) for address in addresses} == {"127.0.0.1:1234"}
     assert (len(said), started(project)) == (1, 1)
@@ -85,6 +90,56 @@ def test_of_two_starts_at_once_one_starts_and_both_say_where(project: Project) -
     assert len(said) == 1
     assert stop(project, SPEED)
     assert address_of(project, SPEED) is None
+
+
+def test_who_waits_for_the_start_of_another_one_does_not_wait_for_ever(project: Project) -> None:
+    impatient = replace(SPEED, start_seconds=0.1)
+    starting = project.workspace / "run" / "speed-start.lock"
+    with (
+        hold_lock(starting, ""),
+        pytest.raises(StartTimeoutError, match=f"process {os.getpid()} has been starting the speed layer for more"),
+    ):
+        start(project, impatient)
+    assert started(project) == 0
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_service_that_is_not_ready_in_time_has_ended_when_that_is_told(
+    project: Project, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    services: list[Popen] = []
+
+    class Kept(Popen):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            services.append(self)
+
+        def terminate(self) -> None:
+            if ends:
+                super().terminate()
+
+    monkeypatch.setattr(subprocess, "Popen", Kept)
+    monkeypatch.setattr(background, "STOP_SECONDS", 20 if ends else 0.1)
+    with pytest.raises(StartTimeoutError, match="was not ready within 0 s, and was stopped"):
+        start(project, replace(SPEED, start_seconds=0.1))
+    assert services[0].returncode == (-signal.SIGTERM if ends else -signal.SIGKILL)
+
+
+def test_a_signal_in_the_middle_of_a_start_leaves_no_service(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    services: list[Popen] = []
+
+    class Interrupted(Popen):
+        """Ctrl-C comes when the child runs, and before anybody knows it."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            services.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start(project, SPEED)
+    assert services[0].returncode is not None, "it was not waited for"
 
 
 @pytest.mark.parametrize(("ends", "retryable"), [("75", True), ("1", False)])
@@ -105,9 +160,9 @@ def test_who_waits_for_the_start_and_is_told_to_stop_stops_the_service(
     with subprocess.Popen([sys.executable, "-c", UP, tmp_path, SERVICE], stderr=subprocess.DEVNULL) as up:
         workspace = tmp_path / ".hourline"
         # `up` itself has the lease for a moment, to see that nobody else has it.
-        while (service := lease_holder(workspace, "speed")) in (None, up.pid):
-            assert up.poll() is None
+        wait_until(lambda: lease_holder(workspace, "speed") not in (None, up.pid), "the service does not run")
+        service = lease_holder(workspace, "speed")
         os.kill(up.pid, asked)
         assert up.wait(20) == 130
-    while is_alive(service):
-        pass
+    assert service
+    assert not is_alive(service), "`up` did not wait for its end"
