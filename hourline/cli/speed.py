@@ -49,7 +49,7 @@ def speed(
             refuse_unresolved(spark, declared)
         else:
             lock = held.enter_context(lease(declared.workspace, "speed"))
-        kafka = held.enter_context(kafka_of(declared, join=False))
+        kafka = held.enter_context(kafka_of(declared, join=False, give_up=stop.is_set))
 
         def on_ready() -> None:
             note("ready; Ctrl-C stops")

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +34,8 @@ class Broker:
     latest.
 
     ``port`` is the port to listen on; without it, a free port is chosen. ``java_options`` are for Kafka's Java. Without
-    ``waiting``, the block is entered while the broker still starts; call ``wait`` before you use it.
+    ``waiting``, the block is entered while the broker still starts; call ``wait`` before you use it. ``give_up`` is
+    asked while it starts: once it says so, nobody waits for it.
 
     Raises SetupError (no Java, no jars, no port; Kafka does not start) and ConflictError (a broker already runs on this
     workspace).
@@ -43,10 +44,17 @@ class Broker:
     bootstrap: str
 
     def __init__(
-        self, workspace: Path, port: int | None = None, java_options: Sequence[str] = (), *, waiting: bool = True
+        self,
+        workspace: Path,
+        port: int | None = None,
+        java_options: Sequence[str] = (),
+        *,
+        waiting: bool = True,
+        give_up: Callable[[], bool] = lambda: False,
     ) -> None:
         self._workspace = workspace.absolute()
         self._waiting = waiting
+        self._give_up = give_up
         self._java_options = java_options
         self._port = port
         self._log = self._workspace / "logs" / "broker.log"
@@ -79,9 +87,11 @@ class Broker:
         self._started.close()
 
     def wait(self) -> None:
-        """Return when the broker answers. Raises SetupError when it does not start."""
+        """Return when the broker answers, or when it is given up. Raises SetupError when it does not start."""
         deadline = time.monotonic() + _UP_WITHIN_SECONDS
         while not _answers(self.bootstrap):
+            if self._give_up():
+                return
             if not self._process.alive() or time.monotonic() > deadline:
                 raise self._did_not_start(self._log_start)
             time.sleep(0.05)

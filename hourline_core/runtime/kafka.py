@@ -25,12 +25,13 @@ class Kafka:
 
 
 @contextmanager
-def kafka_of(project: Project, join: bool = True) -> Iterator[Kafka]:
+def kafka_of(project: Project, join: bool = True, give_up: Callable[[], bool] = lambda: False) -> Iterator[Kafka]:
     """The project's Kafka. With ``join``, an embedded broker that already runs is used. Else one is started for the
     block.
 
     Long-running processes do not join, since a broker ends with the process that started it. Without ``join``, the
-    embedded broker may still be starting when the block begins: see ``Kafka.wait``.
+    embedded broker may still be starting when the block begins: see ``Kafka.wait``. ``give_up`` is asked while it
+    starts: once it says so, nobody waits for it.
 
     Raises BrokerError when the Kafka in the settings does not answer, and SetupError when the embedded broker cannot
     start.
@@ -41,7 +42,7 @@ def kafka_of(project: Project, join: bool = True) -> Iterator[Kafka]:
             client.list_topics(timeout=TIMEOUT_SECONDS)  # fails before the caller starts slower things
         yield Kafka(address)
         return
-    with Broker(project.workspace, kafka.port, waiting=join) as broker:
+    with Broker(project.workspace, kafka.port, waiting=join, give_up=give_up) as broker:
         yield Kafka(broker.bootstrap, broker.alive, broker.wait, broker.restart)
 
 
