@@ -3,8 +3,8 @@
 It is the last step of set-up. At its end, Java archives the classes that it has loaded. So Kafka writes and reads some
 records, and Spark runs a small version of the work of both layers on them.
 
-The work is done by a process of its own, ``class_training FOLDER``. Java is in its process group, which a watchdog ends
-with this process, and at the time limit.
+A process of its own does the work: ``class_training FOLDER``. It ends with this process, and at the time limit. Spark's
+Java is in its process group and is killed with it. Kafka's notices its end, and then ends within 20 s.
 """
 
 import os
@@ -71,14 +71,17 @@ def main() -> int:
 
 
 def run_supervised(command: list[str], log: Path, seconds: float) -> None:
-    """Run ``command``, which ends with this process and after ``seconds``, with all that it has started. Raises
-    SetupError when it fails or takes longer.
+    """Run ``command`` for at most ``seconds``. Its process group ends with this process at the latest.
+
+    Raises SetupError when it fails or takes longer.
     """
     with Supervised(command, log=log, grace=1.0) as process:
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise SetupError(f"it was not done within {seconds:.0f} s, and was ended (its log is {log})") from None
+            raise SetupError(
+                f"the preparation took more than {seconds:.0f} s, and was ended (its log is {log})"
+            ) from None
     if status != 0:
         lines = log.read_text(errors="replace").split("\n")
         last = next((line for line in reversed(lines) if line.strip()), f"status {status}")
