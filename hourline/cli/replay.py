@@ -67,7 +67,7 @@ def replay(
     options = declared.settings.kafka.options
     with kafka_of(declared) as kafka:
         if chosen in names_of(reader.topic):  # Hourline creates no topic of a pattern.
-            ensure_topic(kafka.address, chosen, reader.partitions, options)
+            ensure_topic(kafka.address, chosen, reader.partitions, options, reader.retention)
         delivered = replay_file(
             file,
             bootstrap=kafka.address,

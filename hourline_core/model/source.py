@@ -13,7 +13,7 @@ from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import FieldForm
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
 from hourline_core.model.times import Duration, Moment
-from hourline_core.model.topics import TopicForm
+from hourline_core.model.topics import RetentionForm, TopicForm
 from hourline_core.model.volume import Volume
 
 
@@ -128,6 +128,12 @@ class Source(Declaration):
 
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1
     """The number of partitions of each topic that Hourline creates."""
+
+    retention: RetentionForm | None = None
+    """How long Kafka keeps the records of each topic that Hourline creates: a duration, such as `14d`, or `forever`.
+    Kafka goes by the records' timestamps. If left out, the retention of the broker; the embedded one keeps them for
+    ever.
+    """
 
     @property
     def field_names(self) -> frozenset[str]:

@@ -1,11 +1,14 @@
 """The topics that a source reads: one, several, or all that a pattern matches."""
 
 import re
-from typing import Annotated, Any
+from datetime import timedelta
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, PlainValidator
+from pydantic import AfterValidator, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from hourline_core.model.base import Declaration, describe, refuse
+from hourline_core.model.times import parse_duration
 
 _ALLOWED = "allowed are a name, a list of names, or {pattern: …}, a regular expression over whole names"
 
@@ -61,6 +64,26 @@ def _read(value: Any) -> Topic:
 
 TopicForm = Annotated[Topic, PlainValidator(_read, json_schema_input_type=str | list[str] | TopicPattern)]
 """The topics of a source, in each form."""
+
+
+def _retention(value: object) -> "Retention":
+    if value == "forever":
+        return "forever"
+    try:
+        retention = parse_duration(value)
+    except PydanticCustomError as error:
+        raise refuse(f"{error.message()}, or forever") from None
+    if retention < timedelta(minutes=1):
+        raise refuse(f"got {describe(value)}, allowed is at least 1m, or forever")
+    return retention
+
+
+Retention = timedelta | Literal["forever"]
+"""How long Kafka keeps records."""
+
+RetentionForm = Annotated[
+    Retention, PlainValidator(_retention), WithJsonSchema({"type": "string", "examples": ["14d", "forever"]})
+]
 
 
 def names_of(topic: Topic) -> tuple[str, ...]:

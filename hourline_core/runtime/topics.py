@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # it exports t
 
 from hourline_core.errors import BrokerError
 from hourline_core.model import Source
-from hourline_core.model.topics import matches, names_of
+from hourline_core.model.topics import Retention, matches, names_of
 from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, WITHOUT_LEADER, admin
 
 _T = TypeVar("_T")
@@ -25,15 +25,21 @@ _TEMPORARY = {KafkaError.UNKNOWN_TOPIC_OR_PART, *WITHOUT_LEADER}
 """Temporary errors, shortly after a topic was created or while a partition moves to another node."""
 
 
-def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Mapping[str, str]) -> str:
+def ensure_topic(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    client_options: Mapping[str, str],
+    retention: Retention | None = None,
+) -> str:
     """Create ``topic`` if it is missing, and return its id as Kafka's own tools print it. A recreated topic has a new
-    id.
+    id. Without ``retention``, it has that of the broker.
 
-    An existing topic is not changed, whatever its number of partitions. Raises BrokerError.
+    An existing topic is not changed, whatever its number of partitions or its retention. Raises BrokerError.
     """
     with admin(bootstrap, client_options, f"create topic '{topic}'") as client:
-        # The broker's retention applies. The embedded one keeps records for ever: see broker_properties.py.
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT)
+        config = {} if retention is None else {"retention.ms": _milliseconds(retention)}
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config=config)
         try:
             client.create_topics([new], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)[
                 topic
@@ -44,12 +50,18 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int, client_options: Ma
         return id_of(retry(lambda: _describe(client, topic)))
 
 
+def _milliseconds(retention: Retention) -> str:
+    return "-1" if retention == "forever" else str(retention // timedelta(milliseconds=1))
+
+
 def ensure_topics(bootstrap: str, source: Source, client_options: Mapping[str, str]) -> dict[str, str]:
     """The ids of the source's topics by name. Those that it names are created if they are missing. Raises
     BrokerError.
     """
     if names := names_of(source.topic):
-        return {name: ensure_topic(bootstrap, name, source.partitions, client_options) for name in names}
+        return {
+            name: ensure_topic(bootstrap, name, source.partitions, client_options, source.retention) for name in names
+        }
     return {
         name: topic_id_of(bootstrap, name, client_options) for name in find_topics(bootstrap, source, client_options)
     }

@@ -39,7 +39,8 @@ class SourceReset:
         # Who only passes what is gone says nothing of a topic that is not there: the next start makes or refuses it.
         missing = [] if target == {} else [topic for topic in topics if ids[topic] is None]
         self._missing = {
-            topic: partial(ensure_topic, bootstrap, topic, source.partitions, options) for topic in missing
+            topic: partial(ensure_topic, bootstrap, topic, source.partitions, options, source.retention)
+            for topic in missing
         }
         if self._missing and isinstance(target, Mapping):
             raise UsageError(

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType  # type: ignore[attr-defined] # not in strict mypy's way
 
 from hourline_core.errors import BrokerError, ConflictError, SetupError
+from hourline_core.model.topics import Retention
 from hourline_core.runtime.broker import Broker, running_broker
 from hourline_core.runtime.file_lock import hold_lock, is_alive
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
@@ -97,6 +99,12 @@ def test_a_workspace_has_one_broker_and_a_project_the_topics_it_asked_for(tmp_pa
         retention = client.describe_configs([resource])[resource].result()["retention.ms"]
         assert retention.value == "-1"
         assert retention.source != ConfigSource.DYNAMIC_TOPIC_CONFIG.value, "it is the broker's, not the topic's"
+        cases: list[tuple[str, Retention, str]] = [("a", timedelta(days=7), "604800000"), ("b", "forever", "-1")]
+        for topic, declared, kept in cases:
+            ensure_topic(broker.bootstrap, topic, 1, {}, declared)
+            resource = ConfigResource(ResourceType.TOPIC, topic)
+            retention = client.describe_configs([resource])[resource].result()["retention.ms"]
+            assert (retention.value, retention.source) == (kept, ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
         with pytest.raises(BrokerError, match="there is no topic 'fligths'"):
             topic_offsets(broker.bootstrap, "fligths", {})
         with pytest.raises(BrokerError, match="refused to create topic 'a b': Topic name is invalid"):

@@ -120,6 +120,8 @@ def test_a_field_that_cannot_have_its_name_is_told_of_the_key(tmp_path: Path, na
         ("grace: 99999999999d", "grace: got '99999999999d', which is too long: allowed are at most 36500d"),
         ("grace: 36501d", "grace: got '36501d', which is too long: allowed are at most 36500d"),
         ("partitions: 0", "partitions: got '0', allowed is a whole number from 1"),
+        ("retention: ever", f"retention: got 'ever', {DURATIONS}, or forever"),
+        ("retention: 0s", "retention: got '0s', allowed is at least 1m, or forever"),
         ("partitions: two", "partitions: got 'two', allowed is a whole number"),
         (
             "latest: 2026-01-01",
