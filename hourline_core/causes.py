@@ -65,7 +65,7 @@ def _errno_in(errors: list[BaseException], numbers: Collection[int], pattern: st
             return one.errno
     for text in reversed([*texts_of(errors)]):
         for number in numbers:
-            said = rf"{pattern.replace('WORDS', os.strerror(number))}|\b(?:os error|errno) {number}\b"
+            said = rf"{pattern.replace('WORDS', os.strerror(number))}|\b(?:os error|errno|Os {{ code:) {number}\b"
             if re.search(said, text, re.IGNORECASE | re.MULTILINE):
                 return number
     return None

@@ -3,6 +3,7 @@
 A table is refused if its log is damaged, it was copied from another place, or another version of Hourline wrote it.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -62,7 +63,15 @@ class Table(DeltaTable):
 
 
 def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
-    """Whether there is a Delta table at ``uri``."""
+    """Whether there is a Delta table at ``uri``. Raises TableError if the system does not let it be looked up."""
+    if "://" not in uri:
+        # For delta-rs, a folder that this user may not read is not there. Then a project would seem to be new.
+        try:
+            os.scandir(f"{uri}/_delta_log").close()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise TableError(f"the table at {uri} cannot be looked up: {error.strerror}") from error
     return bool(DeltaTable.is_deltatable(uri, dict(storage_options)))
 
 
@@ -75,7 +84,9 @@ def open_table(uri: str, storage_options: Mapping[str, str], version: int | None
     try:
         table = Table(uri, version, storage_options)
     except TableNotFoundError:
-        raise TableError(f"there is no table at {uri}; `hourline speed` creates it") from None
+        raise TableError(
+            f"there is no table at {uri}; `hourline speed` creates it; if it was there before, {BACKUP}"
+        ) from None
     except Exception as error:
         raise TableError(f"the table at {uri} cannot be read{_at(version)}: {first_line(error)}") from error
     refuse_other_format(table, uri)

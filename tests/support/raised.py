@@ -58,6 +58,10 @@ DUCKDB = duckdb.OutOfMemoryException(
     "Out of Memory Error: failed to allocate data of size 1.0 GiB (12.3 GiB/12.4 GiB used)\nPossible solutions:\n"
 )
 NO_FILE = DeltaError(f"Object at location {TABLE}/part-0.parquet not found: No such file or directory (os error 2)")
+FORBIDDEN_FOLDER = DeltaError(
+    f'Could not create local directory: {TABLE} Error: Os {{ code: 13, kind: PermissionDenied, message: "Permission '
+    'denied" }'
+)
 FORBIDDEN_FILE = FromJava(
     "failed", f"java.io.FileNotFoundException: {TABLE}/part-0 (Permission denied)\n\tat java.base"
 )

@@ -107,14 +107,23 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["run", ""], ids=["run", "workspace"])
-def test_a_file_where_a_folder_must_be_is_named(failing: Failing, tmp_path: Path, name: str) -> None:
+def test_a_file_where_a_folder_must_be_is_named(failing: Failing, tmp_path: Path) -> None:
     write_project(tmp_path, PROJECT)
-    file = tmp_path / ".hourline" / name
-    file.parent.mkdir(exist_ok=True)
+    file = tmp_path / ".hourline" / "run"
+    file.parent.mkdir()
     file.touch()
     for command in ("status", "up", "down", "maintain", "speed"):
         assert f"{file} is a file, allowed is a folder" in failing.sentence(command, folder=tmp_path, status=1)
+
+
+def test_tables_that_cannot_be_looked_up_are_not_taken_for_a_new_project(failing: Failing, kept: Path) -> None:
+    tables = kept / ".hourline" / "tables"
+    tables.rename(kept / "tables")
+    tables.touch()
+    for command in (["status"], ["plan"], ["gaps"], ["verify"], ["query", "FROM flow"]):
+        said = failing.sentence(*command, folder=kept, status=1)
+        assert f"the table at {tables}/" in said
+        assert "cannot be looked up: Not a directory" in said
 
 
 @pytest.mark.parametrize("garbage", ["''", "'abc'", "repeat('a', 100)"])

@@ -47,6 +47,7 @@ AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
         (OSError(errno.ENOLCK, "No locks available"), ResourceError, "the disk of /data/shop/.hourline gives no file"),
         (PermissionError(errno.EACCES, "Permission denied", "/data/x"), SetupError, "/data/x may not be read or"),
         (PermissionError(errno.EPERM, "Operation not permitted", b"/data/x"), SetupError, "/data/x may not be read or"),
+        (raised.FORBIDDEN_FOLDER, SetupError, f"{TABLE} may not be read or written"),
         (raised.FORBIDDEN_FILE, SetupError, f"{TABLE}/part-0 may not be read or written"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "/data/x"), SetupError, "/data/x is not there"),
         (raised.NO_FILE, SetupError, f"{TABLE}/part-0.parquet is not there"),
