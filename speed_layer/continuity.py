@@ -11,7 +11,7 @@ compared with those in Kafka, by timestamp and checksum.
 
 import threading
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -188,12 +188,14 @@ class Continuity:
         )
 
 
-def wait_for_topics(project: Project, bootstrap: str, stop: threading.Event) -> None:
-    """Wait until there are all topics that may be recreated while their source is read, or ``stop`` is set."""
+def wait_for_topics(project: Project, bootstrap: str, stop: threading.Event, kafka_alive: Callable[[], bool]) -> None:
+    """Wait until there are all topics that may be recreated while their source is read, ``stop`` is set, or the Kafka
+    of this process has ended.
+    """
     going_on = [source for source in project.sources.values() if source.on_recreate == "continue"]
     names = {name for source in going_on for name in names_of(source.topic)}
     kafka = KafkaFacts(bootstrap, project.settings.kafka.options, project.name)
-    while not stop.is_set():
+    while kafka_alive() and not stop.is_set():
         with suppress(BrokerError):  # It is away, too.
             if None not in kafka.ids(names).values():
                 return

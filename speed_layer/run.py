@@ -85,7 +85,7 @@ def run(
                 if drain or stop.is_set() or not why.goes_on:
                     raise
                 on_kafka(str(why))
-                wait_for_topics(project, bootstrap, stop)
+                wait_for_topics(project, bootstrap, stop, kafka_alive)
             except LostRecordsError:
                 pass  # Kafka has deleted them since they were looked for.
             except (SparkError, SourceError):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hourline_core.errors import ConflictError, HourlineError, StartTimeoutError
+from hourline_core.errors import ConflictError, HourlineError, SetupError, StartTimeoutError
 from hourline_core.model import Project
 from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
 from hourline_core.runtime.lease import LeaseName, lease, lease_holder
@@ -158,7 +158,8 @@ def _ready_file(project: Project, service: Service) -> Path:
 def stop(project: Project, service: Service) -> bool:
     """Stop a service and its standby, wait until both have ended, and return whether any ran.
 
-    It does not matter how they were started. Raises ConflictError when one does not end.
+    It does not matter how they were started. Raises ConflictError when one does not end, and SetupError when it is
+    another user's.
     """
     stopped_standby = service is SPEED and _stop(project, "standby")  # first, or it would take over
     return _stop(project, service.name) or stopped_standby
@@ -168,7 +169,10 @@ def _stop(project: Project, name: LeaseName) -> bool:
     pid = lease_holder(project.workspace, name)
     if pid is None:
         return False
-    os.kill(pid, signal.SIGTERM)
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except PermissionError:
+        raise SetupError(f"process {pid} runs as another user, who can stop it") from None
     deadline = time.monotonic() + STOP_SECONDS
     while _is_alive(pid):
         if time.monotonic() > deadline:

@@ -1,5 +1,6 @@
 """Services in the background: two that start one at once, and one that is told to stop while it waits."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from hourline_core.errors import HourlineError, StartTimeoutError
+from hourline_core.errors import HourlineError, SetupError, StartTimeoutError
 from hourline_core.model import Project, Settings
 from hourline_core.runtime import background
 from hourline_core.runtime.background import SPEED, address_of, start, stop
 from hourline_core.runtime.file_lock import hold_lock, is_alive
-from hourline_core.runtime.lease import lease_holder
+from hourline_core.runtime.lease import lease, lease_holder
 from tests.support.command_line import NO_KAFKA, PROJECT
 from tests.support.project_files import write_project
 from tests.support.speed_process import wait_until
@@ -149,6 +150,16 @@ def test_a_service_that_does_not_start_says_why(
     with pytest.raises(HourlineError, match="the speed layer did not start: its reason") as failed:
         start(faked(project, monkeypatch, ends), SPEED)
     assert failed.value.retryable == retryable
+
+
+def test_a_service_of_another_user_is_told_as_such(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(pid: int, number: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with lease(project.workspace, "speed"):
+        monkeypatch.setattr(os, "kill", kill)
+        with pytest.raises(SetupError, match=f"process {os.getpid()} runs as another user"):
+            stop(project, SPEED)
 
 
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
