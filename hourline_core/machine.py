@@ -65,13 +65,14 @@ def _of_file(error: BaseException, number: int | None, around: Surroundings) -> 
     """What the system says of a path."""
     errors = [*chain(error, handled=False)]
     paths = _paths(errors, around)
-    if number in (errno.EACCES, errno.EPERM):
-        path = next(iter(paths), _folder(errors, around, number))
-        return SetupError, f"{path} may not be read or written by this user; change its owner or its permissions"
-    said = number or next((one.errno for one in errors if isinstance(one, OSError)), None)
+    if number == errno.EACCES and not paths:
+        paths = [Path(_folder(errors, around, number))]
+    said = number or next((one.errno for one in errors if isinstance(one, OSError) and one.filename), None)
     if said is None or not paths:
         return None
     path = paths[0]
+    if said in (errno.EACCES, errno.EPERM):
+        return SetupError, f"{path} may not be read or written by this user; change its owner or its permissions"
     if said == errno.ENOENT:
         return SetupError, f"{path} is not there; it was deleted or moved, or its disk is not mounted: bring it back"
     if said == errno.ESTALE:
