@@ -138,6 +138,7 @@ class Continuity:
         return self._replaced(
             f"topic '{topic}' of source '{self._source.name}' was deleted; what was read of it is archived and stays; "
             + self._how("once it is there")
+            + ("" if names_of(self._source.topic) else "; without it, the next start goes on")
         )
 
     def _recreated(self, topic: str, before: str, now: str) -> TopicReplacedError:

@@ -100,7 +100,11 @@ AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
         (raised.NOT_SENT, KafkaAwayError, "Kafka at broker-1:9092 does not answer (Cannot fetch record for offset 40"),
         (WORKER, SparkError, "Spark failed (ValueError: the sketch is garbage)"),
         (KeyError("hour"), FaultError, "a fault of Hourline: KeyError: 'hour'"),
-        (PermissionError(errno.EPERM, "Operation not permitted"), FaultError, "PermissionError: [Errno 1] Operation not"),
+        (
+            PermissionError(errno.EPERM, "Operation not permitted"),
+            FaultError,
+            "PermissionError: [Errno 1] Operation not",
+        ),
         (ValueError("Permission denied for gate A"), FaultError, "a fault of Hourline: ValueError: Permission denied"),
     ],
 )

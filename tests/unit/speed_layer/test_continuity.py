@@ -12,6 +12,7 @@ from hourline_core.errors import BrokerError, SourceError, TopicReplacedError
 from hourline_core.ledger.last_read import LastRead
 from hourline_core.ledger.last_records import LastRecord, checksum_of
 from hourline_core.model import EventTime, Field, Project, Settings, Source
+from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition
 from speed_layer.continuity import Continuity, wait_for_topics
 
@@ -111,6 +112,15 @@ def test_what_was_read_of_a_topic_that_was_replaced_since_is_not_confirmed() -> 
         with pytest.raises(SourceError, match="is c2"):
             continuity.look()
         kafka.topics, kafka.cluster = {"visits": "id-1"}, "c1"
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_stops_the_stream_and_no_start() -> None:
+    kafka, source = FakeKafka(), SOURCE.model_copy(update={"topic": TopicPattern(pattern="vis.*")})
+    continuity = begun(kafka, source=source)
+    kafka.topics = {}
+    with pytest.raises(TopicReplacedError, match=r"was deleted; .*; without it, the next start goes on"):
+        continuity.look()
+    Continuity(source, kafka, LAST_READ).refuse_missing_topics()
 
 
 def test_a_topic_that_appears_later_is_the_one_that_was_read_before() -> None:
