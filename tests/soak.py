@@ -23,7 +23,8 @@ import serving_layer
 from batch_layer.plan import plan
 from hourline_core.runtime.broker import Broker
 from tests.support import oracle, parcels
-from tests.support.disturbances import Disturbances, guarded, say
+from tests.support.disturbances import Disturbances, guarded
+from tests.support.disturbed_processes import say
 from tests.support.parcels import GARBAGE
 
 MOST_EVENTS = 40_000
@@ -71,7 +72,7 @@ class Soak:
             self.fail(error)
         self.over.set()
         if self.failure or self.interrupted:
-            self.disturbances.end()  # nobody is to wait for them any more
+            self.disturbances.processes.end()  # nobody is to wait for them any more
         for thread in disturbing:
             thread.join()
         self.sent_all.set()
@@ -82,7 +83,7 @@ class Soak:
         except Exception as error:
             self.fail(error)
         finally:
-            self.disturbances.end()
+            self.disturbances.processes.end()
 
     def fail(self, error: BaseException) -> None:
         """Note the first failure and end the soak. Ctrl-C reaches the processes too: what they do then is no failure."""
@@ -150,7 +151,7 @@ class Soak:
         self.versions, self.sequence, self.project.cutoffs = versions, reached, cutoffs
         self.disturbances.hours = sorted({event.hour for event in events})
         self.cells += cells
-        self.disturbances.note(
+        self.disturbances.processes.note(
             "check passed", f"{cells:,} cells, {len(events):,} events, up to #{reached}, {len(cutoffs):,} cutoffs"
         )
 
@@ -167,7 +168,7 @@ class Soak:
 
     def summary(self) -> str:
         """What has happened."""
-        sent, counts = self.project.sent["scans"], self.disturbances.counts
+        sent, counts = self.project.sent["scans"], self.disturbances.processes.counts
         kills = sum(count for what, count in counts.items() if "killed" in what)
         garbage = sum(record.body is None for record in sent)
         lines = [f"{count:6,} {what}" for what, count in sorted(counts.items())]
