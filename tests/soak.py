@@ -2,10 +2,11 @@
 oracle, and so must the end.
 
 Events arrive all the time, `hourline speed` and `hourline recompute` are killed, frozen, woken and replaced, Kafka is
-killed, frozen and gets partitions, and a reader compares every answer with the oracle at the snapshot that it got. SEED repeats the choices (not the moments at
-which they meet the processes). The oracle is naive, and counts all events again at each check: so there are at most
-40,000 of them, however long it takes. The exit status is 1 when a number was off or a process ended as it should not,
-which also keeps the tables; 130 after Ctrl-C. Nothing outlives the soak, unless it is itself killed with -9.
+killed, frozen and gets partitions, its topic is deleted and made anew, and a reader compares every answer with the
+oracle at the snapshot that it got. SEED repeats the choices (not the moments at which they meet the processes). The
+oracle is naive, and counts all events again at each check: so there are at most 40,000 of them, however long it takes.
+The exit status is 1 when a number was off or a process ended as it should not, which also keeps the tables; 130 after
+Ctrl-C. Nothing outlives the soak, unless it is itself killed with -9.
 """
 
 import os
@@ -48,9 +49,9 @@ class Soak:
         self.over, self.sent_all = threading.Event(), threading.Event()
         self.interrupted = False
         self.failure: BaseException | None = None
-        self.disturbances = Disturbances(self.project, kafka, seed, self.over)
         self.sending = threading.Lock()
         """Held while records are sent: who takes it finds all that Kafka has in ``project.sent``."""
+        self.disturbances = Disturbances(self.project, kafka, seed, self.over, self.sending)
         self.versions: object = None
         """Of the tables, as the last check saw them."""
         self.sequence = 0

@@ -25,15 +25,18 @@ _CONFLICT = "another process has written to the table"
 
 class Disturbances:
     """Two loops, ``disturb_speed`` and ``disturb_recomputes``, each for a thread of its own, until ``over`` is set; a
-    process that ends otherwise than it was made to raises AssertionError there.
+    process that ends otherwise than it was made to raises AssertionError there. ``sending`` is held while records are
+    sent.
     """
 
-    def __init__(self, project: StackProject, kafka: Broker, seed: str, over: threading.Event) -> None:
+    def __init__(
+        self, project: StackProject, kafka: Broker, seed: str, over: threading.Event, sending: threading.Lock
+    ) -> None:
         self.over = over
         self.processes = DisturbedProcesses(project, over)
         self.hours: list[datetime] = []
         """Those that the last check saw events in, in order."""
-        self._of_kafka = KafkaDisturbances(self.processes, kafka)
+        self._of_kafka = KafkaDisturbances(self.processes, kafka, sending)
         self._seed = seed
         self._reading = threading.Event()
 

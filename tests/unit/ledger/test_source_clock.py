@@ -144,18 +144,22 @@ BATCHES = st.lists(
 )
 
 
-@given(BATCHES)
-def test_the_clock_is_that_of_a_naive_pass(batches: list[list[tuple[int, int]]]) -> None:
+@given(BATCHES, BATCHES)
+def test_the_clock_is_that_of_a_naive_pass(
+    batches: list[list[tuple[int, int]]], anew: list[list[tuple[int, int]]]
+) -> None:
+    """The topic is made anew in between, and has other partitions from then on."""
     clock, naive = SourceClock(), oracle.Clock()
-    for sequence, batch in enumerate(batches):
+    of_topics = [("old", 0, batch) for batch in batches] + [("new", -oracle.MADE_ANEW, batch) for batch in anew]
+    for sequence, (topic, number, batch) in enumerate(of_topics):
         events = [
-            oracle.Event(sequence, partition, offset, minutes(time), minutes(time), {})
+            oracle.Event(sequence, number + partition, offset, minutes(time), minutes(time), {})
             for offset, (partition, time) in enumerate(batch)
         ]
         naive.pass_sequence(events)
-        clock = clock.after_records(
+        clock = clock.of_topics([topic]).after_records(
             {
-                ("topic", of): micros(*(minutes(time) for partition, time in batch if partition == of))
+                (topic, of): micros(*(minutes(time) for partition, time in batch if partition == of))
                 for of in {p for p, _ in batch}
             },
             LONG_AFTER,
