@@ -53,7 +53,7 @@ def open_or_create(
             raise TableError(
                 f"column '{column.name}' of the table at {uri} is {there[column.name].type}, "
                 f"and now declared as {column.type}; "
-                "give the field another name, or keep its type"
+                f"keep its type, or give the field another name, as in `a_name: {{type: …, key: {column.name}}}`"
             )
     add_columns(table, schema)
     return table
