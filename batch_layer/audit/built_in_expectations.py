@@ -18,7 +18,7 @@ from batch_layer.audit.history_bounds import Known, bounds, is_number
 from batch_layer.totals import HourTotals, doubles, without_sketches
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.model import Source
+from hourline_core.model import Metric, Source
 from hourline_core.model.hours import hour_text
 from hourline_core.sql.differences import TOLERANCE
 
@@ -107,26 +107,50 @@ def metric_facts(
             columns[f"{name} of the tiles"] = [None if mine is None else str(mine) for mine, _ in pairs]
             columns[f"{name} of the events"] = [None if theirs is None else str(theirs) for _, theirs in pairs]
             checks.append(_equal(f"{name} of the tiles", f"{name} of the events"))
-    if metric.history.severity != "off":
-        for name, measure in metric.measures.items():
-            values = [of_tiles.get(hour, {}).get(name) for hour in hours]
-            if not any(is_number(value) for value in values):
-                continue
-            adds_up = aggregate_of(measure).starts_at_zero
-            limits = [bounds(known, events, hour, name, metric.history, adds_up) or (None, None) for hour in hours]
-            if all(low is None for low, _ in limits):
-                continue  # still learning, or few rows
-            band = (f"{name} of the hour", f"{name} at least", f"{name} at most")
-            for column, column_values in zip(band, (values, *zip(*limits, strict=True)), strict=True):
-                columns[column] = [None if value is None else float(value) for value in column_values]
-            # Null where nothing is known, and null is passed over.
-            beyond = f"{name} beyond past days"
-            columns[beyond] = [
-                distance_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)
-            ]
-            one = _none(beyond)
-            checks.append(Check(one.type, one.parameters, metric.history.severity, "history", band))
+    checks += like_past_days(columns, metric, of_tiles, hours, known, events)
     return Facts(pd.DataFrame(columns), checks)
+
+
+def history_facts(
+    metric: Metric, of_hours: Known, hours: Sequence[datetime], known: Known, events: Mapping[datetime, int]
+) -> Facts:
+    """The values of ``of_hours`` compared with history alone, as ``like_past_days`` does."""
+    columns: dict[str, list[Any]] = {"hour": [hour_text(hour) for hour in hours]}
+    checks = like_past_days(columns, metric, of_hours, hours, known, events)
+    return Facts(pd.DataFrame(columns), checks)
+
+
+def like_past_days(
+    columns: dict[str, list[Any]],
+    metric: Metric,
+    of_hours: Known,
+    hours: Sequence[datetime],
+    known: Known,
+    events: Mapping[datetime, int],
+) -> list[Check]:
+    """The comparisons of the values of ``of_hours`` with those of the same hour of past days, which are in ``known``.
+    The values and their bounds are added to ``columns``. ``events`` are the numbers of events of the source's hours.
+    """
+    checks: list[Check] = []
+    if metric.history.severity == "off":
+        return checks
+    for name, measure in metric.measures.items():
+        values = [of_hours.get(hour, {}).get(name) for hour in hours]
+        if not any(is_number(value) for value in values):
+            continue
+        adds_up = aggregate_of(measure).starts_at_zero
+        limits = [bounds(known, events, hour, name, metric.history, adds_up) or (None, None) for hour in hours]
+        if all(low is None for low, _ in limits):
+            continue  # still learning, or few rows
+        band = (f"{name} of the hour", f"{name} at least", f"{name} at most")
+        for column, column_values in zip(band, (values, *zip(*limits, strict=True)), strict=True):
+            columns[column] = [None if value is None else float(value) for value in column_values]
+        # Null where nothing is known, and null is passed over.
+        beyond = f"{name} beyond past days"
+        columns[beyond] = [distance_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)]
+        one = _none(beyond)
+        checks.append(Check(one.type, one.parameters, metric.history.severity, "history", band))
+    return checks
 
 
 def row_checks(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[Check]:

@@ -12,25 +12,29 @@ from hourline_core.model import Metric, Project, Source
 
 def find_mistakes(project: Project) -> list[str]:
     """The mistakes in the declared expectations, one line each: ``metrics/x.yaml:12: …``."""
-    declared: list[tuple[str, Source | Metric, list[str]]] = []
-    for source in project.sources.values():
-        names = dict.fromkeys([*source.event_fields, *source.derived, "event_time", "hour"])
-        declared.append(("source", source, list(names)))
-    for metric in project.metrics.values():
-        declared.append(("metric", metric, ["hour", *metric.dimensions, *metric.measures]))
-    mistakes = []
     validator = Validator()
-    for kind, declaration, columns in declared:
-        for number, check in enumerate(declared_checks(declaration.expectations)):
-            try:
-                check.built({})
-                _refuse_unknown_columns(check, columns)
-                _refuse_broken(validator, check, columns)
-            except UnsuitableExpectationError as error:
-                where = project.where_declared(
-                    kind, declaration.name, ("expectations", str(number), check.type, *error.path)
-                )
-                mistakes.append(f"{where}: expectations.{number}: {error}")
+    declared: list[Source | Metric] = [*project.sources.values(), *project.metrics.values()]
+    return [mistake for one in declared for mistake in find_mistakes_in(project, one, validator)]
+
+
+def find_mistakes_in(project: Project, declaration: Source | Metric, validator: Validator) -> list[str]:
+    """The mistakes in the expectations of one declaration of ``project``, one line each."""
+    if isinstance(declaration, Source):
+        kind = "source"
+        names = ("event_time", "hour", *declaration.event_fields, *declaration.derived)
+    else:
+        kind, names = "metric", ("hour", *declaration.dimensions, *declaration.measures)
+    columns = list(dict.fromkeys(names))
+    mistakes = []
+    for number, check in enumerate(declared_checks(declaration.expectations)):
+        try:
+            check.built({})
+            _refuse_unknown_columns(check, columns)
+            _refuse_broken(validator, check, columns)
+        except UnsuitableExpectationError as error:
+            path = ("expectations", str(number), check.type, *error.path)
+            where = project.where_declared(kind, declaration.name, path)
+            mistakes.append(f"{where}: expectations.{number}: {error}")
     return mistakes
 
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 
-import pandas as pd
 from great_expectations.core import ExpectationSuiteValidationResult
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.audit import facts
-from batch_layer.audit.built_in_expectations import Facts, metric_facts, row_checks, source_facts
+from batch_layer.audit.built_in_expectations import metric_facts, row_checks, source_facts
 from batch_layer.audit.declared_expectations import Check, declared_checks
+from batch_layer.audit.event_expectations import validate_events
 from batch_layer.audit.facts import ArchivedCounts, count_archived
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import read_past_values
@@ -25,7 +23,6 @@ from batch_layer.totals import without_sketches
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
-from hourline_core.model.scratch_columns import COUNTS, HOUR, OFFSET, PARTITION, PLACE, TOPIC, visible_name
 from hourline_core.runtime import failpoints
 
 FAILED = Check("audit", {})
@@ -115,36 +112,11 @@ class _Audit:
             source_facts(source, archived, arrivals.events, hours),
             volume_facts(source, arrivals, archived.duplicates, hours),
         )
-        validations = [_of_facts(self._validator, one) for one in compared]
+        validations = [self._validator.facts(one) for one in compared]
         if source.expectations:
-            validations.append(self._expect_nothing() if self._events is None else self._expect(self._events))
+            validations.append(validate_events(self._validator, source, self._events, hours))
         self._keep(None, validations)
         self._archived = archived
-
-    def _expect_nothing(self) -> Validation:
-        """Audit the user's expectations on no events. Those on a column have nothing to evaluate."""
-        source = self._source
-        columns = [*dict.fromkeys(["hour", "event_time", *source.event_fields, *source.derived])]
-        nothing = pd.DataFrame(columns=columns, dtype=object)
-        hours = [hour_text(hour) for hour in self._hours]
-        return self._validator.results(nothing, declared_checks(source.expectations), hours, ["hour"])
-
-    def _expect(self, marked: DataFrame) -> Validation:
-        """Audit the user's expectations on the events that count."""
-        source = self._source
-        checks = declared_checks(source.expectations, dict(marked.dtypes))
-        address = (HOUR, TOPIC, PARTITION, OFFSET, *((PLACE,) if source.explode else ()))
-        keys = {visible_name(column, source.field_names): column for column in address}
-        hour = next(iter(keys))
-        columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {hour})
-        texts = {key: F.col(column) for key, column in keys.items()}
-        texts[hour] = F.date_format(HOUR, "yyyy-MM-dd'T'HH:mm'Z'")
-        counting = marked.where(COUNTS).withColumns(texts)
-        known = {hour_text(hour): {"": 0, **dict.fromkeys(columns, 0)} for hour in self._hours}
-        filled = {name: F.count(F.col(f"`{name}`")).alias(name) for name in columns}
-        for row in counting.groupBy(hour).agg(F.count("*").alias("events"), *filled.values()).collect():
-            known[row[0]] = {"": row[1], **dict(zip(columns, row[2:], strict=True))}
-        return self._validator.events(counting, checks, known, list(keys))
 
     def _audit_results(self, item: StagedMetric) -> None:
         """Audit the results of one metric against its totals and the counts of the archive."""
@@ -178,7 +150,7 @@ class _Audit:
         )
         checks = [*row_checks(aggregation, item.hours), *declared_checks(metric.expectations, types)]
         validations = [
-            _of_facts(self._validator, compared),
+            self._validator.facts(compared),
             self._validator.results(frame, checks, hours, ["hour", *metric.dimensions]),
         ]
         self._keep(metric.name, validations)
@@ -186,7 +158,3 @@ class _Audit:
     def _keep(self, of: str | None, validations: list[Validation]) -> None:
         self._audited.findings[of] = [finding for validation in validations for finding in validation.findings]
         self._audited.pages[of] = page(validations, of or self._source.name)
-
-
-def _of_facts(validator: Validator, compared: Facts) -> Validation:
-    return validator.results(compared.frame, compared.checks, list(dict.fromkeys(compared.frame["hour"])), ["hour"])

@@ -18,6 +18,7 @@ from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
 from pyspark.sql import DataFrame
 
+from batch_layer.audit.built_in_expectations import Facts
 from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError
 from batch_layer.audit.findings import ROWS_KEPT, Finding, by_hour, not_applied, of_hour
 from hourline_core.model.condition import holds
@@ -53,6 +54,10 @@ class Validator:
         """
         events = self._context.data_sources.add_spark("events", persist=False)
         return events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
+
+    def facts(self, compared: Facts) -> Validation:
+        """Evaluate the expectations on facts over their frame."""
+        return self.results(compared.frame, compared.checks, list(dict.fromkeys(compared.frame["hour"])), ["hour"])
 
     def results(
         self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hourline.cli.declared_names import find_declared
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
-from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.errors import UsageError
 from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.lease import lease
 
@@ -41,7 +42,7 @@ def reset(
 ) -> None:
     """Read a source from elsewhere, or compute a metric again. No record is counted twice."""
     declared = load(project, workspace)
-    kind, name = _find_declared(declared, name)
+    kind, name = find_declared(declared, name)
     if kind == "metric" and to is not None:
         raise UsageError(
             "--to is where to read a source on; a metric is computed again from all its archived events: leave it out"
@@ -87,21 +88,6 @@ def _plan_metric(project: "Project", name: str, held: ExitStack) -> "MetricReset
 
     held.enter_context(lease(project.workspace, "batch"))
     return MetricReset(project, project.metrics[name])
-
-
-def _find_declared(project: "Project", text: str) -> tuple[str, str]:
-    """The kind ("source" or "metric") and the name. Raises UsageError."""
-    kind, _, name = text.rpartition(":")
-    of_kind = {"source": project.sources, "metric": project.metrics}
-    kinds = [one for one, declared in of_kind.items() if kind in ("", one) and name in declared]
-    if len(kinds) > 1:
-        raise UsageError(f"'{name}' is a source and a metric; say source:{name} or metric:{name}")
-    if not kinds:
-        if others := [one for one, declared in of_kind.items() if name in declared]:
-            raise UsageError(f"'{name}' is a {others[0]}, not a {kind}")
-        allowed = [*project.sources, *project.metrics]
-        raise UsageError(f"there is no source or metric '{text}'{did_you_mean(text, allowed)}")
-    return kinds[0], name
 
 
 def _target(text: str) -> "Target":

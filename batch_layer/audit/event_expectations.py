@@ -1,0 +1,47 @@
+"""Evaluates the declared expectations of a source on the events of some hours: in Spark, where the events are."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from batch_layer.audit.declared_expectations import declared_checks
+from batch_layer.audit.validator import Validation, Validator
+from hourline_core.model import Source
+from hourline_core.model.hours import hour_text
+from hourline_core.model.scratch_columns import COUNTS, HOUR, OFFSET, PARTITION, PLACE, TOPIC, visible_name
+
+
+def validate_events(
+    validator: Validator, source: Source, marked: DataFrame | None, hours: Sequence[datetime]
+) -> Validation:
+    """Evaluate the expectations of ``source`` on the events of ``hours`` that count. ``marked`` are the archived ones,
+    as ``ArchivedEvents.mark_counted`` gives them. None: there are none. The caller persists them.
+    """
+    texts = [hour_text(hour) for hour in hours]
+    return _on_nothing(validator, source, texts) if marked is None else _on_events(validator, source, marked, texts)
+
+
+def _on_nothing(validator: Validator, source: Source, hours: list[str]) -> Validation:
+    """Those on a column have nothing to evaluate."""
+    columns = [*dict.fromkeys(["hour", "event_time", *source.event_fields, *source.derived])]
+    nothing = pd.DataFrame(columns=columns, dtype=object)
+    return validator.results(nothing, declared_checks(source.expectations), hours, ["hour"])
+
+
+def _on_events(validator: Validator, source: Source, marked: DataFrame, hours: list[str]) -> Validation:
+    checks = declared_checks(source.expectations, dict(marked.dtypes))
+    address = (HOUR, TOPIC, PARTITION, OFFSET, *((PLACE,) if source.explode else ()))
+    keys = {visible_name(column, source.field_names): column for column in address}
+    hour = next(iter(keys))
+    columns = sorted({name for check in checks for name in check.columns} & {*marked.columns} - {hour})
+    texts = {key: F.col(column) for key, column in keys.items()}
+    texts[hour] = F.date_format(HOUR, "yyyy-MM-dd'T'HH:mm'Z'")
+    counting = marked.where(COUNTS).withColumns(texts)
+    known = {one: {"": 0, **dict.fromkeys(columns, 0)} for one in hours}
+    filled = {name: F.count(F.col(f"`{name}`")).alias(name) for name in columns}
+    for row in counting.groupBy(hour).agg(F.count("*").alias("events"), *filled.values()).collect():
+        known[row[0]] = {"": row[1], **dict(zip(columns, row[2:], strict=True))}
+    return validator.events(counting, checks, known, list(keys))

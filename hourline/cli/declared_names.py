@@ -1,0 +1,27 @@
+"""The source or metric that a command is given by its name."""
+
+from typing import TYPE_CHECKING, Literal
+
+from hourline_core.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from hourline_core.model import Project
+
+Kind = Literal["source", "metric"]
+
+
+def find_declared(project: "Project", text: str) -> tuple[Kind, str]:
+    """The kind and the name in ``text``, such as ``clicks``, ``source:clicks`` or ``metric:clicks``. Raises UsageError
+    with a near name, or if both a source and a metric have the name.
+    """
+    kind, _, name = text.rpartition(":")
+    of_kind: dict[Kind, list[str]] = {"source": list(project.sources), "metric": list(project.metrics)}
+    kinds = [one for one, declared in of_kind.items() if kind in ("", one) and name in declared]
+    if len(kinds) > 1:
+        raise UsageError(f"'{name}' is a source and a metric; say source:{name} or metric:{name}")
+    if not kinds:
+        if others := [one for one, declared in of_kind.items() if name in declared]:
+            raise UsageError(f"'{name}' is a {others[0]}, not a {kind}")
+        allowed = [*project.sources, *project.metrics]
+        raise UsageError(f"there is no source or metric '{text}'{did_you_mean(text, allowed)}")
+    return kinds[0], name
