@@ -10,6 +10,10 @@ parameter_types.py        gives parameters the types of their columns
 expectation_mistakes.py   finds mistakes in declared expectations before anything is audited
 validator.py              runs Great Expectations, and gives its results hour by hour
 findings.py               the results of expectations in one hour
+event_expectations.py     evaluates the declared expectations on events, in Spark
+past_hours.py             the past hours that expectations can be tried on
+trial.py                  tries expectations on past hours, and changes nothing
+suggestions/              suggests expectations from past hours
 quality_rows.py           findings as rows of the quality table
 """
 

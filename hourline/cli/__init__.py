@@ -15,10 +15,12 @@ import hourline
 from hourline.cli import (
     advise,
     airflow,
+    audit,
     backfill,
     check,
     down,
     drift,
+    expectations,
     explain,
     export,
     gaps,
@@ -87,13 +89,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
-    "Build": (init.init, check.check, graph.graph, schema.schema, advise.app),
+    "Build": (init.init, check.check, graph.graph, schema.schema, advise.app, expectations.app),
     "Run": (up.up, down.down, replay.replay, import_.import_, speed.speed, airflow.app),
     "Recompute": (
         plan.plan,
         recompute.recompute,
         backfill.backfill,
         quality.quality,
+        audit.audit,
         publish.publish,
         late.late,
         drift.drift,

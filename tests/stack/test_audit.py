@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from typer.testing import CliRunner, Result
 
 import serving_layer
+from batch_layer.audit import trial
 from batch_layer.audit.validator import Validator
 from batch_layer.plan import PlannedHour, open_job, plan, plan_range
 from batch_layer.publication import Publication
@@ -33,8 +34,9 @@ from batch_layer.totals import HourTotals, compute_tiles_and_totals
 from hourline.cli import app
 from hourline_core.compute.archive import from_archive
 from hourline_core.errors import DeclarationError
-from hourline_core.model.hours import HOUR, HourRange, wall_clock
+from hourline_core.model.hours import HOUR, HourRange, hour_text, wall_clock
 from hourline_core.model.scratch_columns import COUNTS
+from hourline_core.model.trial import with_expectations as load_trial
 from hourline_core.runtime.spark import spark_session
 from tests.support import oracle, parcels
 from tests.support.command_line import Failing
@@ -417,3 +419,49 @@ def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_the
     assert (told["scans beyond past days"]["observed"], told["scans beyond past days"]["origin"]) == (80.0, "history")
     assert 0 < told["scans beyond past days"]["lower"] < 20.5 < told["scans beyond past days"]["upper"] < 80
     assert project.check_answers() > 100
+
+
+def test_a_trial_finds_in_events_what_the_audit_of_a_recompute_finds(
+    project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"""
+    expectations:
+      - expect_column_values_to_be_in_set: {{column: depot, value_set: [north, south]}}
+      - expect_column_values_to_not_be_null: {{column: weight, mostly: 0.99}}
+        severity: warn
+      - expect_column_values_to_be_between: {{column: weight, max_value: 0}}
+        when: "rows >= 100000"
+      - expect_table_row_count_to_equal: {{value: 1}}
+        when: "hour_of_day = {FIRST.hour}"
+    """
+    file = tmp_path / "tried.yaml"
+    file.write_text(textwrap.dedent(text))
+    spark = spark_session(project.project, "batch")
+    monkeypatch.setattr(trial, "spark_session", lambda *_, **__: spark)
+    monkeypatch.setattr(trial, "stop_spark", lambda spark: None)
+    tried_project = load_trial(project.project, project.project.sources["scans"], file)
+    hours = HourRange(FIRST, SECOND + HOUR)
+    try:
+        tried = trial.try_on_events(
+            tried_project, tried_project.sources["scans"], hours, wall_clock, lambda total: lambda done: None
+        )
+        recompute_new_hours(with_expectations(project, "sources/scans.yaml", text), spark)
+    finally:
+        spark.stop()
+    of_trial = {
+        (finding.hour, finding.check.type, finding.applied, finding.success, finding.unexpected)
+        for finding in tried.findings
+        if finding.check.origin == "user"
+    }
+    with serving_layer.connect(project.project) as connection:
+        rows = connection.sql(
+            "SELECT hour, expectation, applied, success, unexpected FROM quality "
+            f"WHERE origin = 'user' AND metric IS NULL AND hour BETWEEN '{FIRST}' AND '{SECOND}'"
+        ).fetchall()
+    assert {(hour_text(hour), *rest) for hour, *rest in rows} == of_trial
+    assert {(applied, success) for _, _, applied, success, _ in of_trial} == {
+        (True, True),
+        (True, False),
+        (False, True),
+    }
+    assert tried.hours_that_would_be("blocked") == {hour_text(FIRST), hour_text(SECOND)}

@@ -73,6 +73,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "advise|grace|pageviews",
         "drift",
         "quality",
+        "audit|views_by_page|--from|2026-03-02T08|--to|2026-03-02T09",
+        "expectations|suggest|views_by_page",
         "publish|--accept|views_by_page|2026-03-02T08|--reason|a sale",
         "explain|views_by_page|2026-03-02T08",
         "export|old.duckdb",

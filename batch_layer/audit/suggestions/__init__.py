@@ -1,0 +1,9 @@
+"""Suggests expectations from past hours. What is suggested passes in all of these hours. Nothing starts Spark.
+
+suggest.py       from the published results of a metric, or the archived events of a source
+seen_rows.py     what their rows look like, column by column, counted by DuckDB
+expectations.py  the expectations on such rows
+history.py       the comparison with past days
+volume.py        the bounds of a source's volume
+as_yaml.py       all of it as YAML, with what was seen beside it
+"""

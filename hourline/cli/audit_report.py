@@ -1,0 +1,121 @@
+"""Prints what a trial of expectations has found."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hourline.cli.output import say, say_table
+from hourline_core.model.hours import hour_text
+
+if TYPE_CHECKING:
+    from batch_layer.audit.declared_expectations import Check
+    from batch_layer.audit.findings import Finding
+    from batch_layer.audit.trial import Trial
+
+
+def say_trial(trial: "Trial") -> None:
+    """Print the hours that would not pass, each expectation with its number of hours, and the summary."""
+    failing = [finding for finding in trial.findings if not finding.success]
+    if failing:
+        say_table(
+            ["hour (UTC)", "would be", "expectation", "of", "found", "bounds"],
+            [
+                (
+                    finding.hour.replace("T", " ").removesuffix("Z"),
+                    _outcome(finding),
+                    finding.check.type,
+                    ", ".join(finding.check.columns),
+                    _found(finding),
+                    _bounds(finding),
+                )
+                for finding in sorted(failing, key=lambda one: (one.hour, not one.blocks))
+            ],
+        )
+        say("")
+    say_table(
+        ["expectation", "of", "applied to", "not applied to", "failed in"],
+        [
+            (line["expectation"], line["about"], line["applied"], line["not_applied"], line["failed"])
+            for line in _by_expectation(trial)
+        ],
+        right=["applied to", "not applied to", "failed in"],
+    )
+    say("")
+    blocked, warned = (len(trial.hours_that_would_be(outcome)) for outcome in ("blocked", "warned"))
+    say(f"{blocked:,} of {len(trial.hours):,} hours would be blocked, {warned:,} published with a warning")
+
+
+def trial_as_json(kind: str, name: str, trial: "Trial") -> dict[str, Any]:
+    """The same for programs. ``kind`` is metric or source."""
+    return {
+        kind: name,
+        "first": hour_text(trial.hours[0]),
+        "last": hour_text(trial.hours[-1]),
+        "hours": len(trial.hours),
+        "blocked": len(trial.hours_that_would_be("blocked")),
+        "warned": len(trial.hours_that_would_be("warned")),
+        "expectations": _by_expectation(trial),
+        "findings": [
+            {
+                "hour": finding.hour,
+                "outcome": _outcome(finding),
+                **_described(finding.check),
+                "found": finding.found,
+                "observed": finding.observed,
+                "lower": finding.lower,
+                "upper": finding.upper,
+                "unexpected": finding.unexpected,
+                "rows": [json.loads(row) for row in finding.rows],
+            }
+            for finding in trial.findings
+            if not finding.success
+        ],
+    }
+
+
+def _outcome(finding: "Finding") -> str:
+    return "passed" if finding.success else "blocked" if finding.blocks else "warned"
+
+
+def _found(finding: "Finding") -> str:
+    """What was found in words, with the values of the first row that failed."""
+    row = json.loads(finding.rows[0]) if finding.rows and finding.observed is None else {}
+    values = ", ".join(f"{name}: {row[name]}" for name in finding.check.columns if name in row)
+    return f"{finding.found}, such as {values}" if values and values != finding.found else finding.found
+
+
+def _bounds(finding: "Finding") -> str:
+    """The bounds in words; of an expectation without bounds, its parameters."""
+    lower, upper = (None if value is None else f"{value:,.6g}" for value in (finding.lower, finding.upper))
+    if lower is not None or upper is not None:
+        return f"at most {upper}" if lower is None else f"at least {lower}" if upper is None else f"{lower} to {upper}"
+    columns = {"column", "column_A", "column_B", "column_list"}
+    others = {name: value for name, value in finding.check.parameters.items() if name not in columns}
+    return ", ".join(f"{name}: {_text(value)}" for name, value in others.items())
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _by_expectation(trial: "Trial") -> list[dict[str, Any]]:
+    """Each expectation, with the numbers of hours that it was applied to, was not applied to, and failed in."""
+    lines: dict[str, dict[str, Any]] = {}
+    for finding in trial.findings:
+        described = _described(finding.check)
+        line = lines.setdefault(
+            json.dumps(described, default=str), {**described, "applied": 0, "not_applied": 0, "failed": 0}
+        )
+        line["applied" if finding.applied else "not_applied"] += 1
+        line["failed"] += not finding.success
+    return list(lines.values())
+
+
+def _described(check: "Check") -> dict[str, Any]:
+    return {
+        "expectation": check.type,
+        "about": ", ".join(check.columns),
+        "parameters": dict(check.parameters),
+        "origin": check.origin,
+        "severity": check.severity,
+        "when": check.when,
+    }

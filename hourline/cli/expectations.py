@@ -1,0 +1,42 @@
+"""``expectations suggest``: writes expectations that past hours fulfil. Starts no Spark."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hourline.cli.declared_names import find_declared
+from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline_core.model.hours import wall_clock
+
+app = typer.Typer(
+    name="expectations", help="Expectations, from past hours.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command()
+def suggest(
+    name: Annotated[
+        str, typer.Argument(help="The source or metric; source:NAME or metric:NAME if both have that name.")
+    ],
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    weeks: Annotated[
+        int, typer.Option("--weeks", min=1, max=52, help="The number of weeks to look at, up to the newest hour.")
+    ] = 4,
+) -> None:
+    """Write YAML of expectations that all hours of the last weeks fulfil: ranges, sets, shares of null, volumes and
+    unique values, each with the figure that was seen.
+    """
+    declared = load(project, workspace)
+    kind, name = find_declared(declared, name)
+    from batch_layer.audit.suggestions.as_yaml import suggestion_yaml
+    from batch_layer.audit.suggestions.suggest import suggest_for_metric, suggest_for_source
+
+    if kind == "metric":
+        metric = declared.metrics[name]
+        text = suggestion_yaml(metric, suggest_for_metric(declared, metric, weeks, wall_clock))
+    else:
+        source = declared.sources[name]
+        text = suggestion_yaml(source, suggest_for_source(declared, source, weeks, wall_clock))
+    typer.echo(text, nl=False)
