@@ -18,6 +18,7 @@ from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source, declaration_hash, expectations_hash
 from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock
 from hourline_core.sql.database import open_database
+from hourline_core.sql.problems import read_problems
 from hourline_core.sql.sketches import install_sketch_functions
 
 if TYPE_CHECKING:
@@ -72,6 +73,18 @@ def plan_range(
     """
     with open_database(project, clock) as (database, snapshot):
         return _plan(project, database, snapshot, metrics, hours)
+
+
+def plan_problem(project: Project, id: str, clock: Clock = wall_clock) -> list[PlannedHour]:
+    """The hours of the problem with that id, whether or not there is a reason to recompute them. Raises UsageError
+    when it is closed or unknown, TableError.
+    """
+    with open_database(project, clock) as (database, snapshot):
+        problems = read_problems(database, {cell: mark.source for cell, mark in snapshot.blocked.items()})
+        cells = {(one.metric, one.hour) for one in problems.find(id).hours}
+        spanning = HourRange.spanning([hour for _, hour in cells])
+        hours = _plan(project, database, snapshot, None, spanning)
+    return [planned for planned in hours if (planned.metric, planned.hour) in cells]
 
 
 def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:

@@ -53,9 +53,10 @@ def publish(publication: Publication, job: Job, audited: list["AuditedSource"], 
         for metric in source.staged.metrics
     ]
     moment = job.clock()
-    write_pages(job.project, publication.number, audited, moment)
+    findings = publication.number_findings(quality_rows(audited, moment))
+    write_pages(job, publication.number, audited, findings, moment)
     cost = {"events": sum(item.events for item in job.hours), "seconds": (moment - began).total_seconds()}
-    commit(publication, job, metrics, quality_rows(audited, moment), moment, cost)
+    commit(publication, job, metrics, findings, moment, cost)
     return Recomputed(
         published=[(item.aggregation.metric.name, hour) for item in metrics for hour in item.passed],
         blocked=[(item.aggregation.metric.name, hour) for item in metrics for hour in sorted(item.blocked)],

@@ -1,7 +1,7 @@
 """Groups the rows of the quality table by expectation and hour, for the overview page."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -77,6 +77,10 @@ class Trend:
     """By audited hour: passed, warned, failed, blocked or accepted."""
     publications: dict[int, int] = field(default_factory=dict)
     """By audited hour, the newest publication, whose audit counts."""
+    accepted: dict[int, Finding] = field(default_factory=dict)
+    """By hour that a person has accepted, the record of it."""
+    mended: dict[int, int] = field(default_factory=dict)
+    """By hour that failed an earlier audit and none of its newest one, when that ran."""
 
 
 def hour_number(hour: datetime) -> int:
@@ -92,7 +96,7 @@ def hour_of(number: int) -> datetime:
 def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
     """A trend for each source and for each of its metrics, in order. ``blocked`` has metrics and hours."""
     grouped: dict[tuple[str, str | None], list[Finding]] = defaultdict(list)
-    for finding in _findings(rows):
+    for finding in findings_of(rows):
         grouped[finding.source, finding.metric].append(finding)
     open_hours = set(blocked)
     newest: dict[str, int] = {}
@@ -104,14 +108,15 @@ def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
     ):
         shown = [finding for finding in findings if finding.hour > newest[source] - WINDOW]
         if shown:
-            collected.append(_trend(source, metric, shown, open_hours))
+            collected.append(trend_of(source, metric, shown, open_hours))
     for trend in collected:
         beside = [other for other in collected if other.source == trend.source]
         trend.first, trend.end = min(min(other.states) for other in beside), newest[trend.source] + 1
     return collected
 
 
-def _findings(rows: pa.Table) -> list[Finding]:
+def findings_of(rows: pa.Table) -> list[Finding]:
+    """The rows (QUALITY_SCHEMA) as findings."""
     # Numbers instead of moments: making half a million datetimes costs more than all the rest.
     audited, hour = (
         rows[name].cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64()) for name in ("audited", "hour")
@@ -121,12 +126,17 @@ def _findings(rows: pa.Table) -> list[Finding]:
     return [Finding(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
 
 
-def _trend(source: str, metric: str | None, findings: list[Finding], blocked: set[tuple[str, int]]) -> Trend:
+def trend_of(
+    source: str, metric: str | None, findings: list[Finding], blocked: Collection[tuple[str, int]] = ()
+) -> Trend:
+    """The trend of ``findings``, which are all about one source and ``metric``, over all their hours."""
     audits: dict[int, int] = {}
-    accepted: dict[int, int] = {}
+    accepted: dict[int, Finding] = {}
     for finding in findings:
-        kept = accepted if finding.expectation == "accepted" else audits
-        kept[finding.hour] = max(kept.get(finding.hour, 0), finding.publication)
+        if finding.expectation != "accepted":
+            audits[finding.hour] = max(audits.get(finding.hour, 0), finding.publication)
+        elif finding.hour not in accepted or accepted[finding.hour].publication < finding.publication:
+            accepted[finding.hour] = finding
     counted = [
         finding
         for finding in findings
@@ -137,13 +147,29 @@ def _trend(source: str, metric: str | None, findings: list[Finding], blocked: se
     for finding in counted:
         if finding.state == "failed" or (finding.state == "warned" and states[finding.hour] == "passed"):
             states[finding.hour] = finding.state
-    for hour, publication in accepted.items():
-        if publication >= audits.get(hour, 0):
-            states[hour] = "accepted"
+    accepted = {hour: one for hour, one in accepted.items() if one.publication >= audits.get(hour, 0)}
+    states |= dict.fromkeys(accepted, "accepted")
     for hour in audits:
         if metric is not None and (metric, hour) in blocked:
             states[hour] = "blocked"
-    return Trend(source, metric, lines=_lines(counted), states=states, publications={**accepted, **audits})
+    failed_before = {
+        finding.hour
+        for finding in findings
+        if finding.state == "failed" and finding.publication < audits.get(finding.hour, 0)
+    }
+    mended = {one.hour: one.audited for one in counted if one.hour in failed_before and states[one.hour] == "passed"}
+    publications = {**{hour: one.publication for hour, one in accepted.items()}, **audits}
+    return Trend(
+        source,
+        metric,
+        min(publications, default=0),
+        max(publications, default=-1) + 1,
+        lines=_lines(counted),
+        states=states,
+        publications=publications,
+        accepted=accepted,
+        mended=mended,
+    )
 
 
 def _lines(findings: list[Finding]) -> list[Line]:

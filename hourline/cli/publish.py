@@ -1,33 +1,69 @@
-"""``publish``: publishes a blocked hour by a person's decision. Needs neither Spark nor Java."""
+"""``publish``: publishes blocked hours by a person's decision. Needs neither Spark nor Java."""
 
 import getpass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hourline.cli.options import ProjectFolder, Workspace, load, require_known
-from hourline.cli.output import say
+from hourline.cli.output import note, say
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import hour_text, parse_hour, wall_clock
+
+if TYPE_CHECKING:
+    from batch_layer.accept import Accepted
 
 
 def publish(
     accept: Annotated[
-        tuple[str, str], typer.Option("--accept", metavar="METRIC HOUR", help="The metric, and its blocked hour (UTC).")
+        list[str],
+        typer.Option(
+            "--accept",
+            metavar="PROBLEM",
+            help="The id of a problem, from `hourline quality`: all its hours. May be repeated. Or the name of a "
+            "metric, and then HOUR.",
+        ),
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why the rows are right. The reason is kept on record.")],
+    hour: Annotated[
+        str | None, typer.Argument(metavar="[HOUR]", help="After a metric: its blocked hour (UTC).")
+    ] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
 ) -> None:
-    """Publish a blocked hour although its audit did not pass. The rows are those that were audited."""
+    """Publish blocked hours although their audit did not pass. The rows are those that were audited."""
     declared = load(project, workspace)
-    name, hour = require_known("metric", accept[0], list(declared.metrics)), parse_hour(accept[1])
     if not reason.strip():
         raise UsageError(
             "the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'"
         )
+    person = getpass.getuser()
+    if hour is None:
+        for name in (one for one in accept if one in declared.metrics):
+            raise UsageError(
+                f"'{name}' is a metric, and its HOUR is missing: `hourline publish --accept {name} HOUR --reason …`; "
+                "or give the id of a problem, from `hourline quality`"
+            )
+        from batch_layer.accept import accept_problems
+
+        _say_accepted(accept_problems(declared, accept, person, reason.strip(), wall_clock), person, reason.strip())
+        return
+    if len(accept) > 1:
+        raise UsageError(f"got {len(accept)} times --accept with an hour; allowed is one metric, and its hour")
+    name, moment = require_known("metric", accept[0], list(declared.metrics)), parse_hour(hour)
     from batch_layer.accept import accept as accept_hour
 
-    accept_hour(declared, declared.metrics[name], hour, getpass.getuser(), reason.strip(), wall_clock)
-    say(f"published {hour_text(hour)} of {name}, accepted by {getpass.getuser()}: {reason.strip()}")
+    accept_hour(declared, declared.metrics[name], moment, person, reason.strip(), wall_clock)
+    say(f"published {hour_text(moment)} of {name}, accepted by {person}: {reason.strip()}")
+
+
+def _say_accepted(accepted: "Accepted", person: str, reason: str) -> None:
+    hours = sorted(hour for _, hour in accepted.published)
+    metrics = ", ".join(sorted({metric for metric, _ in accepted.published}))
+    count = len(set(hours))
+    first, last = hour_text(hours[0]), hour_text(hours[-1])
+    when = first if count == 1 else f"{count:,} hours, {first} … {last},"
+    say(f"published {when} of {metrics}, accepted by {person}: {reason}")
+    for problem, cells in accepted.left.items():
+        note(f"problem '{problem}' still blocks {len(cells):,} of these hours")

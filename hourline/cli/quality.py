@@ -9,14 +9,13 @@ import typer
 from hourline.cli.chosen_hours import note_pending
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
+from hourline.cli.problems import number, say_problem
 from hourline.exit_status import MISTAKE
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import parse_hour
 
 if TYPE_CHECKING:
     from serving_layer.reports.quality import QualityReport
-
-_ROWS_SHOWN = 3
 
 
 def quality(
@@ -36,7 +35,9 @@ def quality(
     blocked: Annotated[bool, typer.Option("--blocked", help="Show only what is blocked now.")] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show what the audits of the last four weeks found. The exit status is 1 when an hour of them is blocked."""
+    """Show what a person must do about the audits of the last four weeks, and each problem once. The exit status is 1
+    when an hour is blocked.
+    """
     declared = load(project, workspace)
     if failed and blocked:
         raise UsageError(
@@ -52,46 +53,36 @@ def quality(
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
     else:
-        say_quality(report)
+        say_quality(report, findings=failed or hour is not None)
         note_pending(declared)
     if report.blocked:
         raise typer.Exit(MISTAKE)
 
 
-def say_quality(report: "QualityReport") -> None:
-    """Print a report as text."""
-    if report.hours:
+def say_quality(report: "QualityReport", findings: bool) -> None:
+    """Print a report as text: first what a person must do, then a card for each problem; with ``findings``, all that
+    was found instead.
+    """
+    if not report.audited and findings:
+        say("no audit of what was asked for is kept: there was none, or it was long ago")
+        return
+    if not findings:
+        say(report.advice)
+        for problem in report.problems:
+            say("")
+            say_problem(problem)
+        say("")
+    elif report.hours:
         say_table(["hour (UTC)", "metric", "outcome", "severity", "expectation", "of", "found"], list(_rows(report)))
         say("")
-    blocked = [audit for audit in report.hours if audit.outcome == "blocked"]
-    for audit in blocked:
-        where = f"{audit.hour:%Y-%m-%d %H:%M}  {audit.metric}"
-        for finding in (finding for finding in audit.findings if not finding.success and finding.severity == "fail"):
-            for row in finding.rows[:_ROWS_SHOWN]:
-                say(f"{where}: {', '.join(f'{name}={value}' for name, value in row.items() if name != 'hour')}")
-            if (finding.unexpected or 0) > _ROWS_SHOWN:
-                say(f"{where}: {finding.unexpected:,} rows in all")
-    for page in dict.fromkeys(audit.report for audit in blocked if audit.report):
-        say(f"the rows in full: {shortest_path(page)}")
-    if not report.audited:
-        say(
-            "no audit of what was asked for is kept: there was none, or it was long ago"
-            if report.since is None
-            else "nothing has been audited yet"
-        )
-        return
     counts = ", ".join(
         f"{count:,} {outcome}"
         for outcome in ("passed", "warned", "accepted", "blocked")
         if (count := getattr(report, outcome))
     )
     since = f" since {report.since:%Y-%m-%d %H:%M}" if report.since else ""
-    say(f"{report.audited:,} audited (hours × metrics){since}: {counts}")
-    if blocked:
-        note(
-            "once it is mended, `hourline recompute` tries again; "
-            "`hourline publish --accept METRIC HOUR --reason …` publishes it as it is"
-        )
+    if report.audited:
+        say(f"{report.audited:,} audited (hours × metrics){since}: {counts}")
     if report.site:
         note(f"the reports: {shortest_path(report.site)}")
 
@@ -102,9 +93,5 @@ def _rows(report: "QualityReport") -> Iterator[tuple[object, ...]]:
         own: tuple[object, ...] = (audit.hour, audit.metric, audit.outcome)
         for finding in audit.findings:
             severity = "" if finding.success else finding.severity
-            yield (*own, severity, finding.expectation, finding.about, finding.found or _observed(finding.observed))
+            yield (*own, severity, finding.expectation, finding.about, finding.found or number(finding.observed))
             own = ("", "", "")
-
-
-def _observed(value: float | None) -> str:
-    return "" if value is None else f"{value:,.6g}"

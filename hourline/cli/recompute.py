@@ -29,24 +29,31 @@ def recompute(
     start: Annotated[str | None, typer.Option("--from", help="The first hour (UTC), such as 2013-01-05T14.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="The hour after the last one (UTC).")] = None,
     metric: Metrics = None,
+    problem: Annotated[
+        str | None, typer.Option("--problem", help="The id of a problem, from `hourline quality`: all its hours.")
+    ] = None,
     include_open: IncludeOpen = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
-    """Recompute hours, audit them and publish them. They are a range, or the hours that `hourline plan` lists. They are
-    computed from the archived events.
+    """Recompute hours, audit them and publish them. They are a range, those of a problem, or the hours that
+    `hourline plan` lists. They are computed from the archived events.
     """
     if (start is None) != (end is None):
         raise UsageError("give both --from and --to, or neither for what `hourline plan` lists")
+    if problem is not None and (start is not None or metric or include_open):
+        raise UsageError("give --problem alone: it names its hours and metrics")
     declared = load(project, workspace)
     from batch_layer.plan import plan as plan_hours
-    from batch_layer.plan import plan_range
+    from batch_layer.plan import plan_problem, plan_range
     from batch_layer.recompute import recompute as recompute_hours
 
     metrics = chosen_metrics(declared, metric)
     began = wall_clock()
     hours = None if start is None or end is None else past_range(start, end)
-    if hours is None:
+    if problem is not None:
+        planned = plan_problem(declared, problem)
+    elif hours is None:
         planned = plan_hours(declared, metrics)
     else:
         planned = plan_range(declared, hours, metrics)

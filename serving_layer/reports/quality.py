@@ -1,13 +1,18 @@
-"""Reports the findings of the newest audit of each hour, and the blocked hours: `hourline quality`."""
+"""Reports the open problems, the blocked hours, and the findings of the newest audit of each hour:
+`hourline quality`.
+"""
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from hourline_core.ledger.problems import advice
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
 from serving_layer.described import Described
+from serving_layer.reports.problems import Problem, describe_problem, find_problems
 
 SHOWN_DAYS = 28
 """The time before the newest audited hour that is shown if no hour is given. Blocked hours are shown however old
@@ -76,6 +81,10 @@ class AuditedHour(Described):
 class QualityReport(Described):
     """What audits found. The counts are of hours × metrics, by the outcome of their newest audit."""
 
+    advice: str
+    """What a person must do now, in one sentence."""
+    problems: list[Problem]
+    """The open problems: those that block first, then those of the newest hours."""
     audited: int
     """The number of audited hours × metrics."""
     blocked: int
@@ -105,7 +114,8 @@ def report_quality(
     """The newest audit of each hour, or of ``hour``, and of all metrics, or of ``metric``.
 
     ``hours`` are those that did not simply pass. With ``failed`` they are all audits that blocked an hour, also earlier
-    ones; with ``blocked``, the hours that are blocked now; with ``hour``, all of it.
+    ones; with ``blocked``, the hours that are blocked now; with ``hour``, all of it. ``problems`` are those of that
+    hour and metric; with ``blocked``, those that block.
     """
     newest = connection.sql("SELECT max(hour) FROM quality").fetchall()[0][0]
     since = None if newest is None or hour is not None else newest - timedelta(days=SHOWN_DAYS)
@@ -131,8 +141,20 @@ def report_quality(
                 finding for finding in audit.findings if not finding.success or finding.origin == "person"
             ]
     index = report_site(connection.project) / "index.html"
+    problems = find_problems(connection)
+    concerned = [
+        problem
+        for problem in (problems.blocking if blocked else problems.open)
+        if metric in (None, *problem.metrics) and (hour is None or hour in problem.by_hour)
+    ]
     return QualityReport(
-        audited=len(latest), **counts, since=since, hours=shown, site=str(index) if index.exists() else None
+        advice=advice(replace(problems, open=concerned), len(latest)),
+        problems=[describe_problem(connection.project, problem, connection.taken) for problem in concerned],
+        audited=len(latest),
+        **counts,
+        since=since,
+        hours=shown,
+        site=str(index) if index.exists() else None,
     )
 
 

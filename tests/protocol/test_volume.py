@@ -60,7 +60,7 @@ def test_three_silent_hours_of_a_feed_that_never_sleeps_warn(
     report = quality(tables)
     assert (report.blocked, report.warned, report.passed) == (0, 3 * len(METRICS), 2 * len(METRICS))
     assert hours_with(report.hours, "warned") == {hour(26), hour(27), hour(28)}
-    say_quality(report)
+    say_quality(report, findings=True)
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if "2024-03-02 02:00" in line]
     told = "totals warned warn expect_column_values_to_be_between hours of silence hours of silence: 3"
     assert [*["2024-03-02", "02:00"], *told.split()] in lines

@@ -30,6 +30,13 @@ from tests.support.project_files import write_project
         (["recompute", "--from", "2024-05-06T22"], "give both --from and --to"),
         (["recompute", "--from", "2124-05-06T22", "--to", "2124-05-07"], "lies in the future"),
         (["recompute", "--metric", "flwo"], "there is no metric 'flwo' — did you mean 'flow'?"),
+        (["recompute", "--problem", "beef", "--metric", "flow"], "give --problem alone"),
+        (["recompute", "--problem", "beef"], "has no problem 'beef'; `hourline quality` lists the open ones"),
+        (["publish", "--accept", "flow", "--reason", "x"], "'flow' is a metric, and its HOUR is missing"),
+        (
+            ["publish", "--accept", "beef", "--reason", "x"],
+            "has no problem 'beef'; `hourline quality` lists the open ones",
+        ),
         (["plan", "--metric", "Flow"], "there is no metric 'Flow' — did you mean 'flow'?"),
         (["plan", "--project", "elsewhere"], "there is no folder elsewhere"),
         (["query", "FROM flow", "--project", "metrics"], "metrics is no Hourline project"),

@@ -76,6 +76,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "audit|views_by_page|--from|2026-03-02T08|--to|2026-03-02T09",
         "expectations|suggest|views_by_page",
         "publish|--accept|views_by_page|2026-03-02T08|--reason|a sale",
+        "publish|--accept|0123abcd|--reason|a sale",
+        "recompute|--problem|0123abcd",
         "explain|views_by_page|2026-03-02T08",
         "export|old.duckdb",
         "sql",

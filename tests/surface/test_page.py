@@ -16,15 +16,15 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 from batch_layer.aggregate import MetricTiles
 from batch_layer.drift.by_cause import HourDrift
 from batch_layer.publication import MetricPublication, Publication
+from batch_layer.reports.audit_page import write_page
 from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
-from hourline_core.ledger.report_pages import page_name, report_site
+from hourline_core.ledger.report_pages import report_site
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.serving import ServeSettings
 from hourline_core.runtime.ports import free_ports
-from hourline_core.runtime.quirks import import_great_expectations
 from serving_layer.http.server import Server
 from speed_layer.source_tables import open_source_tables
 from tests.support.headless_browser import NoBrowserError, headless_browser
@@ -108,12 +108,6 @@ class Sales:
 
     def publish(self, *numbers: int, blocked: tuple[int, ...] = ()) -> None:
         """Recompute these hours, all of whose audits pass, but for those that are ``blocked``."""
-        # Great Expectations reads its switch, above, as it is imported.
-        import_great_expectations()
-        from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
-
-        from batch_layer.reports.data_docs import write_page
-
         publication = Publication(self.project)
         chosen, marks = [hour(number) for number in numbers], {hour(number): "" for number in blocked}
         staged, found = [], []
@@ -135,16 +129,8 @@ class Sales:
                 {**audit, "hour": moment, "success": moment not in marks, "found": "no sense in it"}
                 for moment in chosen
             ]
-            result = ExpectationSuiteValidationResult(success=True, results=[], suite_name=name)
-            write_page(
-                report_site(self.project),
-                publication.number,
-                page_name("sales", name),
-                result,
-                name,
-                "some hours",
-                BASE,
-            )
+            rows = pa.Table.from_pylist([one for one in found if one["metric"] == name], QUALITY_SCHEMA)
+            write_page(report_site(self.project), publication.number, "sales", name, rows, rows.slice(0, 0), BASE)
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE)
 
 

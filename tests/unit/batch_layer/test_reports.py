@@ -6,25 +6,22 @@ import json
 import os
 import random
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
 import pytest
 
 import serving_layer
+from batch_layer.reports.audit_page import write_page
 from batch_layer.reports.overview import write_overview
 from batch_layer.reports.site import prune
-from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.ledger.report_pages import page_name, page_path
-from hourline_core.runtime.quirks import import_great_expectations
+from tests.support.quality_rows import HOUR, START, problems_of, row, shop, table_of
 
-START = datetime(2026, 3, 2, tzinfo=UTC)
 NOW = START + timedelta(days=30)
-HOUR = timedelta(hours=1)
 
 
 class Page(HTMLParser):
@@ -52,32 +49,16 @@ class Page(HTMLParser):
         return [attributes["href"] for tag, attributes in self.elements if tag == "a" and "href" in attributes]
 
 
-def row(
-    hour: int, metric: str | None = "views", expectation: str = "expect_column_values_to_be_between", **fields: Any
-) -> dict[str, Any]:
-    """A row of the quality table; ``hour`` counts from START."""
-    return {
-        "publication": hour + 1,
-        "audited": START + (hour + 2) * HOUR,
-        "source": "pages",
-        "metric": metric,
-        "declaration": "d",
-        "hour": START + hour * HOUR,
-        "cutoff": 1,
-        "expectation": expectation,
-        "about": "visits",
-        "parameters": "{}",
-        "origin": "user",
-        "severity": "fail",
-        "success": True,
-        "rows": [],
-        **fields,
-    }
+def overview(site: Path, rows: list[dict[str, Any]], *blocked: tuple[str, int], now: datetime = NOW) -> Page:
+    marks = [(metric, START + hour * HOUR) for metric, hour in blocked]
+    return Page(write_overview(site, shop(), table_of(rows), problems_of(rows, blocked), marks, now))
 
 
-def overview(site: Path, rows: list[dict[str, Any]], *blocked: tuple[str, int]) -> Page:
-    table = pa.Table.from_pylist(rows, schema=QUALITY_SCHEMA)
-    return Page(write_overview(site, "shop", table, [(metric, START + hour * HOUR) for metric, hour in blocked], NOW))
+def audit(
+    site: Path, rows: list[dict[str, Any]], past: list[dict[str, Any]] | None = None, now: datetime = NOW
+) -> Page:
+    """The page of the audit that found ``rows``."""
+    return Page(write_page(site, 7, "pages", "views", table_of(rows), table_of(past or []), now))
 
 
 def put_page(site: Path, publication: int, metric: str | None = "views") -> Path:
@@ -85,52 +66,6 @@ def put_page(site: Path, publication: int, metric: str | None = "views") -> Path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     return path
-
-
-@pytest.fixture(scope="module")
-def validate() -> Any:
-    """Validates a data frame with Great Expectations as an audit does."""
-    import_great_expectations()
-    import great_expectations as gx
-
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
-    batches = (
-        context.data_sources.add_pandas("tiles")
-        .add_dataframe_asset("tiles")
-        .add_batch_definition_whole_dataframe("tiles")
-    )
-
-    def run(columns: dict[str, list[Any]], *expectations: Any) -> Any:
-        import pandas as pd
-
-        batch = batches.get_batch({"dataframe": pd.DataFrame(columns)})
-        keys = [column for column in ("hour", "page") if column in columns]
-        suite = gx.ExpectationSuite("views", expectations=list(expectations))
-        return batch.validate(suite, result_format={"result_format": "COMPLETE", "unexpected_index_column_names": keys})
-
-    return run
-
-
-def expect(name: str, **parameters: Any) -> Any:
-    import_great_expectations()
-    import great_expectations.expectations
-
-    return getattr(great_expectations.expectations, name)(**parameters)
-
-
-def docs(site: Path, result: Any) -> Page:
-    from batch_layer.reports.data_docs import write_page
-
-    return Page(write_page(site, 7, page_name("pages", "views"), result, "views", "2 Mar 2026, 14:00 UTC", NOW))
-
-
-def some_tiles(values: list[Any], page: str = "/home") -> dict[str, list[Any]]:
-    return {
-        "hour": ["2026-03-02T14:00Z"] * len(values),
-        "page": [f"{page}{place}" for place in range(len(values))],
-        "visits": values,
-    }
 
 
 def loaded_from_elsewhere(site: Path, page: Page) -> list[object]:
@@ -157,110 +92,91 @@ def has_icon_of_the_page(page: Page) -> bool:
     return media == "data:image/svg+xml" and unquote(data) == svg.strip().replace('"', "'")
 
 
-def test_data_docs_load_nothing_from_elsewhere_and_lead_back_to_the_overview(tmp_path: Path, validate: Any) -> None:
-    page = docs(
-        tmp_path,
-        validate(some_tiles([1, 2, -3]), expect("ExpectColumnValuesToBeBetween", column="visits", min_value=0)),
-    )
+def test_the_page_of_an_audit_loads_nothing_from_elsewhere_and_leads_back_to_the_overview(tmp_path: Path) -> None:
+    page = audit(tmp_path, [row(0), row(0, success=False, about="other")])
     assert loaded_from_elsewhere(tmp_path, page) == []
     assert has_icon_of_the_page(page)
     assert ("link", {"rel": "stylesheet", "href": "../../style.css"}) in page.elements
-    assert page.links[0] == "../../index.html"
-    assert all(link.startswith(("#", "../../index.html")) for link in page.links)
+    assert page.links == ["../../index.html"]
 
 
-def test_failing_rows_are_shown_with_their_keys_and_not_all_of_many(tmp_path: Path, validate: Any) -> None:
-    result = validate(
-        some_tiles([5, *range(-63, 0)]), expect("ExpectColumnValuesToBeBetween", column="visits", min_value=0)
-    )
-    text = " ".join(docs(tmp_path, result).text.split())
-    assert "1 of 1 expectations failed" in text
-    assert "hour page visits 2026-03-02T14:00Z /home1 -63 2026-03-02T14:00Z /home2 -62" in text
-    assert "/home20 " in text
-    assert "/home21 " not in text
-    assert "43 more rows are not shown" in text
+def test_failing_rows_are_shown_with_their_keys_and_not_all_of_many(tmp_path: Path) -> None:
+    kept = [json.dumps({"hour": "2026-03-02T00:00Z", "page": f"/home{place}", "visits": -place}) for place in range(20)]
+    failed = row(0, success=False, rows=kept, unexpected=63, found="63 of 64 rows")
+    other = row(1, success=False, rows=kept[:2], unexpected=2, found="2 of 9 rows", publication=1)
+    page = audit(tmp_path, [failed, other, row(0, about="page")])
+    text = " ".join(page.text.split())
+    assert "1 of 2 expectations failed" in text
+    assert "2026-03-02 00:00 UTC: 63 of 64 rows" in text and "2026-03-02 01:00 UTC: 2 of 9 rows" in text
+    assert "hour page visits 2026-03-02T00:00Z /home0 0 2026-03-02T00:00Z /home1 -1" in text
+    assert text.count("/home19 ") == 1
+    assert "45 more rows are not shown" in text
 
 
-def test_markup_in_values_is_shown_as_text(tmp_path: Path, validate: Any) -> None:
-    tiles = some_tiles(["<script>alert(1)</script>", "<img src=x>"], page="<b>$visits</b>")
-    result = validate(
-        tiles,
-        expect("ExpectColumnValuesToBeInSet", column="visits", value_set=["<em>"], meta={"hour": '"><script>'}),
-        expect("ExpectColumnValuesToNotBeNull", column="<script>nowhere"),
-        expect(
-            "ExpectColumnValuesToMatchRegex", column="visits", regex="^(?!<script)", description="<script>described"
-        ),
-        expect("ExpectColumnPairValuesToBeEqual", column_A="page", column_B="visits"),
-    )
-    page = docs(tmp_path, result)
-    assert not page.tags & {"script", "img", "b", "em"}
-    for text in (
-        "<script>alert(1)</script>",
-        "<img src=x>",
-        "<b>$visits</b>0",
-        "<em>",
-        "<script>nowhere",
-        "<script>described",
-        '"><script>',
-    ):
-        assert text in page.text
+def test_an_audit_has_one_line_for_each_expectation_whatever_the_number_of_hours(tmp_path: Path) -> None:
+    rows = [row(hour, about=about, observed=hour) for hour in range(200) for about in ("a", "b", "c")]
+    rows += [row(hour, about="d", success=hour != 7, observed=hour / 4, lower=0.0, upper=9.0) for hour in range(200)]
+    page = audit(tmp_path, [{**one, "publication": 7} for one in rows])
+    text = " ".join(page.text.split())
+    labels = [attributes for _, attributes in page.elements if attributes.get("class") == "label"]
+    assert len(labels) == 4
+    assert text.index("1 of 4 expectations failed") < text.index("1.75") < text.index("3 passed")
+    assert "details" in page.tags
+    assert "2026-03-02 07:00 UTC failed: d values to be between 1.75 (0 to 9)" in text  # told where the pointer rests
+    assert {f"h{START + hour * HOUR:%Y-%m-%dT%H:%MZ}" for hour in range(200)} <= {
+        attributes.get("id") for _, attributes in page.elements
+    }
 
 
-def test_markup_in_what_other_renderers_return_is_shown_as_text() -> None:
-    import_great_expectations()
-    from great_expectations.render.components import RenderedTableContent
-
-    from batch_layer.reports.data_docs import OfflineView
-
-    table = RenderedTableContent(
-        table=[["<b>", ["<i>", ("<u>",)], {"<s>": 1}, None, 3]], header_row=["<em>"]
-    ).to_json_dict()
-    shown = OfflineView().env.get_template("component.j2").render(content_block=table)
-    assert not set(re.findall(r"<(b|i|u|s|em)>", shown))
+def test_an_hour_stands_beside_the_same_hour_of_past_weeks(tmp_path: Path) -> None:
+    week = 7 * 24
+    past = [row(hour, observed=100.0 + hour, about="views") for hour in range(4 * week) if hour != week]
+    now = [row(4 * week, observed=5.0, about="views", lower=90.0, success=False), row(4 * week, about="rows")]
+    text = " ".join(audit(tmp_path, now, past).text.split())
+    assert "this hour 1 week before 2 weeks before 3 weeks before 4 weeks before" in text
+    assert f"views 5 {100 + 3 * week} {100 + 2 * week} 100" in text
+    assert "of past weeks" not in audit(tmp_path, now).text
 
 
-def test_a_warning_is_told_from_a_failure_and_a_crash(tmp_path: Path, validate: Any) -> None:
-    result = validate(
-        some_tiles([1, 2]),
-        expect("ExpectColumnMaxToBeBetween", column="visits", max_value=1, severity="warning"),
-        expect("ExpectColumnMinToBeBetween", column="visits", min_value=2, meta={"hour": "2026-03-02T14:00Z"}),
-        expect("ExpectColumnMeanToBeBetween", column="visits", min_value=0),
-        expect("ExpectColumnValuesToNotBeNull", column="nowhere"),
-    )
-    page = docs(tmp_path, result)
-    badges = [
-        attributes["class"] for _, attributes in page.elements if attributes.get("class", "").startswith("badge badge-")
+def test_an_expectation_that_is_new_is_told_before_what_is_folded(tmp_path: Path) -> None:
+    past = [row(hour, audited=NOW - timedelta(days=3)) for hour in range(5)]
+    now = [row(5, audited=NOW), row(5, audited=NOW, about="added")]
+    text = audit(tmp_path, now, past).text
+    assert text.index("New since yesterday") < text.index("added") < text.index("2 passed") < text.index("visits")
+
+
+def test_markup_in_values_is_shown_as_text(tmp_path: Path) -> None:
+    told = ["<script>alert(1)</script>", "<img src=x>", "<b>$visits</b>", "<em>", "<i>described"]
+    rows = [
+        row(
+            0,
+            expectation="<em>",
+            about="<b>$visits</b>",
+            parameters=json.dumps({"value_set": ["<i>described"]}),
+            found="<script>alert(1)</script>",
+            success=False,
+            rows=[json.dumps({"<img src=x>": "<script>alert(1)</script>"})],
+        )
     ]
-    assert [badges.count(f"badge badge-{style}") for style in ("danger", "warning", "success", "mild")] == [2, 1, 1, 1]
-    assert "2 of 4 expectations failed, 1 more warned" in page.text
-    assert ("h2026-03-02T14:00Z") in [attributes.get("id") for _, attributes in page.elements]
-    assert "1.5" in page.text  # NumPy's numbers, too
+    for page in (audit(tmp_path, rows), overview(tmp_path, rows, ("views", 0))):
+        assert not page.tags & {"script", "img", "em"}
+        assert [text for text in told if text not in page.text] == []
 
 
-def test_odd_results_make_a_page_all_the_same(tmp_path: Path, validate: Any) -> None:
-    import_great_expectations()
-    from great_expectations.core.expectation_validation_result import (
-        ExpectationSuiteValidationResult,
-        ExpectationValidationResult,
-    )
-    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-
-    empty = ExpectationSuiteValidationResult(success=True, results=[], suite_name="views")
-    assert "Nothing was evaluated, which counts as a failure" in docs(tmp_path, empty).text
-    unknown = ExpectationConfiguration(type="expect_the_unexpected", kwargs={"column": "visits"})
-    crashed = ExpectationValidationResult(success=False, expectation_config=unknown)
-    page = docs(tmp_path, ExpectationSuiteValidationResult(success=False, results=[crashed], suite_name="views"))
-    assert "expect_the_unexpected" in page.text
-    page = docs(
-        tmp_path,
-        validate(
-            some_tiles(["ö✈", None, "x" * 9000]),
-            expect("ExpectColumnValueLengthsToBeBetween", column="visits", max_value=1),
+def test_a_warning_is_told_from_a_failure(tmp_path: Path) -> None:
+    rows = [
+        row(0, about="a", severity="warn", success=False),
+        row(0, about="b", success=False),
+        row(0, about="c"),
+        row(
+            0, "views", "audit", about="", parameters=None, success=False, found="the audit itself failed: MemoryError"
         ),
-    )
-    assert "(9,000 characters)" in page.text
-    assert "x" * 200 not in page.text
-    assert "ö✈" in page.text
+    ]
+    page = audit(tmp_path, rows)
+    assert "2 of 4 expectations failed, 1 more warned" in page.text
+    assert "MemoryError" in page.text
+    assert "3 expectations passed" not in page.text
+    assert "1 expectations passed, 1 warned" in audit(tmp_path, [rows[0], rows[2]]).text
 
 
 def test_the_overview_tells_blocked_hours_first_with_rows_and_commands(tmp_path: Path) -> None:
@@ -271,43 +187,76 @@ def test_the_overview_tells_blocked_hours_first_with_rows_and_commands(tmp_path:
     rows[3] = row(3, success=False, found="11 values are below 0", unexpected=11, rows=failing)
     put_page(tmp_path, 4)
     page = overview(tmp_path, rows, ("views", 3))
+    (problem,) = problems_of(rows, [("views", 3)]).open
     assert loaded_from_elsewhere(tmp_path, page) == []
     assert has_icon_of_the_page(page)
-    assert "1 hour of views is blocked" in page.text
-    assert page.text.index("11 values are below 0") < page.text.index("Trends")
+    assert "1 problem blocks 1 hour: mend the data" in page.text
+    assert page.text.index("Blocked") < page.text.index("11 values are below 0") < page.text.index("Trends")
     assert "<b>/boots</b>" in page.text
-    assert "and 6 more" in page.text
-    assert "hourline recompute --from 2026-03-02T03:00Z --to 2026-03-02T04:00Z --metric views\n" in page.text
-    assert 'hourline publish --accept views 2026-03-02T03:00Z --reason "…"' in page.text
+    assert "11 failing rows" in page.text and "8 more rows are not shown" in page.text
+    assert f"hourline recompute --problem {problem.id} " in page.text
+    assert f'hourline publish --accept {problem.id} --reason "…" ' in page.text
     assert page_path(4, "metric-views") in page.links
 
 
-def test_successive_hours_that_failed_alike_are_one_problem(tmp_path: Path) -> None:
-    rows = [row(hour, success=hour not in (2, 3, 4, 5, 7)) for hour in range(8)]
-    rows += [row(hour, None, "expect_table_row_count_to_be_between", success=hour != 5) for hour in range(8)]
-    page = overview(tmp_path, rows, *(("views", hour) for hour in (7, 5, 3, 2, 4)))
-    assert "5 hours of views are blocked" in page.text
-    commands = re.findall(r"hourline recompute .*", page.text)
-    assert commands == [
-        "hourline recompute --from 2026-03-02T07:00Z --to 2026-03-02T08:00Z --metric views",
-        "hourline recompute --from 2026-03-02T05:00Z --to 2026-03-02T06:00Z --metric views",
-        "hourline recompute --from 2026-03-02T02:00Z --to 2026-03-02T05:00Z --metric views",
-    ]
-    assert "visits of the events" in page.text
+def test_an_expectation_that_fails_in_many_hours_is_one_card(tmp_path: Path) -> None:
+    bad = {2, 3, 4, 5, 7, 30}
+    rows = [row(hour, success=hour not in bad) for hour in range(40)]
+    rows += [row(hour, None, "expect_table_row_count_to_be_between", success=hour != 5) for hour in range(40)]
+    rows += [row(hour, about="calm", severity="warn", success=hour != 9) for hour in range(40)]
+    page = overview(tmp_path, rows, *(("views", hour) for hour in bad))
+    cards = [attributes["class"] for tag, attributes in page.elements if tag == "article"]
+    assert cards == ["problem blocked", "problem blocked", "problem warned"]
+    text = " ".join(page.text.split())
+    assert "2 problems block 6 hours: mend" in text
+    assert "6 hours, Mon 2 Mar 2026, 02:00 to Tue 3 Mar 2026, 06:00 UTC" in text
+    assert "1 hour also blocked by" in text
+    assert "pages (events): visits" in text
 
 
-def test_without_blocked_hours_the_overview_says_how_many_are_published(tmp_path: Path) -> None:
-    assert "Nothing has been audited yet" in overview(tmp_path, []).text
-    assert "The one audited hour of 1 metric is published" in overview(tmp_path, [row(0)]).text
-    page = overview(tmp_path, [row(hour, metric) for hour in range(5) for metric in ("views", "visitors", None)])
-    assert "All 5 audited hours of 2 metrics are published" in page.text
-    assert "Open problems" not in page.text
+def test_the_overview_says_in_one_sentence_that_there_is_nothing_to_do(tmp_path: Path) -> None:
+    assert "Nothing has been audited yet." in overview(tmp_path, []).text
+    rows = [row(hour, metric) for hour in range(5) for metric in ("views", "visitors", None)]
+    page = overview(tmp_path, rows)
+    assert "There is nothing to do: every audited hour is published, and nothing warned." in page.text
+    assert "Blocked" not in page.text
+    rows.append(row(3, severity="warn", success=False))
+    assert "There is nothing that must be done; 1 problem only warned." in overview(tmp_path, rows).text
 
 
 def test_a_problem_older_than_what_is_shown_is_told_all_the_same(tmp_path: Path) -> None:
-    page = overview(tmp_path, [row(2000)], ("views", 3), ("gone", 4))
-    assert "2 hours are blocked: 1 of gone, 1 of views" in page.text
-    assert "--from 2026-03-02T03:00Z --to 2026-03-02T04:00Z --metric views" in page.text
+    page = overview(tmp_path, [row(3, success=False), row(2000)], ("views", 3), ("gone", 4))
+    assert "2 problems block 2 hours" in page.text
+    assert "Mon 2 Mar 2026, 03:00 UTC" in page.text
+    assert "the findings of its audit are no longer kept" in page.text
+
+
+def test_what_is_new_since_yesterday_is_told(tmp_path: Path) -> None:
+    now = START + 50 * HOUR
+    rows = [row(hour, success=hour not in (40, 41)) for hour in range(45)]
+    rows += [row(45), row(45, about="added")]
+    rows.append(row(40, expectation="accepted", origin="person", found="ada: a sale", publication=99, audited=now))
+    rows.append(row(41, publication=100, audited=now))
+    rows.append(row(44, about="fresh", success=False))
+    text = " ".join(overview(tmp_path, rows, ("views", 44), now=now).text.split())
+    news = text[text.index("New since yesterday") : text.index("Trends")]
+    assert "views: 1 hour accepted by ada: a sale" in news
+    assert "views: 1 hour mended" in news
+    assert "views: first evaluated: added" in news
+    assert "new views: fresh" in text
+    later = overview(tmp_path, rows, ("views", 44), now=now + timedelta(days=2)).text
+    assert "New since yesterday" not in later and "new views" not in " ".join(later.split())
+
+
+def test_a_year_with_five_hundred_problems_is_one_small_page(tmp_path: Path) -> None:
+    hours = 365 * 24
+    rows = [row(hour) for hour in range(hours - 100, hours)]
+    bad = [hours - 1 - 17 * place for place in range(500)]
+    rows += [row(hour, about=f"field {place}", success=False) for place, hour in enumerate(bad)]
+    page = overview(tmp_path, rows, *(("views", hour) for hour in bad))
+    assert "500 problems block 500 hours" in page.text
+    assert all(f"field {place} " in page.text for place in range(500))
+    assert (tmp_path / "index.html").stat().st_size < 500_000
 
 
 def test_each_audited_hour_is_a_link_to_a_page_that_is_there(tmp_path: Path) -> None:

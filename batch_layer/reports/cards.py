@@ -1,0 +1,140 @@
+"""What the overview shows of a problem: a card that fits a screen with many."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from batch_layer.reports.site import shorten
+from batch_layer.reports.trend_views import Hover, Strip, strip
+from batch_layer.reports.trends import Line, Trend, hour_number
+from batch_layer.reports.words import bounds, columns, counted, number, sentence
+from hourline_core.ledger.problems import FailedHour, Identity, Problem, declared_expectation
+from hourline_core.ledger.report_pages import page_name, page_path
+from hourline_core.model import Project
+
+_ROWS = 3
+_AROUND = 6
+"""The number of hours that are shown before the first one and after the last one."""
+
+_READERS = {
+    "earlier result": "the earlier result, and what has come since",
+    "provisional result": "the provisional result",
+    "nothing yet": "nothing yet",
+    "this result": "this result",
+}
+
+
+@dataclass(frozen=True)
+class Card:
+    """One problem, in words."""
+
+    id: str
+    state: str
+    of: str
+    about: str
+    words: str
+    expectation: str
+    when: str
+    count: int
+    new: bool
+    since: str
+    length: int
+    strip: Strip
+    hovers: list[Hover]
+    found: str
+    expected: str
+    usual: str
+    owner: str | None
+    description: str | None
+    link: str | None
+    readers: str
+    columns: list[str]
+    rows: list[list[str]]
+    more: int
+    page: str
+    trend: str
+    beside: list[str]
+    retry: str
+    accept: str | None
+
+
+def cards(project: Project, problems: Iterable[Problem], trends: Iterable[Trend], moment: datetime) -> list[Card]:
+    """The cards of ``problems`` at ``moment`` (UTC): new ones first among those that block, and among the others."""
+    lines: dict[Any, list[Line]] = {}
+    for trend in trends:
+        for line in trend.lines:
+            one = line.newest
+            of = (one.source, one.metric, one.expectation, one.about or "", one.origin, one.severity)
+            lines.setdefault(of, []).append(line)
+    ordered = sorted(problems, key=lambda problem: (not problem.blocks, not problem.is_new(moment)))
+    return [_card(project, problem, _line(lines, problem.of), moment) for problem in ordered]
+
+
+def _line(lines: Mapping[Any, list[Line]], of: Identity) -> Line | None:
+    """The line of the expectation. Of two that differ in their parameters alone, the one with the same."""
+    alike = lines.get((of.source, of.metric, of.expectation, of.about, of.origin, of.severity), [])
+    return next((line for line in alike if line.newest.parameters == of.parameters), alike[0] if alike else None)
+
+
+def _card(project: Project, problem: Problem, line: Line | None, moment: datetime) -> Card:
+    of, newest = problem.of, problem.hours[-1]
+    declared = declared_expectation(project, of)
+    told = {} if declared is None else declared.model_dump()
+    failed = {hour_number(hour): one for hour, one in problem.by_hour.items()}
+    first, length = min(failed) - _AROUND, max(failed) - min(failed) + 1 + 2 * _AROUND
+    state = "blocked" if problem.blocks else "warned"
+    passed = [] if line is None else [h for h in line.hours_in("passed") if first <= h < first + length]
+    rows = problem.sample(_ROWS)
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    return Card(
+        id=problem.id,
+        state=state,
+        of=of.metric or f"{of.source} (events)",
+        about=columns(of),
+        words=sentence(of),
+        expectation=of.expectation,
+        when=_when(problem),
+        count=len(failed),
+        new=problem.is_new(moment),
+        since="" if problem.opened is None else f"{problem.opened:%a %-d %b %Y, %H:%M} UTC",
+        length=length,
+        strip=strip({"passed": passed, state: sorted(failed)}, first, length),
+        hovers=[Hover(hour - first, f"{one.hour:%Y-%m-%d %H:%M} UTC: {_found(one)}") for hour, one in failed.items()],
+        found=shorten(_found(newest)),
+        expected=bounds(newest.lower, newest.upper),
+        usual="" if problem.usual is None else bounds(problem.usual.low, problem.usual.high),
+        **{name: told.get(name) for name in ("owner", "description", "link")},
+        readers=_readers(problem),
+        columns=names,
+        rows=[[shorten(row[name]) if name in row else "" for name in names] for row in rows],
+        more=max((problem.failing_rows or 0) - len(rows), 0) if rows else 0,
+        page=page_path(newest.publication, page_name(of.source, of.metric)),
+        trend=page_name(of.source, of.metric),
+        beside=[f"{counted(count, 'hour')} also blocked by {other}" for other, count in problem.beside.items()],
+        retry=problem.retry,
+        accept=problem.accept,
+    )
+
+
+def _found(one: FailedHour) -> str:
+    return one.found or ("failed" if one.observed is None else number(one.observed))
+
+
+def _when(problem: Problem) -> str:
+    first, last = problem.hours[0].hour, problem.hours[-1].hour
+    if first == last:
+        return f"{first:%a %-d %b %Y, %H:%M} UTC"
+    until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%a %-d %b %Y, %H:%M}"
+    return f"{first:%a %-d %b %Y, %H:%M} to {until} UTC"
+
+
+def _readers(problem: Problem) -> str:
+    """What readers see, with the number of hours where it is not the same for all."""
+    counts: dict[str, int] = {}
+    for one in problem.hours:
+        counts[one.readers] = counts.get(one.readers, 0) + 1
+    if len(counts) == 1:
+        return _READERS[next(iter(counts))]
+    return "; ".join(f"{_READERS[what]} ({count:,})" for what, count in counts.items())

@@ -1,0 +1,81 @@
+"""Prints a problem as a card: what fails, in which hours, what readers see meanwhile, and the commands."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from hourline.cli.output import say_facts, say_heading, shortest_path
+
+if TYPE_CHECKING:
+    from serving_layer.reports.problems import Problem
+
+_CELLS = 60
+"""The maximum number of characters of a strip."""
+_HOUR = timedelta(hours=1)
+
+
+def say_problem(problem: "Problem") -> None:
+    """Print a problem."""
+    of = f"{problem.about}: {problem.expectation}" if problem.about else problem.expectation
+    say_heading(f"{problem.id}  ", problem.state, f"{' (new)' * problem.new}  {problem.metric or problem.source}: {of}")
+    newest = problem.hours[-1]
+    facts = {
+        "means": problem.description,
+        "owner": problem.owner,
+        "more at": problem.link,
+        "hours": hours_in_words(problem),
+        "": strip(problem) if problem.first < problem.last else None,
+        "found": newest.found or number(newest.observed),
+        "usual": usual_in_words(problem),
+        "rows": rows_in_words(problem),
+        "readers": "; ".join(f"{count:,} × {what}" for what, count in problem.readers.items()),
+        "since": problem.opened and f"{problem.opened:%Y-%m-%d %H:%M} UTC",
+        "beside": "; ".join(f"{count:,} also blocked by {other}" for other, count in problem.beside.items()),
+        "report": shortest_path(problem.report),
+        "retry": problem.retry,
+        "accept": problem.accept,
+    }
+    say_facts([(name, [text]) for name, text in facts.items() if text])
+
+
+def hours_in_words(problem: "Problem") -> str:
+    """``15, 2026-03-02 01:00 to 2026-03-03 05:00 UTC``, and the metrics if there are many."""
+    count = len({one.hour for one in problem.hours})
+    of = f" of {', '.join(problem.metrics)}" if problem.metric is None else ""
+    if problem.first == problem.last:
+        return f"{problem.first:%Y-%m-%d %H:%M} UTC{of}"
+    return f"{count:,}, {problem.first:%Y-%m-%d %H:%M} to {problem.last:%Y-%m-%d %H:%M} UTC{of}"
+
+
+def strip(problem: "Problem") -> str:
+    """A character for each hour from the first to the last, or for several: ``█`` if it fails in one of them."""
+    length = (problem.last - problem.first) // _HOUR + 1
+    places = {(one.hour - problem.first) // _HOUR for one in problem.hours}
+    cells = min(length, _CELLS)
+    filled = {place * cells // length for place in places}
+    return "".join("█" if place in filled else "·" for place in range(cells))
+
+
+def usual_in_words(problem: "Problem") -> str:
+    """The bounds of the newest hour, and the usual values."""
+    newest, usual = problem.hours[-1], problem.usual
+    bounds = [
+        f"at least {number(newest.lower)}" if newest.lower is not None else "",
+        f"at most {number(newest.upper)}" if newest.upper is not None else "",
+    ]
+    told = [" and ".join(filter(None, bounds)) + " is expected"] if any(bounds) else []
+    if usual is not None:
+        told.append(f"{number(usual.low)} to {number(usual.high)} when it passes")
+    return "; ".join(told)
+
+
+def rows_in_words(problem: "Problem") -> str:
+    """The number of failing rows, and some of them."""
+    if not problem.failing_rows and not problem.rows:
+        return ""
+    told = [", ".join(f"{name}={value}" for name, value in row.items()) for row in problem.rows]
+    return f"{problem.failing_rows or len(problem.rows):,}" + (f", such as {'; '.join(told)}" if told else "")
+
+
+def number(value: float | None) -> str:
+    """A number as text. Empty for None."""
+    return "" if value is None else f"{value:,.6g}"

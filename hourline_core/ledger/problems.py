@@ -1,0 +1,248 @@
+"""Problems: the same expectation of the same metric, or source, that fails in one hour or in many.
+
+A problem that blocks is open while one of its hours is blocked because of it. When its last hour was mended or accepted
+it is closed, and the next failure is a new problem. A problem that warns has the warned hours of the last four weeks,
+and the same id for ever.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from hashlib import sha256
+from math import inf
+from typing import Any, Literal
+
+from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.model import Expectation, Project
+
+NEW = timedelta(days=1)
+"""A problem that opened within this time is new."""
+
+Readers = Literal["earlier result", "provisional result", "nothing yet", "this result"]
+"""What readers see of an hour of a problem.
+
+``earlier result``: what was published before, and the events since. ``provisional result``: it was never published.
+``nothing yet``: it is missing. ``this result``: it was published with a warning.
+"""
+
+UNKNOWN = "unknown"
+"""Stands for the expectation that has blocked an hour whose findings are no longer kept."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes two failures one problem."""
+
+    source: str
+    metric: str | None
+    """None: the expectation is on the source's events, hence on all its metrics."""
+    expectation: str
+    about: str
+    parameters: str
+    """As JSON. Empty if the user has not given them: such ones may name the hours of a job."""
+    origin: str
+    severity: str
+
+    def number(self, opened: int) -> str:
+        """The id of the problem that publication ``opened`` has opened."""
+        known = [*(getattr(self, name) for name in self.__dataclass_fields__), opened]
+        return sha256(json.dumps(known).encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class FailedHour:
+    """One hour of one metric in which the expectation failed. The values are those of the quality table."""
+
+    metric: str
+    hour: datetime
+    publication: int
+    ended: int
+    """The publication that replaced this audit. The same publication: none has."""
+    audited: datetime | None
+    observed: float | None
+    lower: float | None
+    upper: float | None
+    unexpected: int | None
+    found: str
+    rows: list[dict[str, Any]]
+    """Some of the rows that failed, with their keys."""
+    readers: Readers
+    is_open: bool
+    """Whether it is blocked because of this failure, or published with this warning, now."""
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The values of the hours of the last four weeks that passed."""
+
+    low: float
+    """Their 5 % quantile."""
+    median: float
+    high: float
+    """Their 95 % quantile."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An expectation, and the hours in which it fails now."""
+
+    id: str
+    of: Identity
+    hours: list[FailedHour]
+    """By hour and metric. An expectation on events has one for each metric of the source."""
+    opened: datetime | None
+    """When an audit found it first (UTC). None: that audit is no longer kept."""
+    usual: Usual | None = None
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """By its id, the number of these hours that another problem blocks, too."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether its hours are blocked. Otherwise they are published with a warning."""
+        return self.of.severity == "fail"
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics of its hours, sorted."""
+        return sorted({one.metric for one in self.hours})
+
+    @cached_property
+    def by_hour(self) -> dict[datetime, FailedHour]:
+        """One of each hour, in order."""
+        return {one.hour: one for one in self.hours}
+
+    @property
+    def failing_rows(self) -> int | None:
+        """The number of rows that failed. None: the expectation is not about rows."""
+        counts = [one.unexpected for one in self.by_hour.values() if one.unexpected is not None]
+        return sum(counts) if counts else None
+
+    def sample(self, most: int) -> list[dict[str, Any]]:
+        """Some of the failing rows of the newest hours."""
+        return [row for one in reversed(self.by_hour.values()) for row in one.rows][:most]
+
+    def is_new(self, moment: datetime) -> bool:
+        """Whether it opened within the day before ``moment`` (UTC)."""
+        return self.opened is not None and moment - self.opened < NEW
+
+    @property
+    def retry(self) -> str:
+        """The command that recomputes all its hours."""
+        return f"hourline recompute --problem {self.id}"
+
+    @property
+    def accept(self) -> str | None:
+        """The command that publishes all its hours as they are. None: it blocks nothing."""
+        shared = [other for other, count in self.beside.items() if count == len(self.hours)]
+        given = " ".join(f"--accept {one}" for one in (self.id, *shared))
+        return f'hourline publish {given} --reason "…"' if self.blocks else None
+
+
+@dataclass(frozen=True)
+class Problems:
+    """All problems of a project."""
+
+    open: list[Problem]
+    """Those that block first, then those of the newest hours."""
+    closed: frozenset[str] = frozenset()
+    """The ids of closed ones whose findings are still kept."""
+
+    @property
+    def blocking(self) -> list[Problem]:
+        """Those that block hours."""
+        return [problem for problem in self.open if problem.blocks]
+
+    @property
+    def warning(self) -> list[Problem]:
+        """Those that only warn."""
+        return [problem for problem in self.open if not problem.blocks]
+
+    def find(self, id: str) -> Problem:
+        """The open problem with that id. Raises UsageError."""
+        known = {problem.id: problem for problem in self.open}
+        if id in known:
+            return known[id]
+        if id in self.closed:
+            raise UsageError(
+                f"problem '{id}' is closed: all its hours were mended or accepted; "
+                "`hourline quality` lists the open ones"
+            )
+        raise UsageError(
+            f"this project has no problem '{id}'{did_you_mean(id, known)}; `hourline quality` lists the open ones"
+        )
+
+
+def group(failed: Mapping[Identity, list[FailedHour]]) -> Problems:
+    """Group the failures of each expectation, in the order of their publications, into problems."""
+    made: list[Problem] = []
+    closed: set[str] = set()
+    for of, hours in failed.items():
+        for opened, episode in _episodes(of, hours):
+            still = sorted((one for one in episode if one.is_open), key=lambda one: (one.hour, one.metric))
+            if not still:
+                closed.add(of.number(opened))
+                continue
+            audited = [one.audited for one in (episode if of.severity == "fail" else still) if one.audited]
+            made.append(Problem(of.number(opened), of, still, min(audited, default=None)))
+    made.sort(key=lambda problem: (not problem.blocks, -problem.hours[-1].hour.timestamp(), problem.id))
+    return Problems(made, frozenset(closed))
+
+
+def read_row(text: str | None) -> dict[str, Any]:
+    """A failing row as the quality table keeps it. Text that is no JSON is shown as it is."""
+    try:
+        row: object = json.loads(text or "")
+    except ValueError:
+        row = text
+    return row if isinstance(row, dict) else {"row": row}
+
+
+def _episodes(of: Identity, hours: list[FailedHour]) -> Iterator[tuple[int, list[FailedHour]]]:
+    """The hours of each problem in turn, and the publication that opened it. A new one begins when all hours before
+    were mended or accepted.
+    """
+    if of.severity != "fail":
+        yield 0, hours
+        return
+    episode: list[FailedHour] = []
+    end = 0.0
+    for one in hours:
+        if episode and one.publication > end:
+            yield episode[0].publication, episode
+            episode = []
+        episode.append(one)
+        end = max(end, inf if one.is_open else one.ended)
+    yield episode[0].publication, episode
+
+
+def declared_expectation(project: Project, of: Identity) -> Expectation | None:
+    """The user's declaration of an expectation, as the YAML has it now. None: there is none like it any more."""
+    owner = project.sources.get(of.source) if of.metric is None else project.metrics.get(of.metric)
+    if of.origin != "user" or owner is None:
+        return None
+    alike = [one for one in owner.expectations if one.type == of.expectation and one.severity == of.severity]
+    same = [one for one in alike if json.dumps(one.parameters, ensure_ascii=False, default=str) == of.parameters]
+    return same[0] if same else alike[0] if len(alike) == 1 else None
+
+
+def advice(problems: Problems, audited: int) -> str:
+    """What a person must do now, in one sentence. ``audited`` is the number of audited hours."""
+    blocking, warning = problems.blocking, problems.warning
+    if blocking:
+        hours = len({(one.metric, one.hour) for problem in blocking for one in problem.hours})
+        what = f"{_counted(len(blocking), 'problem')} {'blocks' if len(blocking) == 1 else 'block'}"
+        return (
+            f"{what} {_counted(hours, 'hour')}: mend the data or the declaration and retry, "
+            "or accept what is right as it is."
+        )
+    if not audited:
+        return "Nothing has been audited yet."
+    if warning:
+        return f"There is nothing that must be done; {_counted(len(warning), 'problem')} only warned."
+    return "There is nothing to do: every audited hour is published, and nothing warned."
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}" + ("" if count == 1 else "s")

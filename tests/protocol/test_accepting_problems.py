@@ -1,0 +1,155 @@
+"""All hours of a problem are accepted, or planned again, by its id, on real Delta tables without Spark."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+import serving_layer
+from batch_layer.accept import accept, accept_problems
+from batch_layer.plan import plan_problem
+from batch_layer.publication import Publication
+from batch_layer.publish import commit
+from hourline.cli.quality import say_quality
+from hourline_core.errors import UsageError
+from hourline_core.ledger.layout import QUALITY_SCHEMA
+from hourline_core.ledger.report_pages import report_site
+from hourline_core.model.hours import wall_clock
+from hourline_core.storage import commits
+from hourline_core.storage.opening import open_table
+from serving_layer.reports.quality import QualityReport, report_quality
+from tests.support.bare_tables import BASE, METRICS, BareTables, hour
+
+
+class CrashError(Exception):
+    """The process dies here."""
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> BareTables:
+    """Hours 1 and 3 failed in one recompute, hour 5 in a later one, and hour 7 is open. Hour 0 was final before."""
+    tables = BareTables(tmp_path, hours=[*range(8), 0, 1])
+    tables.start()
+    tables.micro_batch(8)
+    tables.publish(0, 2)
+    tables.publish(1, 3, blocked=(1, 3))
+    tables.micro_batch(2)
+    tables.publish(0, 5, blocked=(0, 5))
+    return tables
+
+
+def quality(tables: BareTables) -> QualityReport:
+    with serving_layer.connect(tables.project) as connection:
+        return report_quality(connection)
+
+
+def ids(tables: BareTables) -> dict[str | None, str]:
+    return {problem.metric: problem.id for problem in quality(tables).problems}
+
+
+def blocked(tables: BareTables) -> set[tuple[str, int]]:
+    return {
+        (one.metric, (one.hour - BASE) // timedelta(hours=1))
+        for problem in quality(tables).problems
+        for one in problem.hours
+    }
+
+
+def test_one_command_accepts_all_hours_of_a_problem_whoever_has_staged_them(tables: BareTables) -> None:
+    report = quality(tables)
+    assert report.advice.startswith("2 problems block 8 hours: ")
+    (totals, _) = sorted(report.problems, key=lambda problem: problem.metric != "totals")
+    assert [one.hour for one in totals.hours] == [hour(number) for number in (0, 1, 3, 5)]
+    assert [one.readers for one in totals.hours] == ["earlier result", *["provisional result"] * 3]
+    tables.check()
+    done = accept_problems(tables.project, [totals.id], "ada", "a sale", wall_clock)
+    assert sorted(done.published) == [("totals", hour(number)) for number in (0, 1, 3, 5)]
+    assert done.left == {}
+    tables.check()
+    assert blocked(tables) == {("odd", number) for number in (0, 1, 3, 5)}
+    with pytest.raises(UsageError, match=f"problem '{totals.id}' is closed"):
+        accept_problems(tables.project, [totals.id], "ada", "again", wall_clock)
+    with serving_layer.connect(tables.project) as connection:
+        told = connection.sql("SELECT hour, found FROM quality WHERE origin = 'person' ORDER BY hour").fetchall()
+        cutoffs = connection.sql("SELECT hour, cutoff FROM publications WHERE current AND metric = 'totals' ORDER BY 1")
+        assert dict(cutoffs.fetchall()) == {
+            **dict.fromkeys(map(hour, (1, 2, 3)), 1),
+            **dict.fromkeys(map(hour, (0, 5)), 2),
+        }
+    assert told == [(hour(number), "ada: a sale") for number in (0, 1, 3, 5)]
+    assert "There is nothing" not in (report_site(tables.project) / "index.html").read_text()
+    accept_problems(tables.project, [ids(tables)["odd"]], "ada", "a sale", wall_clock)
+    assert "There is nothing to do" in (report_site(tables.project) / "index.html").read_text()
+    tables.check()
+
+
+def test_an_hour_that_another_problem_blocks_too_waits_for_both(tables: BareTables) -> None:
+    """As if the audit of hours 1 and 3 had found something else in hour 3."""
+    quality_table = open_table(tables.layout.quality, {})
+    (like,) = quality_table.to_pyarrow_table(filters=[("metric", "=", "totals"), ("hour", "=", hour(3))]).to_pylist()
+    commits.append(quality_table, pa.Table.from_pylist([{**like, "expectation": "other"}], QUALITY_SCHEMA), {})
+    (other,) = (problem.id for problem in quality(tables).problems if problem.expectation == "other")
+    (first,) = (one.id for one in quality(tables).problems if (one.metric, one.expectation) == ("totals", "rows_match"))
+    with pytest.raises(UsageError, match=f"look at {first}, and .* publish --accept {other} --accept {first} --reason"):
+        accept_problems(tables.project, [other], "ada", "a sale", wall_clock)
+    done = accept_problems(tables.project, [first], "ada", "a sale", wall_clock)
+    assert done.left == {other: [("totals", hour(3))]}
+    assert {cell for cell in blocked(tables) if cell[0] == "totals"} == {("totals", 3)}
+    assert len(accept_problems(tables.project, [first, other], "ada", "a sale", wall_clock).published) == 1
+    tables.check()
+
+
+def test_what_was_accepted_before_a_crash_stays_and_the_rest_is_accepted_under_the_same_id(tables: BareTables) -> None:
+    id = ids(tables)["totals"]
+    published: list[int] = []
+
+    def commit_once(publication: Publication, *given: Any) -> None:
+        if published:
+            raise CrashError
+        published.append(publication.number)
+        commit(publication, *given)
+
+    with patch("batch_layer.accept.commit", commit_once), pytest.raises(CrashError):
+        accept_problems(tables.project, [id], "ada", "a sale", wall_clock)
+    tables.check()
+    left = {cell for cell in blocked(tables) if cell[0] == "totals"}
+    assert 0 < len(left) < 4
+    assert ids(tables)["totals"] == id
+    done = accept_problems(tables.project, [id], "ada", "a sale", wall_clock)
+    assert {(metric, (moment - BASE) // timedelta(hours=1)) for metric, moment in done.published} == left
+    tables.check()
+
+
+def test_the_hours_of_a_problem_are_planned_again_and_no_others(tables: BareTables) -> None:
+    planned = plan_problem(tables.project, ids(tables)["totals"])
+    assert {(item.metric, item.hour) for item in planned} == {("totals", hour(number)) for number in (0, 1, 3, 5)}
+    with pytest.raises(UsageError, match="this project has no problem 'deadbeef'"):
+        plan_problem(tables.project, "deadbeef")
+
+
+def test_a_problem_that_fails_again_after_it_was_closed_is_a_new_one(tables: BareTables) -> None:
+    before = ids(tables)
+    tables.publish(0, 1, 3, 5)
+    assert quality(tables).problems == []
+    tables.publish(3, blocked=(3,))
+    after = ids(tables)
+    assert after.keys() == before.keys() and not set(after.values()) & set(before.values())
+
+
+def test_text_says_first_what_to_do_and_has_a_card_for_each_problem(
+    tables: BareTables, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say_quality(quality(tables), findings=False)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("2 problems block 8 hours: mend the data")
+    cards = [line for line in told if "rows_match" in line]
+    assert len(cards) == len(METRICS)
+    assert "hours    4, 2024-03-01 00:00 to 2024-03-01 05:00 UTC" in told
+    assert "         ██·█·█" in told
+    assert any(line.startswith("retry    hourline recompute --problem ") for line in told)
+    accept(tables.project, METRICS["odd"], hour(3), "ada", "right", wall_clock)
+    say_quality(quality(tables), findings=False)
+    assert "         ██···█" in capsys.readouterr().out.splitlines()

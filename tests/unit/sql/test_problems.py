@@ -1,0 +1,143 @@
+"""Problems as a person counts them: publication by publication, each expectation has a list of the hours that fail."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hourline_core.errors import UsageError
+from hourline_core.ledger.problems import declared_expectation
+from hourline_core.model import Expectation, Project, Settings
+from tests.support.bare_tables import METRICS as METRICS_WITH_TABLES
+from tests.support.bare_tables import SOURCE
+from tests.support.quality_rows import HOUR, START, problems_of, row
+
+METRICS = ("views", "visitors")
+OF_METRIC, OF_SOURCE = "expect_a", "expect_b"
+
+_PUBLICATION = st.dictionaries(
+    st.tuples(st.sampled_from(METRICS), st.integers(0, 2)),
+    st.sampled_from(["pass", "fail", "warn", "accept"]),
+    min_size=1,
+    max_size=4,
+)
+
+
+def _rows(publication: int, metric: str, hour: int, outcome: str) -> list[dict[str, Any]]:
+    common = {"publication": publication, "audited": START + publication * HOUR}
+    if outcome == "accept":
+        return [row(hour, metric, "accepted", origin="person", severity="warn", about="", **common)]
+    return [
+        row(hour, metric, OF_METRIC, success=outcome != "fail", **common),
+        row(hour, metric, OF_METRIC, success=outcome != "warn", severity="warn", **common),
+    ]
+
+
+@given(st.lists(_PUBLICATION, max_size=12))
+def test_a_problem_is_open_from_its_first_failure_until_its_last_hour_is_mended_or_accepted(
+    publications: list[dict[tuple[str, int], str]],
+) -> None:
+    rows: list[dict[str, Any]] = []
+    failing: dict[tuple[str, str], set[int]] = {}
+    opened: dict[tuple[str, str], int] = {}
+    closed = []
+    for number, outcomes in enumerate(publications, start=1):
+        for (metric, hour), outcome in outcomes.items():
+            rows += _rows(number, metric, hour, outcome)
+            for severity in ("fail", "warn"):
+                hours = failing.setdefault((metric, severity), set())
+                hours -= {hour}
+                hours |= {hour} if outcome == severity else set()
+        for key, hours in failing.items():
+            if hours and key not in opened:
+                opened[key] = number if key[1] == "fail" else 0
+            elif not hours and key in opened:
+                closed.append((key, opened.pop(key)))
+    blocked = {(metric, hour) for (metric, severity), hours in failing.items() if severity == "fail" for hour in hours}
+    found = problems_of(rows, blocked)
+    assert {
+        (problem.of.metric, problem.of.severity): {(one.hour - START) // HOUR for one in problem.hours}
+        for problem in found.open
+    } == {key: hours for key, hours in failing.items() if hours}
+    for problem in found.open:
+        assert problem.id == problem.of.number(opened[problem.of.metric or "", problem.of.severity])
+    assert len(found.closed) == len(set(closed) - {(key, 0) for key in failing if failing[key]})
+    assert not found.closed & {problem.id for problem in found.open}
+
+
+def test_an_expectation_on_events_is_one_problem_of_all_metrics() -> None:
+    rows = [row(hour, metric, OF_METRIC) for hour in range(4) for metric in METRICS]
+    rows += [row(hour, None, OF_SOURCE, success=hour == 0, unexpected=3) for hour in range(4)]
+    blocked = [(metric, hour) for hour in (1, 2, 3) for metric in METRICS]
+    (problem,) = problems_of(rows, blocked).open
+    assert (problem.of.metric, problem.metrics, len(problem.hours), len(problem.by_hour)) == (None, [*METRICS], 6, 3)
+    assert problem.failing_rows == 9
+    # One of them was accepted for one metric.
+    (problem,) = problems_of(rows, blocked[1:]).open
+    assert len(problem.hours) == 5
+
+
+def test_bounds_of_a_job_do_not_part_a_problem_and_bounds_of_a_user_do() -> None:
+    rows = [row(hour, parameters=f'{{"value_set": [{hour}]}}', success=False, origin="declaration") for hour in (0, 1)]
+    rows += [row(hour, parameters=f'{{"max_value": {hour}}}', success=False) for hour in (0, 1)]
+    found = problems_of(rows, [("views", 0), ("views", 1)]).open
+    assert sorted((problem.of.origin, len(problem.hours)) for problem in found) == [
+        ("declaration", 2),
+        ("user", 1),
+        ("user", 1),
+    ]
+
+
+def test_the_usual_values_are_those_of_hours_that_passed() -> None:
+    rows = [row(hour, observed=100.0 + hour, success=hour < 21) for hour in range(24)]
+    (problem,) = problems_of(rows, [("views", hour) for hour in (21, 22, 23)]).open
+    assert problem.usual is not None
+    assert (problem.usual.low, problem.usual.median, problem.usual.high) == (101.0, 110.0, 119.0)
+    assert problem.opened == START + 23 * HOUR
+
+
+def test_hours_that_two_problems_block_are_told() -> None:
+    rows = [row(hour, about=about, success=False) for hour in range(3) for about in "ab" if (hour, about) != (0, "b")]
+    found = {problem.of.about: problem for problem in problems_of(rows, [("views", hour) for hour in range(3)]).open}
+    assert found["a"].beside == {found["b"].id: 2}
+    assert found["a"].accept == f'hourline publish --accept {found["a"].id} --reason "…"'
+    # All hours of b are blocked by a, too: one does not do without the other.
+    assert found["b"].accept == f'hourline publish --accept {found["b"].id} --accept {found["a"].id} --reason "…"'
+
+
+def test_an_id_that_is_closed_or_unknown_is_told_with_the_command_that_lists_the_open_ones() -> None:
+    failed = row(0, success=False)
+    (problem,) = problems_of([failed], [("views", 0)]).open
+    mended = problems_of([failed, row(0, publication=9)])
+    with pytest.raises(
+        UsageError, match=f"problem '{problem.id}' is closed: .* `hourline quality` lists the open ones"
+    ):
+        mended.find(problem.id)
+    with pytest.raises(UsageError, match=r"this project has no problem 'beef'.*; `hourline quality` lists the open"):
+        mended.find("beef")
+
+
+def test_a_warning_of_five_weeks_ago_is_no_problem_any_more() -> None:
+    rows = [row(0, severity="warn", success=False), row(1, severity="warn", success=False), row(28 * 24)]
+    (problem,) = problems_of(rows).open
+    assert [one.hour for one in problem.hours] == [START + HOUR]
+
+
+def test_a_problem_knows_its_declaration() -> None:
+    bounds = {"column": "visits", "min_value": 1}
+    declared = [
+        Expectation(type="expect_x", parameters=bounds),
+        Expectation(type="expect_x", parameters={**bounds, "min_value": 2}),
+    ]
+    metric = METRICS_WITH_TABLES["totals"].model_copy(update={"expectations": declared})
+    project = Project(Path("shop"), Settings(), {"clicks": SOURCE}, {"totals": metric})
+
+    def found(**fields: Any) -> Expectation | None:
+        (problem,) = problems_of([row(0, "totals", success=False, **fields)], [("totals", 0)]).open
+        return declared_expectation(project, problem.of)
+
+    assert found(expectation="expect_x", parameters='{"column": "visits", "min_value": 2}') is metric.expectations[1]
+    assert found(expectation="expect_x", parameters='{"column": "visits", "min_value": 3}') is None
+    assert found(expectation="expect_x", origin="history") is None
