@@ -2,7 +2,7 @@
 
 index.html                       the overview page
 style.css                        of all pages
-runs/<publication>/<name>.html   the Data Docs page of one audit
+runs/<publication>/<name>.html   the page of one audit
 """
 
 import os

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from hourline.cli.output import say_facts, say_heading, shortest_path
 
 if TYPE_CHECKING:
-    from serving_layer.reports.problems import Problem
+    from serving_layer.reports.problems import QualityProblem
 
 _CELLS = 60
 """The maximum number of characters of a strip."""
 _HOUR = timedelta(hours=1)
 
 
-def say_problem(problem: "Problem") -> None:
+def say_problem(problem: "QualityProblem") -> None:
     """Print a problem."""
     of = f"{problem.about}: {problem.expectation}" if problem.about else problem.expectation
     say_heading(f"{problem.id}  ", problem.state, f"{' (new)' * problem.new}  {problem.metric or problem.source}: {of}")
@@ -37,7 +37,7 @@ def say_problem(problem: "Problem") -> None:
     say_facts([(name, [text]) for name, text in facts.items() if text])
 
 
-def hours_in_words(problem: "Problem") -> str:
+def hours_in_words(problem: "QualityProblem") -> str:
     """``15, 2026-03-02 01:00 to 2026-03-03 05:00 UTC``, and the metrics if there are many."""
     count = len({one.hour for one in problem.hours})
     of = f" of {', '.join(problem.metrics)}" if problem.metric is None else ""
@@ -46,7 +46,7 @@ def hours_in_words(problem: "Problem") -> str:
     return f"{count:,}, {problem.first:%Y-%m-%d %H:%M} to {problem.last:%Y-%m-%d %H:%M} UTC{of}"
 
 
-def strip(problem: "Problem") -> str:
+def strip(problem: "QualityProblem") -> str:
     """A character for each hour from the first to the last, or for several: ``█`` if it fails in one of them."""
     length = (problem.last - problem.first) // _HOUR + 1
     places = {(one.hour - problem.first) // _HOUR for one in problem.hours}
@@ -55,7 +55,7 @@ def strip(problem: "Problem") -> str:
     return "".join("█" if place in filled else "·" for place in range(cells))
 
 
-def usual_in_words(problem: "Problem") -> str:
+def usual_in_words(problem: "QualityProblem") -> str:
     """The bounds of the newest hour, and the usual values."""
     newest, usual = problem.hours[-1], problem.usual
     bounds = [
@@ -68,7 +68,7 @@ def usual_in_words(problem: "Problem") -> str:
     return "; ".join(told)
 
 
-def rows_in_words(problem: "Problem") -> str:
+def rows_in_words(problem: "QualityProblem") -> str:
     """The number of failing rows, and some of them."""
     if not problem.failing_rows and not problem.rows:
         return ""

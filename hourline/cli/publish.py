@@ -26,9 +26,7 @@ def publish(
         ),
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why the rows are right. The reason is kept on record.")],
-    hour: Annotated[
-        str | None, typer.Argument(metavar="[HOUR]", help="After a metric: its blocked hour (UTC).")
-    ] = None,
+    hour: Annotated[str | None, typer.Argument(metavar="HOUR", help="After a metric: its blocked hour (UTC).")] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
 ) -> None:

@@ -71,7 +71,8 @@ def say_quality(report: "QualityReport", findings: bool) -> None:
         for problem in report.problems:
             say("")
             say_problem(problem)
-        say("")
+        if report.problems:
+            say("")
     elif report.hours:
         say_table(["hour (UTC)", "metric", "outcome", "severity", "expectation", "of", "found"], list(_rows(report)))
         say("")

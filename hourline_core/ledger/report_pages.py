@@ -1,4 +1,4 @@
-"""The addresses of Data Docs pages within the site, for those who write them or link to them."""
+"""The addresses of the pages of audits within the site, for those who write them or link to them."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ def page_name(source: str, metric: str | None) -> str:
 
 
 def page_path(publication: int, name: str) -> str:
-    """The address of a Data Docs page within the site."""
+    """The address of the page of an audit within the site."""
     return f"runs/{publication:06d}/{name}.html"
 
 

@@ -4,8 +4,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Any, Literal
 
-from hourline_core.ledger.problems import Problem as KnownProblem
-from hourline_core.ledger.problems import Problems, declared_expectation
+from hourline_core.ledger.problems import Problem, Problems, declared_expectation
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model import Project
 from hourline_core.sql.problems import read_problems
@@ -50,7 +49,7 @@ class UsualValues(Described):
     """Their 95 % quantile."""
 
 
-class Problem(Described):
+class QualityProblem(Described):
     """An expectation that fails in one hour or in many."""
 
     id: str
@@ -111,14 +110,14 @@ def find_problems(connection: Connection) -> Problems:
     return read_problems(connection.database, blocked)
 
 
-def describe_problem(project: Project, problem: KnownProblem, moment: datetime) -> Problem:
+def describe_problem(project: Project, problem: Problem, moment: datetime) -> QualityProblem:
     """``problem`` as it is answered at ``moment`` (UTC)."""
     of = problem.of
     declared = declared_expectation(project, of)
     told = {} if declared is None else declared.model_dump()
     usual = problem.usual
     page = report_site(project) / page_path(problem.hours[-1].publication, page_name(of.source, of.metric))
-    return Problem(
+    return QualityProblem(
         id=problem.id,
         state="blocked" if problem.blocks else "warned",
         source=of.source,

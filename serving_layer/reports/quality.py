@@ -12,7 +12,7 @@ from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
 from serving_layer.described import Described
-from serving_layer.reports.problems import Problem, describe_problem, find_problems
+from serving_layer.reports.problems import QualityProblem, describe_problem, find_problems
 
 SHOWN_DAYS = 28
 """The time before the newest audited hour that is shown if no hour is given. Blocked hours are shown however old
@@ -75,7 +75,7 @@ class AuditedHour(Described):
     findings: list[Finding]
     """The expectations that were not fulfilled. If one hour was asked for: all of them."""
     report: str | None
-    """Its page of Data Docs. Null: it is no longer kept."""
+    """Its page. Null: it is no longer kept."""
 
 
 class QualityReport(Described):
@@ -83,7 +83,7 @@ class QualityReport(Described):
 
     advice: str
     """What a person must do now, in one sentence."""
-    problems: list[Problem]
+    problems: list[QualityProblem]
     """The open problems: those that block first, then those of the newest hours."""
     audited: int
     """The number of audited hours × metrics."""

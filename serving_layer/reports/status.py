@@ -88,7 +88,7 @@ class HourStatus(Described):
     closed: bool
     """Whether the hour has closed."""
     report: str | None
-    """The page of Data Docs of an hour's newest audit: of a blocked metric, or else of one with a warning. Null: there
+    """The page of an hour's newest audit: of a blocked metric, or else of one with a warning. Null: there
     is no page, or it is no longer kept.
     """
 
