@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 
-from great_expectations.core import ExpectationSuiteValidationResult
-
 from batch_layer.audit import facts
 from batch_layer.audit.built_in_expectations import metric_facts, row_checks, source_facts
 from batch_layer.audit.declared_expectations import Check, declared_checks
@@ -16,7 +14,7 @@ from batch_layer.audit.event_expectations import validate_events
 from batch_layer.audit.facts import ArchivedCounts, count_archived
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import read_past_values
-from batch_layer.audit.validator import Validation, Validator, page
+from batch_layer.audit.validator import Validation, Validator
 from batch_layer.audit.volume import Arrivals, read_arrivals, volume_facts
 from batch_layer.stage import StagedMetric, StagedSource
 from batch_layer.totals import without_sketches
@@ -35,8 +33,6 @@ class AuditedSource:
 
     staged: StagedSource
     findings: dict[str | None, list[Finding]] = field(default_factory=dict)
-    pages: dict[str | None, ExpectationSuiteValidationResult] = field(default_factory=dict)
-    """Great Expectations' results for Data Docs, by the same keys."""
     broken: set[str | None] = field(default_factory=set)
     """The keys whose audit itself failed."""
 
@@ -157,4 +153,3 @@ class _Audit:
 
     def _keep(self, of: str | None, validations: list[Validation]) -> None:
         self._audited.findings[of] = [finding for validation in validations for finding in validation.findings]
-        self._audited.pages[of] = page(validations, of or self._source.name)

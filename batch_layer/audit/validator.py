@@ -13,7 +13,7 @@ from typing import Any
 
 import great_expectations as gx
 import pandas as pd
-from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
+from great_expectations.core import ExpectationValidationResult
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
 from pyspark.sql import DataFrame
@@ -27,11 +27,9 @@ from hourline_core.model.hours import parse_hour
 
 @dataclass
 class Validation:
-    """All findings over one set of rows, with Great Expectations' own results for its reports."""
+    """All findings over one set of rows."""
 
     findings: list[Finding] = field(default_factory=list)
-    results: list[ExpectationValidationResult] = field(default_factory=list)
-    meta: dict[str, Any] = field(default_factory=dict)
 
 
 class Validator:
@@ -85,15 +83,13 @@ class Validator:
         by_row, whole = _split(checks, validation, hours)
         # Only a frame of facts has bands: one row per hour.
         facts = {row["hour"]: row for row in frame.to_dict("records")} if any(check.band for check in by_row) else {}
-        for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE", {}, validation):
+        for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE"):
             validation.findings += by_hour(check, result, hours, frame, facts)
         of_hours = dict(tuple(frame.groupby("hour"))) if whole else {}
         for hour in hours if whole else []:
             here = of_hours.get(hour, frame.iloc[:0])
             applicable = [check for check in whole if len(here) or not check.columns]
-            for check, result in self._run(
-                self._frames, here, applicable, keys, "COMPLETE", {"hour": hour}, validation
-            ):
+            for check, result in self._run(self._frames, here, applicable, keys, "COMPLETE"):
                 validation.findings.append(of_hour(check, result, hour))
         _refuse_nothing(validation, checks, hours, set(frame["hour"]), lambda columns: _known_rows(frame, columns))
 
@@ -126,16 +122,15 @@ class Validator:
         hours = sorted(known)
         by_row, whole = _split(checks, validation, hours)
         again = []
-        for check, result in self._run(self._events, events, by_row, keys, "BASIC", {}, None):
+        for check, result in self._run(self._events, events, by_row, keys, "BASIC"):
             if result.success:
-                validation.results.append(result)
                 validation.findings += [Finding(hour, check, True, unexpected=0) for hour in hours if known[hour][""]]
             else:
                 again.append(check)
         for hour in hours:
             here = events.where(events[keys[0]] == hour)
             applicable = [check for check in (*again, *whole) if known[hour][""] or not check.columns]
-            for check, result in self._run(self._events, here, applicable, keys, "SUMMARY", {"hour": hour}, validation):
+            for check, result in self._run(self._events, here, applicable, keys, "SUMMARY"):
                 validation.findings.append(of_hour(check, result, hour))
         filled = {hour for hour in hours if known[hour][""]}
         _refuse_nothing(
@@ -153,14 +148,12 @@ class Validator:
         checks: Sequence[Check],
         keys: list[str],
         form: str,
-        meta: dict[str, str],
-        validation: Validation | None,
     ) -> Iterable[tuple[Check, ExpectationValidationResult]]:
-        """Each check with its result. The results are added to ``validation``."""
+        """Each check with its result."""
         if not checks:
             return []
         suite = gx.ExpectationSuite(
-            "audit", expectations=[check.built({**meta, "check": number}) for number, check in enumerate(checks)]
+            "audit", expectations=[check.built({"check": number}) for number, check in enumerate(checks)]
         )
         result_format = {
             "result_format": form,
@@ -175,30 +168,7 @@ class Validator:
         ]
         if len(pairs) != len(checks):
             raise RuntimeError(f"Great Expectations evaluated {len(pairs)} of {len(checks)} expectations")
-        if validation is not None:
-            validation.results += validated.results
-            validation.meta = validation.meta or dict(validated.meta)
         return pairs
-
-
-def page(validations: Iterable[Validation], name: str) -> ExpectationSuiteValidationResult:
-    """The results of several validations as one, for Data Docs."""
-    results = [result for validation in validations for result in validation.results]
-    meta = next((validation.meta for validation in validations if validation.meta), {})
-    successful = sum(bool(result.success) for result in results)
-    statistics = {
-        "evaluated_expectations": len(results),
-        "successful_expectations": successful,
-        "unsuccessful_expectations": len(results) - successful,
-        "success_percent": 100.0 * successful / len(results) if results else None,
-    }
-    return ExpectationSuiteValidationResult(
-        success=successful == len(results),
-        results=results,
-        suite_name=name,
-        statistics=statistics,
-        meta=meta,
-    )
 
 
 def _by_condition(checks: Sequence[Check]) -> dict[str | None, list[Check]]:
