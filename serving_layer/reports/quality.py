@@ -144,12 +144,16 @@ def report_quality(
     problems = find_problems(connection)
     concerned = [
         problem
-        for problem in (problems.blocking if blocked else problems.open)
+        for problem in problems.open
         if metric in (None, *problem.metrics) and (hour is None or hour in problem.by_hour)
     ]
     return QualityReport(
         advice=advice(replace(problems, open=concerned), len(latest)),
-        problems=[describe_problem(connection.project, problem, connection.taken) for problem in concerned],
+        problems=[
+            describe_problem(connection.project, problem, connection.taken)
+            for problem in concerned
+            if problem.blocks or not blocked
+        ],
         audited=len(latest),
         **counts,
         since=since,

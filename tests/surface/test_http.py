@@ -22,6 +22,7 @@ from hourline_core.errors import TableError
 from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection
 from serving_layer.http.server import Server
+from serving_layer.reports.quality import report_quality
 from tests.support import raised
 from tests.support.bare_tables import BareTables, hour
 from tests.support.project_files import write_project
@@ -395,6 +396,13 @@ def test_an_old_answer_is_given_again_and_a_strict_one_refused(tmp_path: Path, m
         assert refused.status_code == 409
         assert "of 'visits' 2024-03-01T01:00Z blocked" in refused.json()["error"]
         assert client.get("/api/v1/metrics/visits", params={"strict": True, "from": iso(hour(2))}).status_code == 200
+        told = client.get("/api/v1/quality").json()
+        with connect(tables.project) as connection:
+            same = report_quality(connection)
+        assert told["advice"] == same.advice and told["advice"].startswith("2 problems block 2 hours")
+        assert [(one["id"], one["retry"], one["readers"], len(one["hours"])) for one in told["problems"]] == [
+            (one.id, one.retry, {"provisional result": 1}, 1) for one in same.problems
+        ]
 
 
 def test_hours_status_audits_and_records_are_those_of_the_command_line(
@@ -524,6 +532,7 @@ from tests.support import visits_tables
 with pytest.MonkeyPatch.context() as monkeypatch:
     project = visits_tables.visit_tables(Path({str(tables.project.root)!r}), [], monkeypatch).project
 from serving_layer.http.server import Server
+from serving_layer.reports.quality import report_quality
 with Server(project, environ={{}}) as server:
     print(server.url, flush=True)
     sys.stdin.read()

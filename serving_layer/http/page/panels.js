@@ -9,6 +9,7 @@ export function drawQuality(place, report, range, links) {
   const hours = newest(within(report.hours, range));
   const rows = hours.map((audit) => [links.hour(audit.hour), audit.metric, el("span", { class: `outcome ${audit.outcome}` }, audit.outcome), found(audit), links.report(audit.report)]);
   place.replaceChildren(
+    report.problems.length ? el("p", {}, report.advice) : "",
     report.audited ? el("p", { class: "counts" }, counts, el("span", { class: "note" }, "in all"), report.site ? links.report(report.site, "all reports") : null) : nothing("Nothing has been audited yet: recomputing an hour audits it."),
     rows.length ? folded(["Hour", "Metric", "Outcome", "Found", "Report"], rows, "Audits that did not simply pass") : report.audited ? nothing("All audited hours in this range passed.") : "");
 }
