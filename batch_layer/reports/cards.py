@@ -81,7 +81,6 @@ def _line(lines: Mapping[Any, list[Line]], of: Identity) -> Line | None:
 def _card(project: Project, problem: Problem, line: Line | None, moment: datetime) -> Card:
     of, newest = problem.of, problem.hours[-1]
     declared = declared_expectation(project, of)
-    told = {} if declared is None else declared.model_dump()
     failed = {hour_number(hour): one for hour, one in problem.by_hour.items()}
     first, length = min(failed) - _AROUND, max(failed) - min(failed) + 1 + 2 * _AROUND
     state = "blocked" if problem.blocks else "warned"
@@ -105,7 +104,9 @@ def _card(project: Project, problem: Problem, line: Line | None, moment: datetim
         found=shorten(_found(newest)),
         expected=bounds(newest.lower, newest.upper),
         usual="" if problem.usual is None else bounds(problem.usual.low, problem.usual.high),
-        **{name: told.get(name) for name in ("owner", "description", "link")},
+        owner=declared.owner if declared else None,
+        description=declared.description if declared else None,
+        link=declared.link if declared else None,
         readers=_readers(problem),
         columns=names,
         rows=[[shorten(row[name]) if name in row else "" for name in names] for row in rows],

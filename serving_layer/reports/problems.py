@@ -114,7 +114,6 @@ def describe_problem(project: Project, problem: Problem, moment: datetime) -> Qu
     """``problem`` as it is answered at ``moment`` (UTC)."""
     of = problem.of
     declared = declared_expectation(project, of)
-    told = {} if declared is None else declared.model_dump()
     usual = problem.usual
     page = report_site(project) / page_path(problem.hours[-1].publication, page_name(of.source, of.metric))
     return QualityProblem(
@@ -127,7 +126,9 @@ def describe_problem(project: Project, problem: Problem, moment: datetime) -> Qu
         about=of.about,
         parameters=of.parameters,
         origin=of.origin,
-        **{name: told.get(name) for name in ("owner", "description", "link")},
+        owner=declared.owner if declared else None,
+        description=declared.description if declared else None,
+        link=declared.link if declared else None,
         opened=problem.opened,
         new=problem.is_new(moment),
         first=problem.hours[0].hour,
