@@ -115,7 +115,10 @@ def _failure(trend: Trend, line: Line, audited: set[int], rows: pa.Table) -> Fai
     names = list(dict.fromkeys(chain.from_iterable(shown)))
     return Failure(
         view=_view(trend, [line], audited),
-        found=[(f"{hour_of(one.hour):%Y-%m-%d %H:%M}", observed(one) or "failed") for one in bad[:_SHOWN_HOURS]],
+        found=[
+            (f"{hour_of(one.hour):%Y-%m-%d %H:%M}", shorten(one.found or "") or observed(one) or "failed")
+            for one in bad[:_SHOWN_HOURS]
+        ],
         columns=names,
         rows=[[shorten(row[name]) if name in row else "" for name in names] for row in shown[:SHOWN_ROWS]],
         more=count - SHOWN_ROWS if shown else 0,
@@ -133,7 +136,12 @@ def _weeks(trend: Trend, lines: list[Line], audited: set[int]) -> dict[str, Any]
     for line in lines:
         values = [line.findings[place].observed if place in line.findings else None for place in places]
         if values[0] is not None and any(value is not None for value in values[1:]):
-            table.append((columns(line.newest), ["" if value is None else number(value) for value in values]))
+            table.append(
+                (
+                    columns(line.newest).removesuffix(" beyond past days"),
+                    ["" if value is None else number(value) for value in values],
+                )
+            )
     if not table:
         return None
     return {"hour": f"{hour_of(hour):%a %-d %b %Y, %H:%M} UTC", "rows": table, "weeks": range(1, _WEEKS + 1)}

@@ -15,6 +15,7 @@ from hourline_core.ledger.report_pages import page_name, page_path
 from hourline_core.model import Project
 
 _ROWS = 3
+_BESIDE = 3
 _AROUND = 6
 """The number of hours that are shown before the first one and after the last one."""
 
@@ -52,10 +53,13 @@ class Card:
     readers: str
     columns: list[str]
     rows: list[list[str]]
+    failing: str
+    """The number of failing rows. Empty: the expectation is not about rows."""
     more: int
     page: str
     trend: str
-    beside: list[str]
+    beside: str
+    """The other problems that block its hours, too."""
     retry: str
     accept: str | None
 
@@ -110,10 +114,11 @@ def _card(project: Project, problem: Problem, line: Line | None, moment: datetim
         readers=_readers(problem),
         columns=names,
         rows=[[shorten(row[name]) if name in row else "" for name in names] for row in rows],
+        failing="" if problem.failing_rows is None else counted(problem.failing_rows, "failing row"),
         more=max((problem.failing_rows or 0) - len(rows), 0) if rows else 0,
         page=page_path(newest.publication, page_name(of.source, of.metric)),
         trend=page_name(of.source, of.metric),
-        beside=[f"{counted(count, 'hour')} also blocked by {other}" for other, count in problem.beside.items()],
+        beside=_beside(problem),
         retry=problem.retry,
         accept=problem.accept,
     )
@@ -129,6 +134,13 @@ def _when(problem: Problem) -> str:
         return f"{first:%a %-d %b %Y, %H:%M} UTC"
     until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%a %-d %b %Y, %H:%M}"
     return f"{first:%a %-d %b %Y, %H:%M} to {until} UTC"
+
+
+def _beside(problem: Problem) -> str:
+    others = sorted(problem.beside.items(), key=lambda item: (-item[1], item[0]))
+    told = [f"{other} ({counted(count, 'hour')})" for other, count in others[:_BESIDE]]
+    more = [f"{len(others) - _BESIDE:,} more"] if len(others) > _BESIDE else []
+    return ", ".join(told + more)
 
 
 def _readers(problem: Problem) -> str:

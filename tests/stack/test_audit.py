@@ -393,9 +393,17 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject, failing: F
     project.blocked.remove(("flow", FIRST))
     project.cutoffs["flow", FIRST] = cutoff
     assert project.check_answers() > 100
+    (problem,) = quality(project, "--blocked")["problems"]
+    assert [hour["hour"][:13] for hour in problem["hours"]] == [f"{SECOND:%Y-%m-%dT%H}"]
+    done = command(project, "publish", "--accept", problem["id"], "--reason", "all of it")
+    assert done.exit_code == 0
+    project.blocked.remove(("flow", SECOND))
+    project.cutoffs["flow", SECOND] = cutoff
+    assert project.check_answers() > 100
     accepted = [hour for hour in quality(project, "--metric", "flow")["hours"] if hour["outcome"] == "accepted"]
     assert [finding["found"].partition(": ")[2] for hour in accepted for finding in hour["findings"]] == [
-        "it was a holiday"
+        "it was a holiday",
+        "all of it",
     ]
 
 
