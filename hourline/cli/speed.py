@@ -64,7 +64,7 @@ def speed(
         if not standby:
             note(f"{declared.name}: starting Spark, with Kafka at {kafka.address}")
             spark = held.enter_context(speed_session(declared))
-            if not drain:
+            if not (drain or stop.is_set()):  # a warm-up takes seconds
                 warm_up(spark, declared)
         kafka.wait()
         given_up = run(
