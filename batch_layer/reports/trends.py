@@ -116,12 +116,14 @@ def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
 
 
 def findings_of(rows: pa.Table) -> list[Finding]:
-    """The rows (QUALITY_SCHEMA) as findings."""
+    """The rows (QUALITY_SCHEMA) as findings. An expectation that was not applied to an hour has none there."""
+    rows = rows.append_column("row", pa.array(range(rows.num_rows)))
+    rows = rows.filter(pc.fill_null(rows["applied"], True))
     # Numbers instead of moments: making half a million datetimes costs more than all the rest.
     audited, hour = (
         rows[name].cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64()) for name in ("audited", "hour")
     )
-    made = {"audited": audited, "hour": pc.divide(hour, _SECONDS), "row": pa.array(range(rows.num_rows))}
+    made = {"audited": audited, "hour": pc.divide(hour, _SECONDS)}
     columns = [made[name] if name in made else rows[name] for name in Finding.__dataclass_fields__]
     return [Finding(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
 

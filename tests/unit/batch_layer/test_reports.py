@@ -128,6 +128,12 @@ def test_an_audit_has_one_line_for_each_expectation_whatever_the_number_of_hours
     }
 
 
+def test_an_expectation_that_was_not_applied_is_not_shown_as_passed(tmp_path: Path) -> None:
+    rows = [row(0, about="page"), row(0, about="visits", applied=False)]
+    text = " ".join(audit(tmp_path, [{**one, "publication": 7} for one in rows]).text.split())
+    assert "1 passed" in text and "visits" not in text
+
+
 def test_an_hour_stands_beside_the_same_hour_of_past_weeks(tmp_path: Path) -> None:
     week = 7 * 24
     past = [row(hour, observed=100.0 + hour, about="views") for hour in range(4 * week) if hour != week]
