@@ -25,8 +25,8 @@ def suggest(
         int, typer.Option("--weeks", min=1, max=52, help="The number of weeks to look at, up to the newest hour.")
     ] = 4,
 ) -> None:
-    """Write YAML of expectations that all hours of the last weeks fulfil: ranges, sets, shares of null, volumes and
-    unique values, each with the figure that was seen.
+    """Write YAML of expectations that past hours fulfil. They are ranges, sets, shares of null, volumes and unique
+    values of the last weeks. Each has the figure that was seen beside it.
     """
     declared = load(project, workspace)
     kind, name = find_declared(declared, name)

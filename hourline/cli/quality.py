@@ -35,8 +35,8 @@ def quality(
     blocked: Annotated[bool, typer.Option("--blocked", help="Show only what is blocked now.")] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show what a person must do about the audits of the last four weeks, and each problem once. The exit status is 1
-    when an hour is blocked.
+    """Show what audits found, and what to do about it. Each problem of the last four weeks is shown once. The exit
+    status is 1 when an hour is blocked.
     """
     declared = load(project, workspace)
     if failed and blocked:
