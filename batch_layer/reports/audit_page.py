@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from batch_layer.reports.site import moment_text, shorten, templates, write
-from batch_layer.reports.trend_views import Hover, TrendView, hovered, told, trend_view
+from batch_layer.reports.trend_views import Hover, TrendView, describe_hour, hovered, trend_view
 from batch_layer.reports.trends import Finding, Line, Trend, findings_of, hour_of, trend_of
 from batch_layer.reports.words import columns, number, observed
 from hourline_core.ledger.problems import NEW, read_row
@@ -103,7 +103,9 @@ def _view(trend: Trend, lines: list[Line], audited: set[int]) -> TrendView:
             found.setdefault(hour, []).append(finding)
     worst = {hour: _worst(of) for hour, of in found.items()}
     shown = {hour: state for hour, state in worst.items() if hour in audited or state != "passed"}
-    return trend_view(trend, lines, [Hover(hour - trend.first, told(hour, found[hour])) for hour in hovered(shown)])
+    return trend_view(
+        trend, lines, [Hover(hour - trend.first, describe_hour(hour, found[hour])) for hour in hovered(shown)]
+    )
 
 
 def _failure(trend: Trend, line: Line, audited: set[int], rows: pa.Table) -> Failure:

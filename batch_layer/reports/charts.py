@@ -15,6 +15,9 @@ from batch_layer.reports.trends import Finding, Line, hour_of
 HEIGHT = 100
 """The size of a curve's chart, in its own units."""
 
+_STEPS = (1, 2, 3, 6, 12, 24, 48, 72, 96, 168, 336, 672, 1344)
+"""The allowed distances of the marks of the axis, in hours."""
+
 _GAP = 24
 """The number of hours without a value over which a curve is drawn on. Nights may have none."""
 
@@ -84,7 +87,7 @@ def curve(line: Line, first: int) -> Curve | None:
 def date_marks(first: int, end: int, most: int = 6) -> list[tuple[float, str]]:
     """The marks of the axis (0 to 1) and their labels: hours of the day for up to two days, else dates."""
     length = end - first
-    step = next(step for step in (1, 2, 3, 6, 12, 24, 48, 72, 96, 168) if length / step <= most or step == 168)
+    step = next(step for step in _STEPS if length / step <= most or step == _STEPS[-1])
     form = "%H:%M" if step < 24 else "%-d %b"
     return [((hour - first) / length, f"{hour_of(hour):{form}}") for hour in range(first + -first % step, end, step)]
 

@@ -9,7 +9,7 @@ from batch_layer.reports.words import columns, counted, sentence
 from hourline_core.ledger.problems import NEW
 
 
-def news(trend: Trend, moment: datetime) -> list[str]:
+def list_news(trend: Trend, moment: datetime) -> list[str]:
     """Sentences on the day before ``moment`` (UTC): what was accepted and by whom, which hours were mended, and which
     expectations were evaluated for the first time.
     """

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from batch_layer.reports.cards import cards
-from batch_layer.reports.news import news
+from batch_layer.reports.news import list_news
 from batch_layer.reports.site import moment_text, templates, write
-from batch_layer.reports.trend_views import Hover, TrendView, hovered, told, trend_view
+from batch_layer.reports.trend_views import Hover, TrendView, describe_hour, hovered, trend_view
 from batch_layer.reports.trends import Trend, hour_number, hour_of, trends
 from hourline_core.ledger.problems import Problems, advice
 from hourline_core.ledger.report_pages import anchor, page_name, page_path
@@ -44,7 +44,7 @@ def write_overview(
             advice=advice(problems, audited),
             cards=cards(project, problems.open, all_trends, moment),
             there=lambda address: (site / address).is_file(),
-            news=[line for trend in all_trends for line in news(trend, moment)],
+            news=[line for trend in all_trends for line in list_news(trend, moment)],
             trends=[_trend_view(site, trend) for trend in all_trends],
         )
     )
@@ -58,7 +58,9 @@ def _trend_view(site: Path, trend: Trend) -> TrendView:
     hovers = [
         Hover(
             hour - trend.first,
-            told(hour, [line.findings[hour] for line in trend.lines if hour in line.findings], trend.states[hour]),
+            describe_hour(
+                hour, [line.findings[hour] for line in trend.lines if hour in line.findings], trend.states[hour]
+            ),
             there.get(publication) and f"{there[publication]}#{anchor(hour_of(hour))}",
         )
         for hour in hovered(trend.states)

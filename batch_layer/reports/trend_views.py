@@ -132,7 +132,7 @@ def hovered(states: dict[int, str]) -> list[int]:
     return sorted(hour for hour, state in states.items() if len(states) <= _HOVERED or state != "passed")
 
 
-def told(hour: int, findings: Iterable[Finding], state: str = "") -> str:
+def describe_hour(hour: int, findings: Iterable[Finding], state: str = "") -> str:
     """The tooltip of an hour: failures and warnings first, then values."""
     ordered = sorted(findings, key=lambda finding: (finding.success, finding.observed is None))
     texts = [f"{hour_of(hour):%Y-%m-%d %H:%M} UTC{state and f': {state}'}"]

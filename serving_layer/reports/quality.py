@@ -1,6 +1,4 @@
-"""Reports the open problems, the blocked hours, and the findings of the newest audit of each hour:
-`hourline quality`.
-"""
+"""Reports the open problems, and the findings of the newest audit of each hour: `hourline quality`."""
 
 import json
 from dataclasses import replace

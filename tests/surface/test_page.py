@@ -129,7 +129,9 @@ class Sales:
                 {**audit, "hour": moment, "success": moment not in marks, "found": "no sense in it"}
                 for moment in chosen
             ]
-            rows = pa.Table.from_pylist([one for one in found if one["metric"] == name], QUALITY_SCHEMA)
+            rows = pa.Table.from_pylist(
+                [{**one, "publication": publication.number} for one in found if one["metric"] == name], QUALITY_SCHEMA
+            )
             write_page(report_site(self.project), publication.number, "sales", name, rows, rows.slice(0, 0), BASE)
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE)
 
@@ -334,7 +336,7 @@ def test_an_hour_tells_its_audits_and_links_to_their_reports(context: BrowserCon
     ):
         with context.expect_page() as new:
             report.click()
-        expect(new.value.locator("h1")).to_have_text("by_shop some hours")
+        expect(new.value.locator("h1")).to_have_text("by_shop: results 4 hours from 2 Mar 2026, 08:00 UTC")
 
 
 def test_the_keyboard_reaches_everything_and_moves_about_the_hours(context: BrowserContext, server: Server) -> None:
