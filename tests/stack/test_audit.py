@@ -435,7 +435,7 @@ def test_a_trial_finds_in_events_what_the_audit_of_a_recompute_finds(
     text = f"""
     expectations:
       - expect_column_values_to_be_in_set: {{column: depot, value_set: [north, south]}}
-      - expect_column_values_to_not_be_null: {{column: weight, mostly: 0.99}}
+      - expect_column_values_to_not_be_null: {{column: weight, mostly: 0.5}}
         severity: warn
       - expect_column_values_to_be_between: {{column: weight, max_value: 0}}
         when: "rows >= 100000"
