@@ -64,18 +64,20 @@ class KeptAdmin:
         Raises BrokerError for any error of Kafka or the client in the block: KafkaAwayError, KafkaForbidsError, or
         another refusal. Its message contains ``doing``, such as "create topic 'x'".
         """
-        if self._client is not None:
-            self._client.poll(0)  # what was reported since the last request
+        client = self._client  # several threads ask, and each of them may give the client up
+        if client is not None:
+            client.poll(0)  # what was reported since the last request
         self._reported.clear()
         try:
-            if self._client is None:
-                self._client = AdminClient(self._options)
-            yield self._client
+            if client is None:
+                client = self._client = AdminClient(self._options)
+            yield client
         except KafkaException as error:
-            if self._client is not None:
-                self._client.poll(0)
+            if client is not None:
+                client.poll(0)
             # A client asks the leaders that it knows, also one that has died, and looks for others every five minutes.
-            self._client = None
+            if self._client is client:
+                self._client = None
             raise broker_error(error.args[0], self._reported, self._bootstrap, doing, seconds) from error
 
 
