@@ -122,6 +122,8 @@ def _mistakes_of_two(topic: str, one: Source, other: Source, where: Where) -> It
             f"{place(other, 'key_type')}: got '{other.key_type}', allowed is the same for all sources of a topic, "
             f"'{one.key_type}': {see(one, 'key_type')}"
         )
+    if one.retention != other.retention:
+        yield f"{place(other, 'retention')}: allowed is the same for all sources of a topic: {see(one, 'retention')}"
     named = column_names(one.branch or "") | column_names(other.branch or "")
     of_one = {name.casefold(): name for name in one.fields}
     for name, field in other.fields.items():

@@ -43,6 +43,10 @@ def declared(folder: Path, *sources: str) -> Project:
             "sources/b.yaml:1: key_type: got 'binary', allowed is the same for all sources of a topic, 'int'",
         ),
         (
+            ["branch: n = 1", "branch: n = 2; retention: 30d"],
+            "sources/b.yaml:5: retention: allowed is the same for all sources of a topic: see sources/a.yaml:1",
+        ),
+        (
             ["branch: n = 1", "branch: type = 'x'; fields: {type: string, n: long, at: timestamp}"],
             "sources/b.yaml:2: fields.n: got another type or key than in source 'a'",
         ),
