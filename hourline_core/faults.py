@@ -37,7 +37,13 @@ _AWAY = (
     *("LeaderEpochException", "KafkaStorageException", "NotControllerException"),
     *("CoordinatorNotAvailableException", "CoordinatorLoadInProgressException", "NotCoordinatorException"),
     # What confluent_kafka tells beside these.
-    *("TransportException", "TimedOutException", "AllBrokersDownException", "ResolveException"),
+    *(
+        "TransportException",
+        "TimedOutException",
+        "TimedOutQueueException",
+        "AllBrokersDownException",
+        "ResolveException",
+    ),
     "NotLeaderForPartitionException",
 )
 _UNKNOWN_HOST = "No resolvable bootstrap urls"

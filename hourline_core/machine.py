@@ -77,8 +77,8 @@ def _of_file(error: BaseException, number: int | None, around: Surroundings) -> 
         return SetupError, f"{path} is not there; it was deleted or moved, or its disk is not mounted: bring it back"
     if said == errno.ESTALE:
         return ResourceError, f"{path} was lost by its network disk (stale file handle); mount that disk again"
-    if said in (errno.ENOTDIR, errno.EEXIST):
-        file = next((one for one in (path, *path.parents) if one.is_file()), path)
+    file = next((one for one in (path, *path.parents) if one.is_file()), None)
+    if said in (errno.ENOTDIR, errno.EEXIST) and file is not None:
         return SetupError, f"{file} is a file, allowed is a folder; move it away"
     return SetupError, f"the system has refused {path} ({os.strerror(said).lower()})"
 

@@ -55,15 +55,17 @@ def start(
     """
     starting = project.workspace / "run" / f"{service.name}-start.lock"
     deadline: float | None = None
+    waited_for: int | None = None
 
     def waiting() -> None:
-        nonlocal deadline
+        nonlocal deadline, waited_for
         if deadline is None:
             on_wait()
-            deadline = time.monotonic() + service.start_seconds
+        if deadline is None or (holder(starting) not in (waited_for, None)):
+            waited_for, deadline = holder(starting), time.monotonic() + service.start_seconds
         if time.monotonic() > deadline:
             raise StartTimeoutError(
-                f"process {holder(starting)} has been starting {service.what} for more than "
+                f"process {waited_for} has been starting {service.what} for more than "
                 f"{service.start_seconds:.0f} s; wait for it, or stop it"
             )
 
