@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -64,7 +65,7 @@ class FrozenProcess:
 
 class FrozenTables:
     """Runs ``script`` on the BareTables in ``folder``, as ``tables``, in a process of its own, which is frozen at ``place``
-    when the constructor returns. A ConflictError ends it with status 1.
+    when the constructor returns. A ConflictError ends it with status 1, and is told; of another error, its trace is.
     """
 
     def __init__(self, folder: Path, hours: list[int], script: str, place: str) -> None:
@@ -82,6 +83,7 @@ class FrozenTables:
         """Let it go on to its end; returns its exit status and what the ConflictError says."""
         os.kill(self._pid(), signal.SIGCONT)
         self.process.join(PATIENCE)
+        assert not self.process.is_alive(), "it does not end"
         return self.process.exitcode, self._told()
 
     def _is_frozen(self) -> bool:
@@ -115,3 +117,6 @@ def _run(folder: Path, hours: list[int], script: str, place: str, said: Connecti
     except ConflictError as error:
         said.send(str(error))
         sys.exit(1)
+    except BaseException:
+        said.send(traceback.format_exc())
+        raise

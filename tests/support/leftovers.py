@@ -5,8 +5,8 @@ services have sessions of their own.
 
 pytest puts a mark into its environment, which everything that it starts inherits, and starts this one process beside
 it, without the mark. Once its parent is gone, each process with that mark is asked to end (SIGTERM), with all that it
-has started, and killed where it does not within some seconds. It looks at the environment of each process, which is to be seen on Linux
-alone; elsewhere it does nothing.
+has started, and killed where it does not within some seconds. It looks at the environment of each process, which is to
+be seen on Linux alone; elsewhere it does nothing.
 """
 
 import os

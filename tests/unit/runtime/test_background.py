@@ -123,7 +123,8 @@ def test_a_service_that_is_not_ready_in_time_has_ended_when_that_is_told(
     monkeypatch.setattr(background, "STOP_SECONDS", 20 if ends else 0.1)
     with pytest.raises(StartTimeoutError, match="was not ready within 0 s, and was stopped"):
         start(project, replace(SPEED, start_seconds=0.1))
-    assert services[0].returncode == (-signal.SIGTERM if ends else -signal.SIGKILL)
+    # A service that had come to its handler ends with 0.
+    assert services[0].returncode in ((0, -signal.SIGTERM) if ends else (-signal.SIGKILL,))
 
 
 def test_a_signal_in_the_middle_of_a_start_leaves_no_service(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
