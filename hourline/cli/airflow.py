@@ -24,7 +24,7 @@ app = typer.Typer(
 
 @app.command()
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Airflow with the project's DAGs in the background. Its scheduler, UI, API and PostgreSQL are started."""
+    """Start Airflow with the project's DAGs in the background. That is its scheduler, UI, API and PostgreSQL."""
     declared = load(project, workspace)
     from hourline_core.runtime.airflow.configuration import ADMIN, password_file
     from hourline_core.runtime.background import AIRFLOW, start
