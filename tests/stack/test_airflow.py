@@ -28,7 +28,7 @@ from hourline_core.runtime.airflow.configuration import home
 from hourline_core.runtime.airflow.health import airflow_status
 from hourline_core.runtime.airflow.stack import PARTS, facts_file
 from hourline_core.runtime.background import AIRFLOW, start, stop
-from hourline_core.runtime.lease import lease_holder
+from hourline_core.runtime.lease import lease_holder, turn
 from tests.support import parcels
 from tests.support.speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
 from tests.support.stack_project import StackProject
@@ -213,7 +213,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             stack.send("scans", [*late, *events])
             stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=hour + 2, hours=1))
             if hour == 1:
-                kill(scheduled, scheduled.another_recompute(before))
+                see_it_tried_again(scheduled, kill(scheduled.another_recompute(before)))
             if hour == 2:
                 assert "blocked" in scheduled.covered().values()
                 expect(stack.root, "north, south, west, nowhere")
@@ -272,12 +272,15 @@ def has_fired(scheduled: Scheduled) -> bool:
     return {run["partition_key"] for run in runs} == {f"{parcels.BEGIN:%Y-%m-%d}"}
 
 
-def kill(scheduled: Scheduled, task: dict[str, Any]) -> None:
-    """Kill -9 a task whose Java runs: Java goes with it, and the task is tried again."""
+def kill(task: dict[str, Any]) -> dict[str, Any]:
+    """Kill -9 a task in the middle of its work: all that it has started goes with it. Returns the task."""
     family = descendants(task["pid"])
     os.kill(task["pid"], signal.SIGKILL)
     wait_until(lambda: not alive(family), "a killed task leaves processes behind")
+    return task
 
+
+def see_it_tried_again(scheduled: Scheduled, task: dict[str, Any]) -> None:
     def tried_again() -> bool:
         path = f"dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
         again = scheduled.api.get(path)
@@ -300,14 +303,17 @@ def backfills_a_range_and_maintains_the_tables(scheduled: Scheduled) -> None:
     run = scheduled.trigger(
         "backfill", {"from": f"{first:%Y-%m-%dT%H}", "to": f"{end:%Y-%m-%dT%H}", "metrics": ["flow"]}
     )
-    kill(scheduled, scheduled.working("backfill", run, "recompute", has_java))
+    see_it_tried_again(scheduled, kill(scheduled.working("backfill", run, "recompute", has_java)))
     path = f"dags/{scheduled.dag('backfill')}/dagRuns/{run}"
     wait_for(lambda: scheduled.api.get(path)["state"] == "success", "the range was not backfilled")
     again = {f"{first + timedelta(hours=number):%Y-%m-%dT%H:%M:%S}": 1 for number in range(2)}
     assert scheduled.times_told("flow") - told["flow"] == Counter(again)
     assert scheduled.times_told("fragile") == told["fragile"]
-    run = scheduled.trigger("maintenance", {})
-    kill(scheduled, scheduled.working("maintenance", run, "maintain", maintains))
+    # The tables are small. It would have ended before it is seen, if it had not to wait for its turn.
+    with turn(scheduled.project.workspace, "batch", lambda process: None):
+        run = scheduled.trigger("maintenance", {})
+        killed = kill(scheduled.working("maintenance", run, "maintain", maintains))
+    see_it_tried_again(scheduled, killed)
     assert not lost.exists()
 
 
