@@ -97,7 +97,7 @@ class SeenRows:
 def describe_rows(connection: duckdb.DuckDBPyConnection, hours: Sequence[datetime]) -> SeenRows:
     """What is in the table or view SEEN, which has rows of ``hours`` (UTC) only."""
     kinds = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {SEEN}").fetchall() if name != "hour"}
-    plain = [name for name, kind in kinds.items() if kind in ("VARCHAR", "BOOLEAN") or kind.startswith(_NUMBERS)]
+    plain = [name for name, kind in kinds.items() if kind in ("VARCHAR", "BOOLEAN") or is_number(kind)]
     counts = [f"count({identifier(name)}), count(DISTINCT {identifier(name)})" for name in plain]
     by_hour = connection.execute(f"SELECT {', '.join(['hour', 'count(*)', *counts])} FROM {SEEN} GROUP BY hour")
     found = {hour: (rows, numbers) for hour, rows, *numbers in by_hour.fetchall()}
@@ -108,11 +108,16 @@ def describe_rows(connection: duckdb.DuckDBPyConnection, hours: Sequence[datetim
     columns = []
     for place, name in enumerate(plain):
         seen = {hour: SeenHour(rows, *numbers[2 * place : 2 * place + 2]) for hour, (rows, numbers) in found.items()}
-        limits = _limits(connection, name) if kinds[name].startswith(_NUMBERS) else (None, None)
+        limits = _limits(connection, name) if is_number(kinds[name]) else (None, None)
         few = kinds[name] == "VARCHAR" and max((one.values for one in seen.values()), default=0) <= _MOST_VALUES
         values = _values(connection, name, full) if few else {}
         columns.append(SeenColumn(name, kinds[name], seen, distinct[place], *limits, values))
     return SeenRows(sizes, columns)
+
+
+def is_number(kind: str) -> bool:
+    """Whether ``kind``, DuckDB's name of a type, is one of numbers. Arrays of them are not: ``BIGINT[]``."""
+    return kind.startswith(_NUMBERS) and not kind.endswith("]")
 
 
 def _limits(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[float | None, float | None]:

@@ -124,6 +124,11 @@ def test_what_is_suggested_for_results_passes_on_them_and_finds_a_row_too_many_a
     assert failed(validator, here.iloc[:0], on_count, [THIS.replace(hour=8)]) == set()
 
 
+def test_nothing_is_suggested_on_an_array(flights: duckdb.DuckDBPyConnection) -> None:
+    see(flights, HOURS, "carrier, [distance] AS legs, [delay, delay]::DOUBLE[2] AS delays, [origin, dest] AS airports")
+    assert [column.name for column in describe_rows(flights, HOURS).columns] == ["carrier"]
+
+
 def test_the_suggested_history_blocks_no_hour_seen_and_finds_doubled_and_halved_ones(
     flights: duckdb.DuckDBPyConnection,
 ) -> None:
