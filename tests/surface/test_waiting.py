@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import serving_layer
 from hourline.cli import app
 from hourline_core.runtime.lease import lease
-from serving_layer.reports.kafka_offsets import Offsets, PartitionOffsets, TopicOffsets, Unknown
+from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets, TopicOffsets, Unknown
 from serving_layer.reports.waiting import find_waiting
 from tests.support.visits import Visit, Visits
 
@@ -81,3 +81,15 @@ def test_the_query_has_its_hint_on_standard_error_and_only_under_an_empty_table(
     asked = CliRunner().invoke(app, ["query", query, "--project", str(site.project.root)], catch_exceptions=False)
     assert ("have not been counted yet" in asked.stderr) is hinted
     assert "counted yet" not in asked.stdout
+
+
+def test_a_hint_that_cannot_be_given_leaves_the_answer_and_its_exit_status(
+    site: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("the address of Kafka may not be read")
+
+    monkeypatch.setattr(KafkaOffsets, "_of", refuse)
+    asked = CliRunner().invoke(app, ["query", "FROM loads", "--project", str(site.project.root)])
+    assert (asked.exit_code, asked.stderr) == (0, "")
+    assert "visits" in asked.stdout
