@@ -23,15 +23,16 @@ class WaitingRecords:
 
     def in_words(self) -> str:
         """One sentence, with what to do."""
-        begun = "a micro-batch is" if self.has_begun else "the first micro-batch is still"
         number = "records" if self.count is None else f"{self.count:,} record(s)"
+        waiting = f"{number} of '{self.source}' have not been counted yet"
+        if self.count == 0:
+            waiting = f"no record of '{self.source}' has come yet"
         if not self.is_running:
-            under_way = "the speed layer is not running; `hourline up` starts it"
-        elif self.count == 0:
-            return f"no record of '{self.source}' has come yet"
-        else:
-            under_way = f"{begun} under way; ask again in a moment"
-        return f"{number} of '{self.source}' have not been counted yet: {under_way}"
+            return f"{waiting}: the speed layer is not running; `hourline up` starts it"
+        if self.count == 0:
+            return waiting
+        begun = "a micro-batch is" if self.has_begun else "the first micro-batch is still"
+        return f"{waiting}: {begun} under way; ask again in a moment"
 
 
 def find_waiting(connection: Connection, query: str, offsets: Offsets) -> list[WaitingRecords]:

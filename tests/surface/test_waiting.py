@@ -50,10 +50,12 @@ def test_later_it_says_how_many_records_wait_if_any_do(site: Visits) -> None:
 
 
 def test_while_the_speed_layer_does_not_run_it_says_what_starts_it(site: Visits) -> None:
-    stopped = "of 'visits' have not been counted yet: the speed layer is not running; `hourline up` starts it"
-    assert said(site, sent(200), running=False) == [f"200 record(s) {stopped}"]
+    stopped = "the speed layer is not running; `hourline up` starts it"
+    waiting = f"of 'visits' have not been counted yet: {stopped}"
+    assert said(site, sent(200), running=False) == [f"200 record(s) {waiting}"]
+    assert said(site, sent(0), running=False) == [f"no record of 'visits' has come yet: {stopped}"]
     site.micro_batch(Visit(0, "home", 5))
-    assert said(site, sent(2), running=False) == [f"1 record(s) {stopped}"]
+    assert said(site, sent(2), running=False) == [f"1 record(s) {waiting}"]
 
 
 @pytest.mark.parametrize(
