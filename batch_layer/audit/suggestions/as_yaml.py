@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from batch_layer.audit.suggestions.history import SuggestedHistory
 from batch_layer.audit.suggestions.suggest import Suggestion
 from hourline_core.model import Metric, Source
 from hourline_core.model.base import Declaration
@@ -25,28 +26,29 @@ def _lines(declaration: Source | Metric, suggestion: Suggestion) -> Iterator[str
     yield f"# For {kind} '{declaration.name}', from {seen}."
     yield "# Try it on them:"
     within = f"--from {hour_text(first)} --to {hour_text(last + HOUR)}"
-    yield f"#   hourline audit {declaration.name} {within} --expectations FILE"
+    yield f"#   hourline audit {kind}:{declaration.name} {within} --expectations FILE"
     yield f"# Then put it into {kind}s/{declaration.name}.yaml. Add `severity: warn` to what must not block an hour."
-    history = suggestion.history
-    if suggestion.volume is not None:
+    history = _write_history(suggestion.history)
+    if suggestion.volume is None:
+        yield history
+    else:
         yield f"volume:  # {suggestion.volume_seen}"
         for name, value in _declared(suggestion.volume).items():
             if name != "history":
                 yield f"  {name}: {_flow(value)}"
-        if history.history is None:
-            yield f"  # history: {history.seen}"
-        else:
-            yield f"  history: {_flow(_declared(history.history, 'severity', 'width'))}  # {history.seen}"
-    elif history.history is None:
-        yield f"# history: {history.seen}"
-    else:
-        yield f"history: {_flow(_declared(history.history, 'severity', 'width'))}  # {history.seen}"
+        yield f"  {history}"
     if suggestion.expectations:
         yield "expectations:"
     for one in suggestion.expectations:
         yield f"  - {one.expectation.type}: {_flow(one.expectation.parameters)}  # {one.seen}"
         if one.expectation.when is not None:
             yield f"    when: {_flow(one.expectation.when)}"
+
+
+def _write_history(suggested: SuggestedHistory) -> str:
+    if suggested.history is None:
+        return f"# history: {suggested.seen}"
+    return f"history: {_flow(_declared(suggested.history, 'severity', 'width'))}  # {suggested.seen}"
 
 
 def _declared(declaration: Declaration, *always: str) -> dict[str, Any]:

@@ -3,7 +3,9 @@ itself, and an hour with doubled, halved, missing or wrong rows is found.
 """
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from batch_layer.audit.suggestions.seen_rows import SEEN, describe_rows
 from batch_layer.audit.suggestions.suggest import Suggestion
 from batch_layer.audit.validator import Validator
 from examples.nyc_flights.flights import unpack
+from hourline.cli.declared_names import find_declared
 from hourline_core.model import Expectation, History, Measure, Metric, load_project
 from hourline_core.model.hours import HOUR, hour_text
 from hourline_core.model.trial import with_expectations
@@ -198,6 +201,15 @@ def test_the_written_yaml_reads_as_what_was_suggested(folder: Path, values: list
         one.model_copy(update={"parameters": {**one.parameters, **_as_text(one, "min_value")}}) for one in expectations
     ]
     assert read.expectations == in_words
+
+
+def test_the_written_command_names_the_declaration_also_if_a_source_has_its_name(folder: Path) -> None:
+    project = load_project(folder, {})
+    source = project.sources["s"]
+    project = replace(project, sources={"s": source, "m": source.model_copy(update={"name": "m", "topic": "u"})})
+    text = suggestion_yaml(project.metrics["m"], Suggestion(HOURS, 3, [], SuggestedHistory(None, "seen"), None))
+    (named,) = re.findall("hourline audit ([^ ]+) --from", text)
+    assert find_declared(project, named) == ("metric", "m")
 
 
 def _as_text(expectation: Expectation, name: str) -> dict[str, str]:
