@@ -1,4 +1,6 @@
-"""Suggests expectations from past hours. What is suggested passes in all of these hours. Nothing starts Spark.
+"""Suggests expectations from past hours. They pass in all of these hours. Nothing starts Spark.
+
+A comparison with past days may warn in some. Declared limits of a volume are repeated, whether or not they pass.
 
 suggest.py       from the published results of a metric, or the archived events of a source
 seen_rows.py     what their rows look like, column by column, counted by DuckDB

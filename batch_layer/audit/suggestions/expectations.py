@@ -1,6 +1,7 @@
 """Suggests expectations on rows like those of past hours. Each of them passes in all of these hours.
 
-A number is allowed to go half of the seen range beyond it. What holds only in hours with enough rows has a condition.
+A number is allowed to go half of the seen range beyond it, and the number of rows a quarter. What holds only in hours
+with enough rows has a condition.
 """
 
 import math
