@@ -21,11 +21,11 @@ def say_trial(trial: "Trial") -> None:
             [
                 (
                     finding.hour.replace("T", " ").removesuffix("Z"),
-                    _outcome(finding),
+                    _name_outcome(finding),
                     finding.check.type,
                     ", ".join(finding.check.columns),
-                    _found(finding),
-                    _bounds(finding),
+                    _describe_found(finding),
+                    _describe_bounds(finding),
                 )
                 for finding in sorted(failing, key=lambda one: (one.hour, not one.blocks))
             ],
@@ -35,7 +35,7 @@ def say_trial(trial: "Trial") -> None:
         ["expectation", "of", "applied to", "not applied to", "failed in"],
         [
             (line["expectation"], line["about"], line["applied"], line["not_applied"], line["failed"])
-            for line in _by_expectation(trial)
+            for line in _count_by_expectation(trial)
         ],
         right=["applied to", "not applied to", "failed in"],
     )
@@ -53,12 +53,12 @@ def trial_as_json(kind: str, name: str, trial: "Trial") -> dict[str, Any]:
         "hours": len(trial.hours),
         "blocked": len(trial.hours_that_would_be("blocked")),
         "warned": len(trial.hours_that_would_be("warned")),
-        "expectations": _by_expectation(trial),
+        "expectations": _count_by_expectation(trial),
         "findings": [
             {
                 "hour": finding.hour,
-                "outcome": _outcome(finding),
-                **_described(finding.check),
+                "outcome": _name_outcome(finding),
+                **_describe_check(finding.check),
                 "found": finding.found,
                 "observed": finding.observed,
                 "lower": finding.lower,
@@ -72,36 +72,36 @@ def trial_as_json(kind: str, name: str, trial: "Trial") -> dict[str, Any]:
     }
 
 
-def _outcome(finding: "Finding") -> str:
+def _name_outcome(finding: "Finding") -> str:
     return "passed" if finding.success else "blocked" if finding.blocks else "warned"
 
 
-def _found(finding: "Finding") -> str:
+def _describe_found(finding: "Finding") -> str:
     """What was found in words, with the values of the first row that failed."""
     row = json.loads(finding.rows[0]) if finding.rows and finding.observed is None else {}
     values = ", ".join(f"{name}: {row[name]}" for name in finding.check.columns if name in row)
     return f"{finding.found}, such as {values}" if values and values != finding.found else finding.found
 
 
-def _bounds(finding: "Finding") -> str:
+def _describe_bounds(finding: "Finding") -> str:
     """The bounds in words; of an expectation without bounds, its parameters."""
     lower, upper = (None if value is None else f"{value:,.6g}" for value in (finding.lower, finding.upper))
     if lower is not None or upper is not None:
         return f"at most {upper}" if lower is None else f"at least {lower}" if upper is None else f"{lower} to {upper}"
     columns = {"column", "column_A", "column_B", "column_list"}
     others = {name: value for name, value in finding.check.parameters.items() if name not in columns}
-    return ", ".join(f"{name}: {_text(value)}" for name, value in others.items())
+    return ", ".join(f"{name}: {_write_value(value)}" for name, value in others.items())
 
 
-def _text(value: object) -> str:
+def _write_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _by_expectation(trial: "Trial") -> list[dict[str, Any]]:
+def _count_by_expectation(trial: "Trial") -> list[dict[str, Any]]:
     """Each expectation, with the numbers of hours that it was applied to, was not applied to, and failed in."""
     lines: dict[str, dict[str, Any]] = {}
     for finding in trial.findings:
-        described = _described(finding.check)
+        described = _describe_check(finding.check)
         line = lines.setdefault(
             json.dumps(described, default=str), {**described, "applied": 0, "not_applied": 0, "failed": 0}
         )
@@ -110,7 +110,7 @@ def _by_expectation(trial: "Trial") -> list[dict[str, Any]]:
     return list(lines.values())
 
 
-def _described(check: "Check") -> dict[str, Any]:
+def _describe_check(check: "Check") -> dict[str, Any]:
     return {
         "expectation": check.type,
         "about": ", ".join(check.columns),
