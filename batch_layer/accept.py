@@ -3,7 +3,7 @@ recorded.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,11 +14,14 @@ from pyspark.sql import SparkSession
 
 from batch_layer.plan import Job, open_job
 from batch_layer.publication import Publication
-from batch_layer.publish import commit, prepare
+from batch_layer.publish import prepare
+from batch_layer.reports.renewing import renew_overview
 from batch_layer.stage import StagedMetric
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.errors import UsageError
+from hourline_core.errors import ConflictError, UsageError
+from hourline_core.ledger.coverage_rows import BlockedHour
 from hourline_core.ledger.layout import QUALITY_SCHEMA, Layout
+from hourline_core.ledger.problems import accept_command
 from hourline_core.model import Metric, Project
 from hourline_core.model.hours import Clock, hour_text
 from hourline_core.runtime.lease import turn
@@ -37,6 +40,8 @@ class Accepted:
     published: list[Cell]
     left: dict[str, list[Cell]]
     """By the id of another problem, the hours that it still blocks."""
+    since: list[Cell]
+    """The hours of the accepted problems that failed after what was shown of them."""
 
 
 def accept(project: Project, metric: Metric, hour: datetime, person: str, reason: str, clock: Clock) -> None:
@@ -61,42 +66,52 @@ def accept(project: Project, metric: Metric, hour: datetime, person: str, reason
 
 
 def accept_problems(project: Project, ids: list[str], person: str, reason: str, clock: Clock) -> Accepted:
-    """Publish the staged rows of all hours of the problems with these ids, as ``accept`` does. An hour that another
-    problem blocks, too, stays blocked.
+    """Publish the staged rows of the hours of the problems with these ids, as ``accept`` does. Each id is followed by
+    ``@`` and the newest publication that was shown. An hour that failed in a later one stays blocked, and an hour that
+    another problem blocks, too.
 
-    Raises UsageError when one of them is closed, unknown, or blocks nothing, and when other problems block all of their
-    hours. If the process ends in between, some hours are published, and the others are still blocked.
+    Raises UsageError when one of them is closed, unknown, or blocks nothing, when it does not say what was shown, and
+    when nothing is left to publish. Raises ConflictError when another process has published or blocked one of the
+    hours meanwhile. In that case, or if the process ends in between, some hours are published, and the others are
+    still blocked.
     """
     left: dict[str, list[Cell]] = {}
+    since: list[Cell] = []
 
     def choose(job: Job) -> list[Cell]:
         problems = read_problems(job.database, {cell: mark.source for cell, mark in job.snapshot.blocked.items()})
-        accepted = [problems.find(one) for one in ids]
-        for problem in accepted:
-            if not problem.blocks:
-                raise UsageError(
-                    f"problem '{problem.id}' only warned, and its hours are published; there is nothing to accept"
-                )
-        cells = {(one.metric, one.hour) for problem in accepted for one in problem.hours}
+        accepted = [problems.find_shown(one) for one in ids]
+        seen = {
+            problem.id: {(one.metric, one.hour) for one in problem.hours if one.publication <= publication}
+            for problem, publication in accepted
+        }
+        cells = {cell for of_problem in seen.values() for cell in of_problem}
+        since.extend(sorted({(one.metric, one.hour) for problem, _ in accepted for one in problem.hours} - cells))
+        if not cells:
+            raise UsageError(
+                f"all hours of {', '.join(seen)} failed again since that was shown, so nothing was published; look at "
+                f"them (`hourline quality`), then `{accept_command(problem for problem, _ in accepted)}`"
+            )
         for problem in problems.blocking:
-            shared = sorted(cells & {(one.metric, one.hour) for one in problem.hours})
-            if shared and problem.id not in ids:
+            others = {(one.metric, one.hour) for one in problem.hours} - seen.get(problem.id, set())
+            if shared := sorted(cells & others):
                 left[problem.id] = shared
         free = sorted(cells - {cell for shared in left.values() for cell in shared})
         if not free:
-            together = " ".join(f"--accept {one}" for one in (*ids, *left))
+            together = [problem for problem in problems.blocking if problem.id in {*seen, *left}]
             raise UsageError(
                 f"other problems block all of these hours, too, so nothing was published; look at {', '.join(left)}, "
-                f"and accept all of them: `hourline publish {together} --reason …`"
+                f"and accept all of them: `{accept_command(together)}`"
             )
         return free
 
-    return Accepted(_publish(project, choose, f"{person}: {reason}", clock), left)
+    return Accepted(_publish(project, choose, f"{person}: {reason}", clock), left, since)
 
 
 def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, clock: Clock) -> list[Cell]:
     """Publish the blocked hours that ``choose`` gives, in one publication for all that one recompute has staged."""
     done: list[Cell] = []
+    left: dict[Cell, BlockedHour] | None = None
     with ExitStack() as held:
 
         @cache
@@ -106,22 +121,39 @@ def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, 
             return session
 
         held.enter_context(turn(project.workspace, "batch", lambda process: None))
-        cells: list[Cell] | None = None
-        while cells is None or len(done) < len(cells):
+        while left is None or left:
             publication = Publication(project)
             with open_job(project, [], clock, spark) as job:
-                cells = choose(job) if cells is None else cells
-                staged = _staged_together(job, [cell for cell in cells if cell not in done])
+                marks = job.snapshot.blocked
+                left = {cell: marks[cell] for cell in choose(job)} if left is None else left
+                _refuse_changed(left, marks, done)
+                staged = _staged_together(job, list(left), marks)
                 metrics = [prepare(job, one, blocked={}) for one in staged]
                 moment = clock()
-                commit(publication, job, metrics, _records(staged, words, moment), moment)
-            done += [(one.aggregation.metric.name, hour) for one in staged for hour in one.hours]
+                findings = _records(staged, words, moment)
+                publication.publish(metrics, findings, moment)
+                published = {(one.aggregation.metric.name, hour) for one in staged for hour in one.hours}
+                done += sorted(published)
+                left = {cell: mark for cell, mark in left.items() if cell not in published}
+                if not left:
+                    renew_overview(job, metrics, publication.number_findings(findings))
     return done
 
 
-def _staged_together(job: Job, cells: list[Cell]) -> list[StagedMetric]:
+def _refuse_changed(chosen: Mapping[Cell, BlockedHour], marks: Mapping[Cell, BlockedHour], done: list[Cell]) -> None:
+    """Raise ConflictError when an hour is not blocked any more, or blocked with other rows than those ``chosen``."""
+    for (name, hour), mark in chosen.items():
+        now = marks.get((name, hour))
+        if now is None or (now.declaration, now.staged) != (mark.declaration, mark.staged):
+            raise ConflictError(
+                f"another process has published or audited {hour_text(hour)} of metric '{name}' meanwhile; "
+                f"{len(done):,} accepted hour(s) are published, the others are not: look at them (`hourline quality`), "
+                "and accept what is left"
+            )
+
+
+def _staged_together(job: Job, cells: list[Cell], marks: Mapping[Cell, BlockedHour]) -> list[StagedMetric]:
     """The staged rows of some of ``cells``: of each metric, those that were recomputed together with its first hour."""
-    marks = job.snapshot.blocked
     staged = []
     for name in sorted({metric for metric, _ in cells}):
         of_metric = [hour for metric, hour in cells if metric == name]

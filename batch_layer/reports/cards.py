@@ -62,6 +62,8 @@ class Card:
     """The other problems that block its hours, too."""
     retry: str
     accept: str | None
+    waits_for: str
+    """Why it cannot be accepted alone."""
 
 
 def cards(project: Project, problems: Iterable[Problem], trends: Iterable[Trend], moment: datetime) -> list[Card]:
@@ -121,6 +123,7 @@ def _card(project: Project, problem: Problem, line: Line | None, moment: datetim
         beside=_beside(problem),
         retry=problem.retry,
         accept=problem.accept,
+        waits_for=problem.waits_for,
     )
 
 

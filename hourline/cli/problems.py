@@ -32,7 +32,7 @@ def say_problem(problem: "QualityProblem") -> None:
         "beside": "; ".join(f"{count:,} also blocked by {other}" for other, count in problem.beside.items()),
         "report": shortest_path(problem.report),
         "retry": problem.retry,
-        "accept": problem.accept,
+        "accept": problem.accept or problem.waits_for,
     }
     say_facts([(name, [text]) for name, text in facts.items() if text])
 

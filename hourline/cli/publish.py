@@ -21,8 +21,8 @@ def publish(
         typer.Option(
             "--accept",
             metavar="PROBLEM",
-            help="The id of a problem, from `hourline quality`: all its hours. May be repeated. Or the name of a "
-            "metric, and then HOUR.",
+            help="A problem as `hourline quality` gives it, ID@PUBLICATION: all its hours up to that publication that "
+            "no other problem blocks. May be repeated. Or the name of a metric, and then HOUR.",
         ),
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why the rows are right. The reason is kept on record.")],
@@ -65,3 +65,5 @@ def _say_accepted(accepted: "Accepted", person: str, reason: str) -> None:
     say(f"published {when} of {metrics}, accepted by {person}: {reason}")
     for problem, cells in accepted.left.items():
         note(f"problem '{problem}' still blocks {len(cells):,} of these hours")
+    if accepted.since:
+        note(f"{len({hour for _, hour in accepted.since}):,} hour(s) failed since; `hourline quality` shows them")

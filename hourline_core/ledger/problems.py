@@ -6,7 +6,7 @@ and the same id for ever.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -97,6 +97,8 @@ class Problem:
     usual: Usual | None = None
     beside: Mapping[str, int] = field(default_factory=dict)
     """By its id, the number of these hours that another problem blocks, too."""
+    waits_for: str = ""
+    """Why it cannot be accepted alone, in one sentence. Empty: it blocks an hour that no other problem blocks."""
 
     @property
     def blocks(self) -> bool:
@@ -133,11 +135,19 @@ class Problem:
         return f"hourline recompute --problem {self.id}"
 
     @property
+    def shown(self) -> str:
+        """Its id, and the newest publication whose audit it tells: what a person has seen who accepts it."""
+        return f"{self.id}@{max(one.publication for one in self.hours)}"
+
+    @property
     def accept(self) -> str | None:
-        """The command that publishes all its hours as they are. None: it blocks nothing."""
-        shared = [other for other, count in self.beside.items() if count == len(self.hours)]
-        given = " ".join(f"--accept {one}" for one in (self.id, *shared))
-        return f'hourline publish {given} --reason "…"' if self.blocks else None
+        """The command that publishes its hours as they are. None: it blocks nothing, or nothing without others."""
+        return accept_command([self]) if self.blocks and not self.waits_for else None
+
+
+def accept_command(problems: Iterable[Problem]) -> str:
+    """The command that publishes the hours of ``problems`` as they are."""
+    return f'hourline publish {" ".join(f"--accept {problem.shown}" for problem in problems)} --reason "…"'
 
 
 @dataclass(frozen=True)
@@ -166,12 +176,27 @@ class Problems:
             return known[id]
         if id in self.closed:
             raise UsageError(
-                f"problem '{id}' is closed: all its hours were mended or accepted; "
+                f"problem '{id}' is closed: its hours were mended or accepted, or its metric was declared again; "
                 "`hourline quality` lists the open ones"
             )
         raise UsageError(
             f"this project has no problem '{id}'{did_you_mean(id, known)}; `hourline quality` lists the open ones"
         )
+
+    def find_shown(self, given: str) -> tuple[Problem, int]:
+        """The open problem of ``ID@PUBLICATION``, which blocks, and the newest publication that was shown of it. Raises
+        UsageError.
+        """
+        id, _, publication = given.partition("@")
+        problem = self.find(id)
+        if not problem.blocks:
+            raise UsageError(f"problem '{id}' only warned, and its hours are published; there is nothing to accept")
+        if not publication.isdecimal():
+            raise UsageError(
+                f"got '{given}', which does not say up to which audit you have seen it; look at its "
+                f"{_counted(len(problem.by_hour), 'hour')} (`hourline quality`), then `{accept_command([problem])}`"
+            )
+        return problem, int(publication)
 
 
 def group(failed: Mapping[Identity, list[FailedHour]]) -> Problems:
@@ -231,7 +256,7 @@ def advice(problems: Problems, audited: int) -> str:
     """What a person must do now, in one sentence. ``audited`` is the number of audited hours."""
     blocking, warning = problems.blocking, problems.warning
     if blocking:
-        hours = len({(one.metric, one.hour) for problem in blocking for one in problem.hours})
+        hours = len({one.hour for problem in blocking for one in problem.hours})
         what = f"{_counted(len(blocking), 'problem')} {'blocks' if len(blocking) == 1 else 'block'}"
         return (
             f"{what} {_counted(hours, 'hour')}: mend the data or the declaration and retry, "

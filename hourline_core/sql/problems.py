@@ -4,17 +4,16 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import permutations
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from hourline_core.ledger.overlaps import tell_overlaps
 from hourline_core.ledger.problems import (
     UNKNOWN,
     FailedHour,
     Identity,
-    Problem,
     Problems,
     Readers,
     Usual,
@@ -56,11 +55,8 @@ def read_problems(
         failed[row[:_PARTS]].append(_failed_hour(*row[_PARTS - 1 :]))
     problems = group({Identity(*of): hours for of, hours in failed.items()})
     usual = _read_usual(database, quality) if problems.open else {}
-    beside = _beside(problems.blocking)
-    known = [
-        replace(problem, usual=usual.get(problem.of), beside=beside.get(problem.id, {})) for problem in problems.open
-    ]
-    return replace(problems, open=known)
+    known = [*tell_overlaps(problems.blocking), *problems.warning]
+    return replace(problems, open=[replace(problem, usual=usual.get(problem.of)) for problem in known])
 
 
 def _failed_sql(quality: str) -> str:
@@ -94,7 +90,8 @@ def _failed_sql(quality: str) -> str:
         )
         SELECT f.* REPLACE (epoch_us(f.hour) AS hour, epoch_us(f.audited) AS audited),
                f.ended IS NULL AND (f.severity <> 'fail' OR b.hour IS NOT NULL) AS is_open,
-               CASE WHEN f.severity <> 'fail' THEN 'this result' WHEN h.cutoff IS NOT NULL THEN 'earlier result'
+               CASE WHEN f.severity <> 'fail' AND b.hour IS NULL THEN 'this result'
+                    WHEN h.cutoff IS NOT NULL THEN 'earlier result'
                     WHEN h.state = 'missing' THEN 'nothing yet' ELSE 'provisional result' END AS readers
         FROM (FROM failed UNION ALL FROM forgotten) f
         LEFT JOIN _blocked b ON b.metric = f.of_metric AND b.hour = f.hour
@@ -147,16 +144,3 @@ def _read_usual(database: duckdb.DuckDBPyConnection, quality: str) -> dict[Ident
         WHERE f.success AND isfinite(f.observed) AND f.hour > shown.before
         GROUP BY ALL""").fetchall()
     return {Identity(*row[:_PARTS]): Usual(*row[_PARTS]) for row in rows}
-
-
-def _beside(problems: list[Problem]) -> dict[str, dict[str, int]]:
-    """By problem, the number of its hours that each other problem blocks, too."""
-    blocking: dict[tuple[str, datetime], list[str]] = defaultdict(list)
-    for problem in problems:
-        for one in problem.hours:
-            blocking[one.metric, one.hour].append(problem.id)
-    shared: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for ids in blocking.values():
-        for id, other in permutations(ids, 2):
-            shared[id][other] += 1
-    return {id: dict(counts) for id, counts in shared.items()}

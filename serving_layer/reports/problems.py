@@ -53,7 +53,7 @@ class QualityProblem(Described):
     """An expectation that fails in one hour or in many."""
 
     id: str
-    """Its id, which `hourline recompute --problem` and `hourline publish --accept` take."""
+    """Its id, which `hourline recompute --problem` takes. `accept` adds `@` and the newest publication told here."""
     state: Literal["blocked", "warned"]
     """Whether its hours are blocked, or published with a warning."""
     source: str
@@ -101,7 +101,11 @@ class QualityProblem(Described):
     retry: str
     """The command that recomputes its hours."""
     accept: str | None
-    """The command that publishes its hours as they are. Null: it blocks nothing."""
+    """The command that publishes those of its hours that no other problem blocks, as they are. Hours that fail later
+    are left out. Null: it blocks nothing, or nothing alone.
+    """
+    waits_for: str | None
+    """Why it cannot be accepted alone, in one sentence. Null: it can, or it blocks nothing."""
 
 
 def find_problems(connection: Connection) -> Problems:
@@ -142,4 +146,5 @@ def describe_problem(project: Project, problem: Problem, moment: datetime) -> Qu
         report=str(page) if page.exists() else None,
         retry=problem.retry,
         accept=problem.accept,
+        waits_for=problem.waits_for or None,
     )

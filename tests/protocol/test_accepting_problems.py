@@ -1,5 +1,6 @@
 """All hours of a problem are accepted, or planned again, by its id, on real Delta tables without Spark."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,8 @@ import serving_layer
 from batch_layer.accept import accept, accept_problems
 from batch_layer.plan import plan_problem
 from batch_layer.publication import Publication
-from batch_layer.publish import commit
 from hourline.cli.quality import say_quality
-from hourline_core.errors import UsageError
+from hourline_core.errors import ConflictError, UsageError
 from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.ledger.report_pages import report_site
 from hourline_core.model.hours import wall_clock
@@ -50,6 +50,14 @@ def ids(tables: BareTables) -> dict[str | None, str]:
     return {problem.metric: problem.id for problem in quality(tables).problems}
 
 
+def shown(tables: BareTables) -> dict[str | None, str]:
+    """What the commands of the cards accept, by metric."""
+    given = {
+        problem.metric: re.findall(r"--accept (\S+)", problem.accept or "") for problem in quality(tables).problems
+    }
+    return {metric: one for metric, (one,) in given.items()}
+
+
 def blocked(tables: BareTables) -> set[tuple[str, int]]:
     return {
         (one.metric, (one.hour - BASE) // timedelta(hours=1))
@@ -60,14 +68,14 @@ def blocked(tables: BareTables) -> set[tuple[str, int]]:
 
 def test_one_command_accepts_all_hours_of_a_problem_whoever_has_staged_them(tables: BareTables) -> None:
     report = quality(tables)
-    assert report.advice.startswith("2 problems block 8 hours: ")
+    assert report.advice.startswith("2 problems block 4 hours: ")
     (totals, _) = sorted(report.problems, key=lambda problem: problem.metric != "totals")
     assert [one.hour for one in totals.hours] == [hour(number) for number in (0, 1, 3, 5)]
     assert [one.readers for one in totals.hours] == ["earlier result", *["provisional result"] * 3]
     tables.check()
-    done = accept_problems(tables.project, [totals.id], "ada", "a sale", wall_clock)
+    done = accept_problems(tables.project, [shown(tables)["totals"]], "ada", "a sale", wall_clock)
     assert sorted(done.published) == [("totals", hour(number)) for number in (0, 1, 3, 5)]
-    assert done.left == {}
+    assert (done.left, done.since) == ({}, [])
     tables.check()
     assert blocked(tables) == {("odd", number) for number in (0, 1, 3, 5)}
     with pytest.raises(UsageError, match=f"problem '{totals.id}' is closed"):
@@ -81,7 +89,7 @@ def test_one_command_accepts_all_hours_of_a_problem_whoever_has_staged_them(tabl
         }
     assert told == [(hour(number), "ada: a sale") for number in (0, 1, 3, 5)]
     assert "There is nothing" not in (report_site(tables.project) / "index.html").read_text()
-    accept_problems(tables.project, [ids(tables)["odd"]], "ada", "a sale", wall_clock)
+    accept_problems(tables.project, [shown(tables)["odd"]], "ada", "a sale", wall_clock)
     assert "There is nothing to do" in (report_site(tables.project) / "index.html").read_text()
     tables.check()
 
@@ -91,33 +99,75 @@ def test_an_hour_that_another_problem_blocks_too_waits_for_both(tables: BareTabl
     quality_table = open_table(tables.layout.quality, {})
     (like,) = quality_table.to_pyarrow_table(filters=[("metric", "=", "totals"), ("hour", "=", hour(3))]).to_pylist()
     commits.append(quality_table, pa.Table.from_pylist([{**like, "expectation": "other"}], QUALITY_SCHEMA), {})
-    (other,) = (problem.id for problem in quality(tables).problems if problem.expectation == "other")
+    (second,) = (problem for problem in quality(tables).problems if problem.expectation == "other")
     (first,) = (one.id for one in quality(tables).problems if (one.metric, one.expectation) == ("totals", "rows_match"))
-    with pytest.raises(UsageError, match=f"look at {first}, and .* publish --accept {other} --accept {first} --reason"):
-        accept_problems(tables.project, [other], "ada", "a sale", wall_clock)
-    done = accept_problems(tables.project, [first], "ada", "a sale", wall_clock)
+    assert second.accept is None
+    assert f"{first} blocks all of these hours, too; accepting both publishes 4 hours" in (second.waits_for or "")
+    other, newest = second.id, 3
+    with pytest.raises(UsageError, match=f"look at {first}, and .* --accept {first}@3 --accept {other}@2 --reason"):
+        accept_problems(tables.project, [f"{other}@{newest}"], "ada", "a sale", wall_clock)
+    done = accept_problems(tables.project, [f"{first}@{newest}"], "ada", "a sale", wall_clock)
     assert done.left == {other: [("totals", hour(3))]}
     assert {cell for cell in blocked(tables) if cell[0] == "totals"} == {("totals", 3)}
-    assert len(accept_problems(tables.project, [first, other], "ada", "a sale", wall_clock).published) == 1
+    both = [f"{first}@{newest}", f"{other}@{newest}"]
+    assert len(accept_problems(tables.project, both, "ada", "a sale", wall_clock).published) == 1
     tables.check()
 
 
-def test_what_was_accepted_before_a_crash_stays_and_the_rest_is_accepted_under_the_same_id(tables: BareTables) -> None:
-    id = ids(tables)["totals"]
-    published: list[int] = []
+def test_an_hour_that_failed_after_the_problem_was_shown_is_not_published(tables: BareTables) -> None:
+    seen = shown(tables)["totals"]
+    tables.publish(3, 7, blocked=(3, 7))  # hour 3 with other rows, and hour 7 for the first time
+    done = accept_problems(tables.project, [seen], "ada", "a sale", wall_clock)
+    assert sorted(done.published) == [("totals", hour(number)) for number in (0, 1, 5)]
+    assert done.since == [("totals", hour(number)) for number in (3, 7)]
+    assert {cell for cell in blocked(tables) if cell[0] == "totals"} == {("totals", 3), ("totals", 7)}
+    with pytest.raises(UsageError, match=f"failed again since that was shown, .*--accept {shown(tables)['totals']} "):
+        accept_problems(tables.project, [seen], "ada", "a sale", wall_clock)
+    with pytest.raises(UsageError, match=f"look at its 2 hours .*--accept {shown(tables)['totals']} "):
+        accept_problems(tables.project, [ids(tables)["totals"]], "ada", "a sale", wall_clock)
+    tables.check()
 
-    def commit_once(publication: Publication, *given: Any) -> None:
+
+@pytest.mark.parametrize("again", [(), (0, 1, 3, 5)], ids=["mended", "blocked again"])
+def test_what_another_process_does_between_two_publications_is_not_overwritten(
+    tables: BareTables, again: tuple[int, ...]
+) -> None:
+    seen, publish = shown(tables)["totals"], Publication.publish
+
+    def overtake(publication: Publication, *given: Any) -> None:
+        publish(publication, *given)
+        with patch.object(Publication, "publish", publish):
+            tables.publish(0, 1, 3, 5, blocked=again)
+
+    with patch.object(Publication, "publish", overtake), pytest.raises(ConflictError, match=r"2 accepted hour.s. are"):
+        accept_problems(tables.project, [seen], "ada", "a sale", wall_clock)
+    assert {cell for cell in blocked(tables) if cell[0] == "totals"} == {("totals", number) for number in again}
+    tables.check()
+
+
+def test_the_overview_is_written_once_after_all_publications(tables: BareTables) -> None:
+    with patch("batch_layer.accept.renew_overview") as renewed:
+        accept_problems(tables.project, [shown(tables)["totals"]], "ada", "a sale", wall_clock)
+    assert renewed.call_count == 1
+
+
+def test_what_was_accepted_before_a_crash_stays_and_the_rest_is_accepted_under_the_same_id(tables: BareTables) -> None:
+    id = shown(tables)["totals"]
+    published: list[int] = []
+    publish = Publication.publish
+
+    def publish_once(publication: Publication, *given: Any) -> None:
         if published:
             raise CrashError
         published.append(publication.number)
-        commit(publication, *given)
+        publish(publication, *given)
 
-    with patch("batch_layer.accept.commit", commit_once), pytest.raises(CrashError):
+    with patch.object(Publication, "publish", publish_once), pytest.raises(CrashError):
         accept_problems(tables.project, [id], "ada", "a sale", wall_clock)
     tables.check()
     left = {cell for cell in blocked(tables) if cell[0] == "totals"}
     assert 0 < len(left) < 4
-    assert ids(tables)["totals"] == id
+    assert id.startswith(f"{ids(tables)['totals']}@")
     done = accept_problems(tables.project, [id], "ada", "a sale", wall_clock)
     assert {(metric, (moment - BASE) // timedelta(hours=1)) for metric, moment in done.published} == left
     tables.check()
@@ -144,7 +194,7 @@ def test_text_says_first_what_to_do_and_has_a_card_for_each_problem(
 ) -> None:
     say_quality(quality(tables), findings=False)
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("2 problems block 8 hours: mend the data")
+    assert told[0].startswith("2 problems block 4 hours: mend the data")
     cards = [line for line in told if "rows_match" in line]
     assert len(cards) == len(METRICS)
     assert "hours    4, 2024-03-01 00:00 to 2024-03-01 05:00 UTC" in told

@@ -395,7 +395,7 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject, failing: F
     assert project.check_answers() > 100
     (problem,) = quality(project, "--blocked")["problems"]
     assert [hour["hour"][:13] for hour in problem["hours"]] == [f"{SECOND:%Y-%m-%dT%H}"]
-    done = command(project, "publish", "--accept", problem["id"], "--reason", "all of it")
+    done = command(project, "publish", *problem["accept"].split()[2:4], "--reason", "all of it")
     assert done.exit_code == 0
     project.blocked.remove(("flow", SECOND))
     project.cutoffs["flow", SECOND] = cutoff

@@ -177,7 +177,7 @@ class Protocol(RuleBasedStateMachine):
         for name, hour in sorted(take_snapshot(self.project).blocked)[:1]:
             with (
                 patch("batch_layer.publish.measure_drift", return_value=[]),
-                patch("batch_layer.publish.renew_overview"),
+                patch("batch_layer.accept.renew_overview"),
             ):
                 accept(self.project, self.project.metrics[name], hour, "somebody", "it is right", lambda: BASE)
             assert (name, hour) not in take_snapshot(self.project).blocked

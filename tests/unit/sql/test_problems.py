@@ -1,5 +1,6 @@
 """Problems as a person counts them: publication by publication, each expectation has a list of the hours that fail."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,54 @@ def test_hours_that_two_problems_block_are_told() -> None:
     rows = [row(hour, about=about, success=False) for hour in range(3) for about in "ab" if (hour, about) != (0, "b")]
     found = {problem.of.about: problem for problem in problems_of(rows, [("views", hour) for hour in range(3)]).open}
     assert found["a"].beside == {found["b"].id: 2}
-    assert found["a"].accept == f'hourline publish --accept {found["a"].id} --reason "…"'
-    # All hours of b are blocked by a, too: one does not do without the other.
-    assert found["b"].accept == f'hourline publish --accept {found["b"].id} --accept {found["a"].id} --reason "…"'
+    assert found["a"].accept == f'hourline publish --accept {found["a"].id}@3 --reason "…"'
+    assert found["a"].waits_for == ""
+    # All hours of b are blocked by a, too: accepting both publishes an hour that is not one of b's.
+    assert found["b"].accept is None
+    assert found["b"].waits_for == (
+        f"{found['a'].id} blocks all of these hours, too; accepting both publishes 3 hours: "
+        f'`hourline publish --accept {found["b"].id}@3 --accept {found["a"].id}@3 --reason "…"`'
+    )
+
+
+@given(st.dictionaries(st.tuples(st.sampled_from("abcd"), st.integers(0, 4)), st.just(None), min_size=1))
+def test_a_problem_is_accepted_alone_only_if_that_publishes_something(failing: dict[tuple[str, int], None]) -> None:
+    rows = [row(hour, about=about, success=False) for about, hour in failing]
+    found = problems_of(rows, {("views", hour) for _, hour in failing}).open
+    blocks = {problem.of.about: {hour for about, hour in failing if about == problem.of.about} for problem in found}
+    ids = {problem.id: problem.of.about for problem in found}
+
+    def published(accepted: set[str]) -> set[int]:
+        return {hour for _, hour in failing if {about for about, hours in blocks.items() if hour in hours} <= accepted}
+
+    for problem in found:
+        own = problem.of.about
+        assert (problem.accept is not None) == bool(published({own}))
+        assert (problem.accept is None) == bool(problem.waits_for)
+        if "publishes" in problem.waits_for:
+            named = {ids[id] for id in re.findall(r"--accept (\w+)@", problem.waits_for)}
+            assert published(named) & blocks[own]
+            assert f"publishes {len(published(named))} hour" in problem.waits_for
+
+
+def test_what_is_accepted_names_the_newest_audit_that_was_shown() -> None:
+    rows = [row(hour, success=False, publication=number) for hour, number in ((0, 7), (1, 5))]
+    found = problems_of(rows, [("views", 0), ("views", 1)])
+    (problem,) = found.open
+    assert problem.accept == f'hourline publish --accept {problem.id}@7 --reason "…"'
+    assert found.find_shown(f"{problem.id}@5") == (problem, 5)
+    with pytest.raises(UsageError, match=f"look at its 2 hours .*, then `hourline publish --accept {problem.id}@7 "):
+        found.find_shown(problem.id)
+
+
+def test_a_warning_in_a_blocked_hour_is_not_told_as_published() -> None:
+    rows = [
+        row(hour, about=about, success=False, severity=severity)
+        for about, severity in (("a", "fail"), ("b", "warn"))
+        for hour in (0, 1)
+    ]
+    warned = next(problem for problem in problems_of(rows, [("views", 0)]).open if not problem.blocks)
+    assert [one.readers for one in warned.hours] == ["provisional result", "this result"]
 
 
 def test_an_id_that_is_closed_or_unknown_is_told_with_the_command_that_lists_the_open_ones() -> None:
@@ -112,7 +158,8 @@ def test_an_id_that_is_closed_or_unknown_is_told_with_the_command_that_lists_the
     (problem,) = problems_of([failed], [("views", 0)]).open
     mended = problems_of([failed, row(0, publication=9)])
     with pytest.raises(
-        UsageError, match=f"problem '{problem.id}' is closed: .* `hourline quality` lists the open ones"
+        UsageError,
+        match=f"problem '{problem.id}' is closed: .* or its metric was declared again; `hourline quality` lists the open ones",
     ):
         mended.find(problem.id)
     with pytest.raises(UsageError, match=r"this project has no problem 'beef'.*; `hourline quality` lists the open"):
