@@ -79,7 +79,7 @@ def accept_problems(project: Project, ids: list[str], person: str, reason: str, 
     since: list[Cell] = []
 
     def choose(job: Job) -> list[Cell]:
-        problems = read_problems(job.database, {cell: mark.source for cell, mark in job.snapshot.blocked.items()})
+        problems = read_problems(job.database, job.snapshot.sources_of_blocked)
         accepted = [problems.find_shown(one) for one in ids]
         seen = {
             problem.id: {(one.metric, one.hour) for one in problem.hours if one.publication <= publication}

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from hourline_core.errors import UsageError
 from hourline_core.ledger.coverage import HourVersions
+from hourline_core.ledger.pending import find_pending
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source, declaration_hash, expectations_hash
 from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock
@@ -77,14 +79,19 @@ def plan_range(
 
 def plan_problem(project: Project, id: str, clock: Clock = wall_clock) -> list[PlannedHour]:
     """The hours of the problem with that id, whether or not there is a reason to recompute them. Raises UsageError
-    when it is closed or unknown, TableError.
+    when it is closed or unknown, or when its metric was declared again since, TableError.
     """
     with open_database(project, clock) as (database, snapshot):
-        problems = read_problems(database, {cell: mark.source for cell, mark in snapshot.blocked.items()})
-        cells = {(one.metric, one.hour) for one in problems.find(id).hours}
+        problems = read_problems(database, snapshot.sources_of_blocked)
+        problem = problems.find(id)
+        cells = {(one.metric, one.hour) for one in problem.hours}
         spanning = HourRange.spanning([hour for _, hour in cells])
         hours = _plan(project, database, snapshot, None, spanning)
-    return [planned for planned in hours if (planned.metric, planned.hour) in cells]
+        planned = [item for item in hours if (item.metric, item.hour) in cells]
+        if not planned:
+            pending = [one.in_words() for one in find_pending(project, snapshot) if one.metric in problem.metrics]
+            raise UsageError(f"no hour of problem '{id}' can be recomputed now: {'; '.join(pending)}")
+    return planned
 
 
 def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:

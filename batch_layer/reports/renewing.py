@@ -20,14 +20,15 @@ def renew_overview(job: Job, published: list[MetricPublication], findings: pa.Ta
     since. Raises HourlineError.
     """
     project, snapshot = job.project, job.snapshot
-    blocked = {cell: mark.source for cell, mark in snapshot.blocked.items()}
+    blocked = snapshot.sources_of_blocked
     newest = snapshot.coverage.newest_hours()
     for metric in published:
         name, source = metric.aggregation.metric.name, metric.aggregation.source.name
-        blocked = {cell: of for cell, of in blocked.items() if cell not in {(name, hour) for hour in metric.passed}}
+        passed = {(name, hour) for hour in metric.passed}
+        blocked = {cell: of for cell, of in blocked.items() if cell not in passed}
         blocked |= {(name, hour): source for hour in metric.blocked}
         newest[source] = max([*metric.staged.hours, *([newest[source]] if source in newest else [])])
-    chosen = [f"(source = '{source}' AND hour >= '{sql_timestamp(hour - SHOWN)}')" for source, hour in newest.items()]
+    chosen = [f"(source = '{source}' AND hour > '{sql_timestamp(hour - SHOWN)}')" for source, hour in newest.items()]
     job.database.register("_findings", findings)
     job.database.execute(
         "CREATE OR REPLACE TEMP VIEW _audited AS FROM hourline.quality UNION ALL BY NAME FROM _findings"

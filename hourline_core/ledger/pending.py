@@ -42,8 +42,8 @@ class PendingDeclaration:
         changed = f"metric '{self.metric}' has changed; it answers by its older declaration until"
         if not self.is_started:
             return f"{changed} the speed layer starts again {TAKES_UP}"
-        hours = "the hours" if missing is None else f"the {missing:,} hour(s)"
-        words = f"{changed} {hours} it lacks have closed and are recomputed (`hourline recompute`)"
+        missing_hours = "its missing hours" if missing is None else f"its {missing:,} missing hour(s)"
+        words = f"{changed} {missing_hours} are closed and recomputed (`hourline recompute`)"
         if self.blocked:
             words += f"; {self.blocked:,} hour(s) of the new one are blocked (`hourline quality --blocked`)"
         if self.served_blocked:

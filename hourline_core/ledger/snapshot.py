@@ -76,6 +76,11 @@ class Snapshot:
         """
         return {(row.metric, row.hour): row for row in self.coverage.about(self.recomputed).blocked()}
 
+    @property
+    def sources_of_blocked(self) -> dict[tuple[str, datetime], str]:
+        """By metric and hour, the sources of the blocked hours."""
+        return {cell: mark.source for cell, mark in self.blocked.items()}
+
     def staged_versions(self, tables: MetricTables) -> list[int]:
         """The versions of a metric's staged table that hold the rows of blocked hours, as far as they can be read."""
         if f"{tables.metric.name}_staged" in self.unreadable:

@@ -110,8 +110,7 @@ class QualityProblem(Described):
 
 def find_problems(connection: Connection) -> Problems:
     """The problems of the project, at the connection's snapshot."""
-    blocked = {key: hour.source for key, hour in connection.snapshot.blocked.items()}
-    return read_problems(connection.database, blocked)
+    return read_problems(connection.database, connection.snapshot.sources_of_blocked)
 
 
 def describe_problem(project: Project, problem: Problem, moment: datetime) -> QualityProblem:

@@ -1,6 +1,7 @@
 """All hours of a problem are accepted, or planned again, by its id, on real Delta tables without Spark."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,16 @@ def test_the_hours_of_a_problem_are_planned_again_and_no_others(tables: BareTabl
     assert {(item.metric, item.hour) for item in planned} == {("totals", hour(number)) for number in (0, 1, 3, 5)}
     with pytest.raises(UsageError, match="this project has no problem 'deadbeef'"):
         plan_problem(tables.project, "deadbeef")
+
+
+def test_the_hours_of_a_metric_that_was_declared_again_are_not_planned(tables: BareTables) -> None:
+    """The speed layer has not started with the new declaration yet."""
+    id, odd = ids(tables)["totals"], ids(tables)["odd"]
+    changed = METRICS["totals"].model_copy(update={"where": "n > 0"})
+    tables.project = replace(tables.project, metrics={**METRICS, "totals": changed})
+    with pytest.raises(UsageError, match=r"can be recomputed now: metric 'totals' has changed; .*`hourline up`"):
+        plan_problem(tables.project, id)
+    assert len(plan_problem(tables.project, odd)) == 4
 
 
 def test_a_problem_that_fails_again_after_it_was_closed_is_a_new_one(tables: BareTables) -> None:

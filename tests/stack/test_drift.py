@@ -138,7 +138,7 @@ def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_cover
         k: c for k, c in project.cutoffs.items() if k[0] == "flow"
     }
     assert changed.check_answers() > 500, "an hour is missing yet"
-    assert "metric 'flow' has changed; it answers by its older declaration until the 1 hour(s) it lacks" in command(
+    assert "metric 'flow' has changed; it answers by its older declaration until its 1 missing hour(s)" in command(
         "status", changed
     )
     changed.cutoffs = {key: cutoff for key, cutoff in changed.cutoffs.items() if key[0] != "flow"}

@@ -23,7 +23,7 @@ NOT_STARTED = (
     "(`hourline down`, `hourline up`)"
 )
 STARTED = (
-    "metric 'loads' has changed; it answers by its older declaration until {} it lacks have closed and are recomputed "
+    "metric 'loads' has changed; it answers by its older declaration until {} are closed and recomputed "
     "(`hourline recompute`)"
 )
 ASKS: dict[str, Callable[[serving_layer.Connection], object]] = {
@@ -102,11 +102,11 @@ def test_once_the_speed_layer_has_started_they_name_the_recompute_and_the_blocke
     site.sequence = site.source_tables.first_sequence
     site.micro_batch(Visit(4, "home", 5))
     older = "; 1 hour(s) of the older one are blocked, and are not recomputed any more"
-    assert STARTED.format("the hours") + older in command(site, "plan").splitlines()
-    assert STARTED.format("the 2 hour(s)") + older in command(site, "status").splitlines()
+    assert STARTED.format("its missing hours") + older in command(site, "plan").splitlines()
+    assert STARTED.format("its 2 missing hour(s)") + older in command(site, "status").splitlines()
     site.aggregation = changed
     site.cutoffs.clear()
     site.publish(0, blocked=[0])
     said = command(site, "quality").splitlines()
     blocked = "; 1 hour(s) of the new one are blocked (`hourline quality --blocked`)"
-    assert STARTED.format("the hours") + blocked + older in said
+    assert STARTED.format("its missing hours") + blocked + older in said
