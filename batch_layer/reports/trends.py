@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.ledger.report_pages import SHOWN
 from hourline_core.model.windows import HOURLY
-
-WINDOW = 28 * 24
-"""The hours that are shown of a source: four weeks, up to its newest audited hour."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = HOURLY.size // timedelta(seconds=1)
+_WINDOW = SHOWN // HOURLY.size
+"""The number of hours that are shown of a source, up to its newest audited one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
     for (source, metric), findings in sorted(
         grouped.items(), key=lambda item: (item[0][0], item[0][1] is not None, item[0][1] or "")
     ):
-        shown = [finding for finding in findings if finding.hour > newest[source] - WINDOW]
+        shown = [finding for finding in findings if finding.hour > newest[source] - _WINDOW]
         if shown:
             collected.append(trend_of(source, metric, shown, open_hours))
     for trend in collected:

@@ -1,21 +1,18 @@
 """Reports the open problems, and the findings of the newest audit of each hour: `hourline quality`."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from hourline_core.ledger.problems import advice
-from hourline_core.ledger.report_pages import page_name, page_path, report_site
+from hourline_core.ledger.report_pages import SHOWN, page_name, page_path, report_site
+from hourline_core.model.hours import HOUR
 from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.problems import QualityProblem, describe_problem, find_problems
-
-SHOWN_DAYS = 28
-"""The time before the newest audited hour that is shown if no hour is given. Blocked hours are shown however old
-they are.
-"""
 
 
 class Finding(Described):
@@ -115,8 +112,7 @@ def report_quality(
     ones; with ``blocked``, the hours that are blocked now; with ``hour``, all of it. ``problems`` are those of that
     hour and metric; with ``blocked``, those that block.
     """
-    newest = connection.sql("SELECT max(hour) FROM quality").fetchall()[0][0]
-    since = None if newest is None or hour is not None else newest - timedelta(days=SHOWN_DAYS)
+    since = _first_shown(connection, metric) if hour is None else {}
     audits = list_audits(connection, hour, metric, since)
     latest = [audit for audit in audits if audit.outcome != "superseded"]
     counts = {
@@ -154,23 +150,26 @@ def report_quality(
         ],
         audited=len(latest),
         **counts,
-        since=since,
+        since=min(since.values(), default=None),
         hours=shown,
         site=str(index) if index.exists() else None,
     )
 
 
 def list_audits(
-    connection: Connection, hour: datetime | None, metric: str | None, since: datetime | None = None
+    connection: Connection, hour: datetime | None, metric: str | None, since: Mapping[str, datetime] | None = None
 ) -> list[AuditedHour]:
-    """All kept audits, also earlier ones, of ``hour`` or from ``since`` on, and of all metrics or of ``metric``."""
+    """All kept audits, also earlier ones, of ``hour`` or of the hours from ``since`` on, which is given by source, and
+    of all metrics or of ``metric``.
+    """
     blocked = connection.snapshot.blocked
     chosen = ["true"]
     if hour is not None:
         chosen.append(f"hour = {literal(hour)}")
-    elif since is not None:
-        old = ", ".join(literal(moment) for _, moment in blocked if moment < since)
-        chosen.append(f"(hour >= {literal(since)}{f' OR hour IN ({old})' if old else ''})")
+    elif since:
+        shown = [f"(source = {literal(source)} AND hour >= {literal(first)})" for source, first in since.items()]
+        shown += [f"hour = {literal(moment)}" for moment in {moment for _, moment in blocked}]
+        chosen.append(f"({' OR '.join(shown)})")
     of_metric = f"metric = {literal(metric)}" if metric else "metric IS NOT NULL"
     # An expectation on the events of a source concerns each of its metrics.
     rows = connection.sql(f"""
@@ -217,6 +216,13 @@ def list_audits(
         if audit.outcome == "passed":
             audit.outcome = _outcome(audit, (name, moment) in blocked)
     return list(audits.values())
+
+
+def _first_shown(connection: Connection, metric: str | None) -> dict[str, datetime]:
+    """By source, or by that of ``metric``, the first hour that is shown if no hour is given (UTC)."""
+    rows = connection.sql("SELECT source, max(hour) FROM quality GROUP BY source").fetchall()
+    asked = None if metric is None else connection.project.metrics[metric].source
+    return {source: newest - SHOWN + HOUR for source, newest in rows if asked in (None, source)}
 
 
 def _outcome(audit: AuditedHour, blocked: bool) -> Literal["blocked", "accepted", "warned", "passed", "superseded"]:

@@ -191,6 +191,22 @@ def test_the_hours_of_a_metric_that_was_declared_again_are_not_planned(tables: B
     assert len(plan_problem(tables.project, odd)) == 4
 
 
+def test_a_source_that_has_stopped_is_told_beside_one_that_goes_on(tables: BareTables) -> None:
+    """Its four weeks are not those of the other source."""
+    tables.publish(0, 1, 3, 5)
+    quality_table = open_table(tables.layout.quality, {})
+    known = quality_table.to_pyarrow_table(filters=[("metric", "=", "totals"), ("hour", "=", hour(5))]).to_pylist()
+    like = max(known, key=lambda row: row["publication"])
+    rows = [
+        {**like, "expectation": "other", "severity": "warn", "success": False},
+        {**like, "source": "others", "metric": None, "hour": hour(60 * 24)},
+    ]
+    commits.append(quality_table, pa.Table.from_pylist(rows, QUALITY_SCHEMA), {})
+    report = quality(tables)
+    assert report.advice == "There is nothing that must be done; 1 problem only warned."
+    assert (report.warned, report.passed) == (1, 2 * len({0, 1, 2, 3, 5}) - 1)
+
+
 def test_a_problem_that_fails_again_after_it_was_closed_is_a_new_one(tables: BareTables) -> None:
     before = ids(tables)
     tables.publish(0, 1, 3, 5)
