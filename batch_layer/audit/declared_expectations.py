@@ -12,6 +12,7 @@ from great_expectations.expectations.registry import get_expectation_impl, list_
 from batch_layer.audit.parameter_types import UnfitValueError, convert_parameters
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Expectation, Severity
+from hourline_core.model.expectation import columns_of
 
 Origin = Literal["declaration", "user", "history"]
 
@@ -50,7 +51,6 @@ _SET_BY_HOURLINE = {
     ),
     "library_metadata",
 }
-_COLUMNS = ("column", "column_A", "column_B", "column_list")
 _MAPPINGS = ("quantile_ranges", "partition_object", "json_schema")
 _GX_SEVERITY = {"fail": FailureSeverity.CRITICAL, "warn": FailureSeverity.WARNING}
 
@@ -81,11 +81,7 @@ class Check:
     @property
     def columns(self) -> list[str]:
         """The columns that it is about."""
-        columns: list[str] = []
-        for name in _COLUMNS:
-            value = self.parameters.get(name, [])
-            columns += value if isinstance(value, list) else [str(value)]
-        return columns
+        return columns_of(self.parameters)
 
     @property
     def by_row(self) -> bool:

@@ -123,7 +123,7 @@ def _failure(trend: Trend, line: Line, audited: set[int], rows: pa.Table) -> Fai
         ],
         columns=names,
         rows=[[shorten(row[name]) if name in row else "" for name in names] for row in shown[:SHOWN_ROWS]],
-        more=count - SHOWN_ROWS if shown else 0,
+        more=count - min(len(shown), SHOWN_ROWS) if shown else 0,
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from batch_layer.reports.site import shorten
 from batch_layer.reports.trend_views import Hover, Strip, strip
 from batch_layer.reports.trends import Line, Trend, hour_number
-from batch_layer.reports.words import bounds, columns, counted, number, sentence
-from hourline_core.ledger.problems import FailedHour, Identity, Problem, declared_expectation
+from batch_layer.reports.words import bounds, columns, number, sentence
+from hourline_core.ledger.problems import FailedHour, Identity, Problem, counted, declared_expectation
 from hourline_core.ledger.report_pages import page_name, page_path
 from hourline_core.model import Project
 

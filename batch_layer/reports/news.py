@@ -5,8 +5,8 @@ from datetime import datetime
 
 from batch_layer.reports.site import shorten
 from batch_layer.reports.trends import Trend
-from batch_layer.reports.words import columns, counted, sentence
-from hourline_core.ledger.problems import NEW
+from batch_layer.reports.words import columns, sentence
+from hourline_core.ledger.problems import NEW, counted
 
 
 def list_news(trend: Trend, moment: datetime) -> list[str]:

@@ -26,7 +26,7 @@ LONGEST = 160
 
 
 def shorten(value: object) -> str:
-    """``value`` as text, shortened to ``_MAXIMUM_CHARACTERS``."""
+    """``value`` as text, shortened to ``LONGEST`` characters."""
     text = "null" if value is None else str(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
 

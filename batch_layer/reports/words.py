@@ -5,6 +5,7 @@ from typing import Protocol
 
 from batch_layer.reports.site import shorten
 from batch_layer.reports.trends import Finding
+from hourline_core.ledger.problems import counted
 
 _COMPARED = {"expect_column_pair_values_to_be_equal": " = ", "expect_column_pair_values_a_to_be_greater_than_b": " ≥ "}
 _OTHERS = {"audit": "the audit itself", "unknown": "no longer known"}
@@ -78,8 +79,3 @@ def observed(finding: Finding) -> str:
     if finding.found:
         return shorten(finding.found)
     return "" if finding.unexpected is None else counted(finding.unexpected, "failing row")
-
-
-def counted(count: int, word: str) -> str:
-    """``1 hour``, ``2 hours``."""
-    return f"{count:,} {word}" + ("" if count == 1 else "s")

@@ -22,11 +22,11 @@ def say_problem(problem: "QualityProblem") -> None:
         "means": problem.description,
         "owner": problem.owner,
         "more at": problem.link,
-        "hours": hours_in_words(problem),
-        "": strip(problem) if problem.first < problem.last else None,
-        "found": newest.found or number(newest.observed),
-        "usual": usual_in_words(problem),
-        "rows": rows_in_words(problem),
+        "hours": tell_hours(problem),
+        "": draw_strip(problem) if problem.first < problem.last else None,
+        "found": newest.found or format_number(newest.observed),
+        "usual": tell_usual(problem),
+        "rows": tell_rows(problem),
         "readers": "; ".join(f"{count:,} × {what}" for what, count in problem.readers.items()),
         "since": problem.opened and f"{problem.opened:%Y-%m-%d %H:%M} UTC",
         "beside": "; ".join(f"{count:,} also blocked by {other}" for other, count in problem.beside.items()),
@@ -37,7 +37,7 @@ def say_problem(problem: "QualityProblem") -> None:
     say_facts([(name, [text]) for name, text in facts.items() if text])
 
 
-def hours_in_words(problem: "QualityProblem") -> str:
+def tell_hours(problem: "QualityProblem") -> str:
     """``15, 2026-03-02 01:00 to 2026-03-03 05:00 UTC``, and the metrics if there are many."""
     count = len({one.hour for one in problem.hours})
     of = f" of {', '.join(problem.metrics)}" if problem.metric is None else ""
@@ -46,7 +46,7 @@ def hours_in_words(problem: "QualityProblem") -> str:
     return f"{count:,}, {problem.first:%Y-%m-%d %H:%M} to {problem.last:%Y-%m-%d %H:%M} UTC{of}"
 
 
-def strip(problem: "QualityProblem") -> str:
+def draw_strip(problem: "QualityProblem") -> str:
     """A character for each hour from the first to the last, or for several: ``█`` if it fails in one of them."""
     length = (problem.last - problem.first) // _HOUR + 1
     places = {(one.hour - problem.first) // _HOUR for one in problem.hours}
@@ -55,20 +55,20 @@ def strip(problem: "QualityProblem") -> str:
     return "".join("█" if place in filled else "·" for place in range(cells))
 
 
-def usual_in_words(problem: "QualityProblem") -> str:
+def tell_usual(problem: "QualityProblem") -> str:
     """The bounds of the newest hour, and the usual values."""
     newest, usual = problem.hours[-1], problem.usual
     bounds = [
-        f"at least {number(newest.lower)}" if newest.lower is not None else "",
-        f"at most {number(newest.upper)}" if newest.upper is not None else "",
+        f"at least {format_number(newest.lower)}" if newest.lower is not None else "",
+        f"at most {format_number(newest.upper)}" if newest.upper is not None else "",
     ]
     told = [" and ".join(filter(None, bounds)) + " is expected"] if any(bounds) else []
     if usual is not None:
-        told.append(f"{number(usual.low)} to {number(usual.high)} when it passes")
+        told.append(f"{format_number(usual.low)} to {format_number(usual.high)} when it passes")
     return "; ".join(told)
 
 
-def rows_in_words(problem: "QualityProblem") -> str:
+def tell_rows(problem: "QualityProblem") -> str:
     """The number of failing rows, and some of them."""
     if not problem.failing_rows and not problem.rows:
         return ""
@@ -76,6 +76,6 @@ def rows_in_words(problem: "QualityProblem") -> str:
     return f"{problem.failing_rows or len(problem.rows):,}" + (f", such as {'; '.join(told)}" if told else "")
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """A number as text. Empty for None."""
     return "" if value is None else f"{value:,.6g}"

@@ -9,7 +9,7 @@ import typer
 from hourline.cli.chosen_hours import note_pending
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
-from hourline.cli.problems import number, say_problem
+from hourline.cli.problems import format_number, say_problem
 from hourline.exit_status import MISTAKE
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import parse_hour
@@ -41,7 +41,8 @@ def quality(
     declared = load(project, workspace)
     if failed and blocked:
         raise UsageError(
-            "give --failed or --blocked, not both: --blocked is what is blocked now, --failed what ever was"
+            "give --failed or --blocked, not both: --blocked shows what is blocked now, "
+            "--failed shows what was ever blocked"
         )
     if metric is not None:
         require_known("metric", metric, list(declared.metrics))
@@ -94,5 +95,5 @@ def _rows(report: "QualityReport") -> Iterator[tuple[object, ...]]:
         own: tuple[object, ...] = (audit.hour, audit.metric, audit.outcome)
         for finding in audit.findings:
             severity = "" if finding.success else finding.severity
-            yield (*own, severity, finding.expectation, finding.about, finding.found or number(finding.observed))
+            yield (*own, severity, finding.expectation, finding.about, finding.found or format_number(finding.observed))
             own = ("", "", "")

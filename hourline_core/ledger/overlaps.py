@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import datetime
 
-from hourline_core.ledger.problems import Problem, accept_command
+from hourline_core.ledger.problems import Problem, accept_command, counted
 
 Cell = tuple[str, datetime]
 """A metric and an hour (UTC)."""
@@ -47,5 +47,5 @@ def _in_words(needed: list[Problem], freed: int) -> str:
     both = "both" if len(needed) == 2 else f"all {len(needed)}"
     return (
         f"{' and '.join(others)} {'blocks' if len(others) == 1 else 'block'} all of these hours, too; "
-        f"accepting {both} publishes {freed:,} hour{'' if freed == 1 else 's'}: `{accept_command(needed)}`"
+        f"accepting {both} publishes {counted(freed, 'hour')}: `{accept_command(needed)}`"
     )

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.model import Expectation, Project
+from hourline_core.model.expectation import columns_of
 
 NEW = timedelta(days=1)
 """A problem that opened within this time is new."""
@@ -45,7 +46,7 @@ class Identity:
     origin: str
     severity: str
 
-    def number(self, opened: int) -> str:
+    def id_of(self, opened: int) -> str:
         """The id of the problem that publication ``opened`` has opened."""
         known = [*(getattr(self, name) for name in self.__dataclass_fields__), opened]
         return sha256(json.dumps(known).encode()).hexdigest()[:8]
@@ -194,7 +195,7 @@ class Problems:
         if not publication.isdecimal():
             raise UsageError(
                 f"got '{given}', which does not say up to which audit you have seen it; look at its "
-                f"{_counted(len(problem.by_hour), 'hour')} (`hourline quality`), then `{accept_command([problem])}`"
+                f"{counted(len(problem.by_hour), 'hour')} (`hourline quality`), then `{accept_command([problem])}`"
             )
         return problem, int(publication)
 
@@ -207,10 +208,10 @@ def group(failed: Mapping[Identity, list[FailedHour]]) -> Problems:
         for opened, episode in _episodes(of, hours):
             still = sorted((one for one in episode if one.is_open), key=lambda one: (one.hour, one.metric))
             if not still:
-                closed.add(of.number(opened))
+                closed.add(of.id_of(opened))
                 continue
             audited = [one.audited for one in (episode if of.severity == "fail" else still) if one.audited]
-            made.append(Problem(of.number(opened), of, still, min(audited, default=None)))
+            made.append(Problem(of.id_of(opened), of, still, min(audited, default=None)))
     made.sort(key=lambda problem: (not problem.blocks, -problem.hours[-1].hour.timestamp(), problem.id))
     return Problems(made, frozenset(closed))
 
@@ -243,11 +244,16 @@ def _episodes(of: Identity, hours: list[FailedHour]) -> Iterator[tuple[int, list
 
 
 def declared_expectation(project: Project, of: Identity) -> Expectation | None:
-    """The user's declaration of an expectation, as the YAML has it now. None: there is none like it any more."""
+    """The user's declaration of an expectation, as the YAML has it now: the one on the same columns. Of several, the
+    one with the same parameters. None: there is none like it any more, or it is a bound of ``volume``.
+    """
     owner = project.sources.get(of.source) if of.metric is None else project.metrics.get(of.metric)
     if of.origin != "user" or owner is None:
         return None
-    alike = [one for one in owner.expectations if one.type == of.expectation and one.severity == of.severity]
+    kind = (of.expectation, of.severity, of.about)
+    alike = [
+        one for one in owner.expectations if (one.type, one.severity, ", ".join(columns_of(one.parameters))) == kind
+    ]
     same = [one for one in alike if json.dumps(one.parameters, ensure_ascii=False, default=str) == of.parameters]
     return same[0] if same else alike[0] if len(alike) == 1 else None
 
@@ -257,17 +263,18 @@ def advice(problems: Problems, audited: int) -> str:
     blocking, warning = problems.blocking, problems.warning
     if blocking:
         hours = len({one.hour for problem in blocking for one in problem.hours})
-        what = f"{_counted(len(blocking), 'problem')} {'blocks' if len(blocking) == 1 else 'block'}"
+        what = f"{counted(len(blocking), 'problem')} {'blocks' if len(blocking) == 1 else 'block'}"
         return (
-            f"{what} {_counted(hours, 'hour')}: mend the data or the declaration and retry, "
+            f"{what} {counted(hours, 'hour')}: mend the data or the declaration and retry, "
             "or accept what is right as it is."
         )
     if not audited:
         return "Nothing has been audited yet."
     if warning:
-        return f"There is nothing that must be done; {_counted(len(warning), 'problem')} only warned."
+        return f"There is nothing that must be done; {counted(len(warning), 'problem')} only warned."
     return "There is nothing to do: every audited hour is published, and nothing warned."
 
 
-def _counted(count: int, word: str) -> str:
+def counted(count: int, word: str) -> str:
+    """``1 hour``, ``2 hours``."""
     return f"{count:,} {word}" + ("" if count == 1 else "s")

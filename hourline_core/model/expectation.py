@@ -4,6 +4,7 @@ Names and parameters are those of Great Expectations.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ Severity = Literal["fail", "warn"]
 
 _BESIDE = ("severity", "when", "owner", "description", "link")
 """The keys that may stand beside the expectation in its YAML form."""
+_COLUMNS = ("column", "column_A", "column_B", "column_list")
 _FORM = f"`expect_…: {{parameter: value, …}}`, and beside it {', '.join(_BESIDE[:-1])} and {_BESIDE[-1]}"
 
 
@@ -32,6 +34,15 @@ def _link(text: str) -> str:
 
 Link = Annotated[str, AfterValidator(_link)]
 """The URL of a web page."""
+
+
+def columns_of(parameters: Mapping[str, Any]) -> list[str]:
+    """The columns that an expectation with these parameters is about."""
+    columns: list[str] = []
+    for name in _COLUMNS:
+        value = parameters.get(name, [])
+        columns += value if isinstance(value, list) else [str(value)]
+    return columns
 
 
 class Expectation(Declaration):

@@ -208,7 +208,9 @@ async def quality(
 ) -> Response:
     """What the audits of the last four weeks found. A `report` is the address of a page."""
     if parameters.failed and parameters.blocked:
-        raise UsageError("give failed or blocked, not both: blocked is what is blocked now, failed what ever was")
+        raise UsageError(
+            "give failed or blocked, not both: blocked shows what is blocked now, failed shows what was ever blocked"
+        )
     moment = parameters.moment
 
     def work(connection: Connection) -> Any:

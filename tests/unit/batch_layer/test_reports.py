@@ -106,6 +106,9 @@ def test_failing_rows_are_shown_with_their_keys_and_not_all_of_many(tmp_path: Pa
     other = row(1, success=False, rows=kept[:2], unexpected=2, found="2 of 9 rows", publication=1)
     page = audit(tmp_path, [failed, other, row(0, about="page")])
     text = " ".join(page.text.split())
+    assert "45 more rows are not shown" in text
+    few = audit(tmp_path, [row(0, success=False, rows=kept[:5], unexpected=7, found="7 of 64 rows")])
+    assert "2 more rows are not shown" in few.text
     assert "1 of 2 expectations failed" in text
     assert "2026-03-02 00:00 UTC: 63 of 64 rows" in text and "2026-03-02 01:00 UTC: 2 of 9 rows" in text
     assert "hour page visits 2026-03-02T00:00Z /home0 0 2026-03-02T00:00Z /home1 -1" in text

@@ -63,7 +63,7 @@ def test_a_problem_is_open_from_its_first_failure_until_its_last_hour_is_mended_
         for problem in found.open
     } == {key: hours for key, hours in failing.items() if hours}
     for problem in found.open:
-        assert problem.id == problem.of.number(opened[problem.of.metric or "", problem.of.severity])
+        assert problem.id == problem.of.id_of(opened[problem.of.metric or "", problem.of.severity])
     assert len(found.closed) == len(set(closed) - {(key, 0) for key in failing if failing[key]})
     assert not found.closed & {problem.id for problem in found.open}
 
@@ -177,6 +177,7 @@ def test_a_problem_knows_its_declaration() -> None:
     declared = [
         Expectation(type="expect_x", parameters=bounds),
         Expectation(type="expect_x", parameters={**bounds, "min_value": 2}),
+        Expectation(type="expect_y", parameters={"column_list": ["visits", "page"], "max_value": 1}),
     ]
     metric = METRICS_WITH_TABLES["totals"].model_copy(update={"expectations": declared})
     project = Project(Path("shop"), Settings(), {"clicks": SOURCE}, {"totals": metric})
@@ -188,3 +189,7 @@ def test_a_problem_knows_its_declaration() -> None:
     assert found(expectation="expect_x", parameters='{"column": "visits", "min_value": 2}') is metric.expectations[1]
     assert found(expectation="expect_x", parameters='{"column": "visits", "min_value": 3}') is None
     assert found(expectation="expect_x", origin="history") is None
+    changed = '{"column_list": ["visits", "page"], "max_value": 2}'
+    assert found(expectation="expect_y", about="visits, page", parameters=changed) is metric.expectations[2]
+    # Of another column it says nothing, as of a bound of the volume.
+    assert found(expectation="expect_y", about="events", parameters=changed) is None
