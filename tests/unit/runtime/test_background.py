@@ -44,10 +44,11 @@ with lease(workspace, "speed"), (workspace / "started").open("a") as file:
         stop.wait()
 """
 UP = """\
-import sys
+import signal, sys
 from pathlib import Path
 from hourline.cli import main
 from hourline_core.runtime import background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs in the background ignores it
 _, folder, script = sys.argv
 background._command = lambda project, service: [sys.executable, "-c", script, str(project.workspace), ""]
 sys.argv = ["hourline", "up", "--project", folder]
