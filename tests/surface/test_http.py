@@ -257,7 +257,7 @@ def test_a_cell_is_found_by_hour_and_dimensions(client: httpx.Client) -> None:
         ("explain/visits/2024-03-09", 404, "no event in 2024-03-09T00:00Z; the nearest hours are 2024-03-01T04:00Z"),
         ("drift?metric=visit", 404, "there is no metric 'visit' — did you mean 'visits'?"),
         ("hours?metric=visit", 404, "there is no metric 'visit' — did you mean 'visits'?"),
-        ("quality?failed=1&blocked=1", 400, "give failed or blocked, not both: blocked is what is blocked now"),
+        ("quality?failed=1&blocked=1", 400, "give failed or blocked, not both: blocked shows what is blocked now"),
         ("rejected/click", 404, "there is no source 'click' — did you mean 'clicks'?"),
         ("changes?x=1", 400, "there is no parameter 'x'"),
         ("metrics/visits?limit=1&limit=2", 400, "got limit twice; it has one value"),
@@ -399,7 +399,7 @@ def test_an_old_answer_is_given_again_and_a_strict_one_refused(tmp_path: Path, m
         told = client.get("/api/v1/quality").json()
         with connect(tables.project) as connection:
             same = report_quality(connection)
-        assert told["advice"] == same.advice and told["advice"].startswith("2 problems block 2 hours")
+        assert told["advice"] == same.advice and told["advice"].startswith("2 problems block 1 hour:")
         assert [(one["id"], one["retry"], one["readers"], len(one["hours"])) for one in told["problems"]] == [
             (one.id, one.retry, {"provisional result": 1}, 1) for one in same.problems
         ]
