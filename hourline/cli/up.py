@@ -15,16 +15,17 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss
     from hourline_core.runtime.background import SPEED, start
 
     service = replace(SPEED, command=(*SPEED.command, "--accept-loss")) if accept_loss else SPEED
+    own_kafka = declared.settings.kafka.bootstrap is None
     started = False
 
     def on_start() -> None:
         nonlocal started
         started = True
-        note(f"{declared.name}: starting Kafka and Spark")
+        note(f"{declared.name}: starting {'Kafka and ' if own_kafka else ''}Spark")
 
     with interrupt_on_sigterm():
         kafka = start(declared, service, on_start, lambda: note("waiting for another `up`, which is starting them"))
     if accept_loss and not started:
         note("the speed layer already runs, as it was started; `hourline down` first, to accept a loss")
     topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values()))
-    say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops both")
+    say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops {'both' if own_kafka else 'it'}")
