@@ -21,6 +21,7 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError, UsageError
 from hourline_core.ledger.coverage_rows import BlockedHour
 from hourline_core.ledger.layout import QUALITY_SCHEMA, Layout
+from hourline_core.ledger.overlaps import Cell
 from hourline_core.ledger.problems import accept_command
 from hourline_core.model import Metric, Project
 from hourline_core.model.hours import Clock, hour_text
@@ -28,9 +29,6 @@ from hourline_core.runtime.lease import turn
 from hourline_core.runtime.spark import spark_session
 from hourline_core.sql.problems import read_problems
 from hourline_core.storage.opening import open_table
-
-Cell = tuple[str, datetime]
-"""A metric and an hour (UTC)."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 Values are compared by their square roots. Twice the root of a count that is left to chance (a Poisson count) has a
 standard deviation of 1, whatever the count: Bartlett, "The square root transformation in analysis of variance", 1936.
-So few events get wide bounds, and no bound of an amount lies below zero. The root of a negative value is that of its
-distance from zero, with its sign.
+The bounds of few events are therefore wide, and those of an amount are never below zero. The root of a negative value
+is that of its distance from zero, with its sign.
 
 Middle and spread are the median and the median absolute deviation, which outliers do not move. 3.5 standard deviations
 are the distance of an outlier: Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993.

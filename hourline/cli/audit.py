@@ -9,7 +9,7 @@ import typer
 
 from hourline.cli.audit_report import say_trial, trial_as_json
 from hourline.cli.chosen_hours import past_range
-from hourline.cli.declared_names import find_declared
+from hourline.cli.declared_names import DeclaredName, find_declared
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say_json
 from hourline.cli.progress import progress
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def audit(
-    name: Annotated[
-        str, typer.Argument(help="The source or metric; source:NAME or metric:NAME if both have that name.")
-    ],
+    name: DeclaredName,
     start: Annotated[str, typer.Option("--from", help="The first hour (UTC), such as 2013-01-05T14.")],
     end: Annotated[str, typer.Option("--to", help="The hour after the last one (UTC).")],
     project: ProjectFolder = Path(),

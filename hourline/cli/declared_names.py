@@ -1,6 +1,8 @@
 """The source or metric that a command is given by its name."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
 
 from hourline_core.errors import UsageError, did_you_mean
 
@@ -8,6 +10,10 @@ if TYPE_CHECKING:
     from hourline_core.model import Project
 
 Kind = Literal["source", "metric"]
+
+DeclaredName = Annotated[
+    str, typer.Argument(help="The source or metric; source:NAME or metric:NAME if both have that name.")
+]
 
 
 def find_declared(project: "Project", text: str) -> tuple[Kind, str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hourline.cli.declared_names import find_declared
+from hourline.cli.declared_names import DeclaredName, find_declared
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline_core.model.hours import wall_clock
 
@@ -16,9 +16,7 @@ app = typer.Typer(
 
 @app.command()
 def suggest(
-    name: Annotated[
-        str, typer.Argument(help="The source or metric; source:NAME or metric:NAME if both have that name.")
-    ],
+    name: DeclaredName,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     weeks: Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.declared_names import find_declared
+from hourline.cli.declared_names import DeclaredName, find_declared
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline_core.errors import UsageError
@@ -24,9 +24,7 @@ _OFFSET = re.compile(r"(?:(?P<topic>[A-Za-z0-9._-]+):)?(?P<partition>\d+)=(?P<of
 
 
 def reset(
-    name: Annotated[
-        str, typer.Argument(help="The source or metric; source:NAME or metric:NAME if both have that name.")
-    ],
+    name: DeclaredName,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     to: Annotated[

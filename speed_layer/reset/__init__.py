@@ -3,7 +3,7 @@
 Each reset is one row of progress, whose commit makes it count. The row is numbered like a micro-batch's, above any
 sequence ever written. So no later write can be taken for one that was done already.
 
-A source is then read from its ``position``. What is archived already does not count again (see reprocessing.py).
+A source is then read from its ``position``. Records that are archived already do not count again (see reprocessing.py).
 
 A metric's ``complete_from`` is raised above all of its tiles. Its hours are ``missing`` from then on unless they are
 covered. Only then are its provisional rows and its coverage deleted. A process that dies in between leaves reads exact,

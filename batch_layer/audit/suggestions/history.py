@@ -32,11 +32,11 @@ def suggest_history(
         if not compared:
             return SuggestedHistory(None, f"nothing to compare before {history.learning} past days are known")
         if all(one.is_within(one.value) for one in compared):
-            return SuggestedHistory(history, f"all hours are within; {_told(compared, adding_up)}")
+            return SuggestedHistory(history, f"all hours are within; {_describe_found(compared, adding_up)}")
     warning = declared.model_copy(update={"severity": "warn"})
     compared = list(_values(compare(warning)))
     beyond = {one.hour for one in compared if not one.is_within(one.value)}
-    return SuggestedHistory(warning, f"{len(beyond):,} hours are not within; {_told(compared, adding_up)}")
+    return SuggestedHistory(warning, f"{len(beyond):,} hours are not within; {_describe_found(compared, adding_up)}")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _values(facts: Facts) -> Iterator[_Compared]:
             yield _Compared(row[0], name, *map(float, row[1:]))
 
 
-def _told(compared: Sequence[_Compared], adding_up: Sequence[str]) -> str:
+def _describe_found(compared: Sequence[_Compared], adding_up: Sequence[str]) -> str:
     """How many of the hours with events would be found if they had other numbers of them."""
     of_events = [one for one in compared if one.name in adding_up and one.value > 0]
     hours = {one.hour for one in of_events}
