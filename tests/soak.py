@@ -2,7 +2,7 @@
 oracle, and so must the end.
 
 Events arrive all the time, `hourline speed` and `hourline recompute` are killed, frozen, woken and replaced, Kafka is
-killed, frozen and gets partitions, its topic is deleted and made anew, and a reader compares every answer with the
+killed, frozen and gets partitions, its topic is deleted and recreated, and a reader compares every answer with the
 oracle at the snapshot that it got. SEED repeats the choices (not the moments at which they meet the processes). The
 oracle is naive, and counts all events again at each check: so there are at most 40,000 of them, however long it takes.
 The exit status is 1 when a number was off or a process ended as it should not, which also keeps the tables; 130 after

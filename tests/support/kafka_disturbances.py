@@ -31,8 +31,8 @@ class KafkaDisturbances:
             self._kill,
             self._freeze,
             self._add_a_partition,
-            self._make_topic_anew_while_it_is_read,
-            self._make_topic_anew_while_nobody_reads,
+            self._recreate_topic_while_it_is_read,
+            self._recreate_topic_while_nobody_reads,
         ]
 
     def _kill(self, speed: SpeedProcess, rand: random.Random) -> SpeedProcess:
@@ -56,34 +56,34 @@ class KafkaDisturbances:
             self._processes.note("partition added", f"{partitions} of them")
         return speed
 
-    def _make_topic_anew_while_it_is_read(self, speed: SpeedProcess, rand: random.Random) -> SpeedProcess | None:
-        self._make_topic_anew(rand)
+    def _recreate_topic_while_it_is_read(self, speed: SpeedProcess, rand: random.Random) -> SpeedProcess | None:
+        self._recreate_topic(rand)
         if self._on_recreate == "continue":
             speed.wait_for("as `on_recreate: continue` says")
         else:
             self._is_refused(speed)
         self._forget_unread()
-        self._processes.note("topic made anew while it was read", f"on_recreate: {self._on_recreate}")
+        self._processes.note("topic recreated while it was read", f"on_recreate: {self._on_recreate}")
         if self._on_recreate == "continue":
             return speed
         self._decide_to_go_on(rand)
         return None
 
-    def _make_topic_anew_while_nobody_reads(self, speed: SpeedProcess, rand: random.Random) -> None:
+    def _recreate_topic_while_nobody_reads(self, speed: SpeedProcess, rand: random.Random) -> None:
         if rand.random() < 0.5:
             self._processes.stop(speed)
         else:
             self._processes.kill(speed, "speed killed")
-        self._make_topic_anew(rand)
+        self._recreate_topic(rand)
         self._forget_unread()
         self._declare("stop")
         self._is_refused(self._processes.speed())
-        self._processes.note("topic made anew while nobody read it")
+        self._processes.note("topic recreated while nobody read it")
         self._decide_to_go_on(rand)
 
-    def _make_topic_anew(self, rand: random.Random) -> None:
+    def _recreate_topic(self, rand: random.Random) -> None:
         with self._sending:
-            self._project.make_anew("scans", rand.randint(1, 4))
+            self._project.recreate("scans", rand.randint(1, 4))
 
     def _forget_unread(self) -> None:
         """What nobody had read is gone with its topic. What was read stays."""
@@ -95,7 +95,7 @@ class KafkaDisturbances:
         assert any("was deleted" in line and "`hourline reset scans`" in line for line in speed.lines), speed.lines
 
     def _decide_to_go_on(self, rand: random.Random) -> None:
-        """Let the next speed layer read the topic that was made anew."""
+        """Let the next speed layer read the topic that was recreated."""
         if rand.random() < 0.5:
             self._declare("continue")
         else:

@@ -24,12 +24,13 @@ from hourline import load_project
 from hourline_core.model import Project
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.ports import free_ports
-from hourline_core.runtime.topics import ensure_topic, topic_id_of
+from hourline_core.runtime.topics import topic_id_of
 from speed_layer.micro_batch import Finished
 from speed_layer.reset import SourceReset, Target
 from speed_layer.run import run
 from speed_layer.session import speed_session
 from tests.support.project_files import write_project
+from tests.support.recreated_topic import recreate_topic
 from tests.support.speed_process import wait_until
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -98,10 +99,7 @@ class KafkaRig:
 
     def recreate(self, topic: str, partitions: int = 1) -> None:
         """Delete a topic, and make another one of that name."""
-        client = AdminClient({"bootstrap.servers": self.kafka})
-        client.delete_topics([topic])[topic].result()
-        wait_until(lambda: topic not in client.list_topics(timeout=10).topics, f"{topic} is still there")
-        ensure_topic(self.kafka, topic, partitions, {})
+        recreate_topic(self.kafka, topic, partitions)
 
     def cut_off(self, topic: str, partition: int) -> None:
         """Take away the records of a partition, as a backup of Kafka that is restored does. Kafka is stopped."""

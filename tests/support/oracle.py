@@ -22,9 +22,9 @@ OLD_TOPIC = 500
 """The number of a partition that stands for a topic that an older version of Hourline has read."""
 FIRST_FILE = 1000
 """From here on, numbers of partitions stand for imported files."""
-MADE_ANEW = 1_000_000
-"""The partitions of a topic that was made anew have numbers this much lower than those of the topic before."""
-_MOST_MADE_ANEW = 1_000
+RECREATED = 1_000_000
+"""The partitions of a topic that was recreated have numbers this much lower than those of the topic before."""
+_MOST_RECREATED = 1_000
 
 _WEAKEST_FIRST = ["blocked", "incomplete", "provisional", "revised", "final"]
 
@@ -98,7 +98,7 @@ class Clock:
 
     A time more than an hour ahead waits. It counts once four such have come, not all equal, and no event up to an hour
     ahead in between. Of a record, only its highest time counts. Files, and a topic of an older version, count while no
-    partition has an event. The partitions of a topic count until one that was made anew has an event.
+    partition has an event. The partitions of a topic count until one that was recreated has an event.
     """
 
     def __init__(self) -> None:
@@ -113,8 +113,8 @@ class Clock:
             sorted(events, key=attrgetter("partition", "offset")), key=attrgetter("partition", "offset")
         ):
             by_partition.setdefault(partition, []).append(max(event.time for event in of_record))
-        now = max(map(times_made_anew, by_partition), default=0)
-        self._highest = {of: time for of, time in self._highest.items() if times_made_anew(of) >= now}
+        now = max(map(count_recreated, by_partition), default=0)
+        self._highest = {of: time for of, time in self._highest.items() if count_recreated(of) >= now}
         for partition, times in by_partition.items():
             if partition < OLD_TOPIC:
                 self._pass_times(partition, times)
@@ -143,9 +143,9 @@ class Clock:
         self._highest[partition] = highest
 
 
-def times_made_anew(partition: int) -> int:
-    """How often the partition's topic had been made anew."""
-    return -(partition // MADE_ANEW) if -MADE_ANEW * _MOST_MADE_ANEW < partition < 0 else 0
+def count_recreated(partition: int) -> int:
+    """How often the partition's topic had been recreated."""
+    return -(partition // RECREATED) if -RECREATED * _MOST_RECREATED < partition < 0 else 0
 
 
 def _marked(rule: SourceRule, events: list[Event]) -> list[Event]:

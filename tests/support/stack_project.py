@@ -29,13 +29,14 @@ from hourline import load_project
 from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import PLACE
 from hourline_core.model.topics import names_of
-from hourline_core.runtime.topics import ensure_topic, ensure_topics, topic_id_of
+from hourline_core.runtime.topics import ensure_topics, topic_id_of
 from speed_layer.gaps import OnLoss
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run
 from speed_layer.session import speed_session
 from tests.support import oracle
-from tests.support.oracle import FIRST_FILE, MADE_ANEW, Event, Sent, SourceRule, times_made_anew
+from tests.support.oracle import FIRST_FILE, RECREATED, Event, Sent, SourceRule, count_recreated
+from tests.support.recreated_topic import recreate_topic
 
 _OLDER = {"exploded": None, "empty": None, "not_taken": None}
 """Columns that an older version did not write."""
@@ -65,8 +66,8 @@ class StackProject:
     """By name, the ids of the topics of sources that read several. A partition of one has a number of its own, below
     zero; these numbers are in the order of the ids.
     """
-    made_anew: list[str] = field(default_factory=list)
-    """The ids of the topics that were made anew, in their order. Their partitions have numbers of their own, below zero.
+    recreated: list[str] = field(default_factory=list)
+    """The ids of the topics that were recreated, in their order. Their partitions have numbers of their own, below zero.
     """
     files: dict[str, int] = field(default_factory=dict)
     """By topic id, the imported files, each with the number of a partition that stands for it; no topic has that many.
@@ -99,27 +100,22 @@ class StackProject:
                 assert time.monotonic() < deadline, f"{topic} has no {number} partitions"
         self.partitions[source] = number
 
-    def make_anew(self, source: str, partitions: int) -> None:
+    def recreate(self, source: str, partitions: int) -> None:
         """Delete the topic of a source, the only one of the project, and make another of that name. Send to that from now
         on.
         """
         (topic,) = self.topics[source]
-        client = AdminClient({"bootstrap.servers": self.kafka, "log_level": 0})
-        client.delete_topics([topic])[topic].result(30)
-        deadline = time.monotonic() + 120
-        while topic in client.list_topics(timeout=30).topics:
-            assert time.monotonic() < deadline, f"{topic} is still there"
-        self.made_anew.append(ensure_topic(self.kafka, topic, partitions, {}))
+        self.recreated.append(recreate_topic(self.kafka, topic, partitions))
         self.partitions[source] = partitions
         self.producer = self._new_producer()  # The one before knows the other topic.
 
     def forget_unread(self, source: str) -> None:
-        """Expect no more of what was sent before the topic was made anew, and was not read."""
-        read, now = self.sequences(source), len(self.made_anew)
+        """Expect no more of what was sent before the topic was recreated, and was not read."""
+        read, now = self.sequences(source), len(self.recreated)
         self.sent[source] = [
             record
             for record in self.sent[source]
-            if times_made_anew(record.partition) == now or (record.partition, record.offset) in read
+            if count_recreated(record.partition) == now or (record.partition, record.offset) in read
         ]
 
     def copy(self, folder: Path) -> "StackProject":
@@ -132,7 +128,7 @@ class StackProject:
         copied.blocked = set(self.blocked)
         copied.incomplete = set(self.incomplete)
         copied.mended = dict(self.mended)
-        copied.made_anew, copied.files = list(self.made_anew), dict(self.files)
+        copied.recreated, copied.files = list(self.recreated), dict(self.files)
         return copied
 
     def send(self, source: str, bodies: Iterable[dict[str, Any]], partition: int | None = None) -> None:
@@ -327,7 +323,7 @@ class StackProject:
             ]
             assert sorted(kept) == sorted(want), f"{table}: {len(kept)} kept, {len(want)} sent"
             topics = {row["topic_id"] for row in [*progress, *self.table(table, source)]} - self.files.keys()
-            assert len(topics) <= len(self.topics[source]) + len(self.made_anew), (topics, self.topics[source])
+            assert len(topics) <= len(self.topics[source]) + len(self.recreated), (topics, self.topics[source])
 
     def events(self, source: str) -> list[Event]:
         """The accepted events of what was read, as the oracle sees them."""
@@ -365,8 +361,8 @@ class StackProject:
         """The number that stands for the partition."""
         if topic_id in self.merged.values():
             return int.from_bytes(topic_id.encode()) * 1000 + partition - 2**200
-        if topic_id in self.made_anew:
-            return partition - MADE_ANEW * (self.made_anew.index(topic_id) + 1)
+        if topic_id in self.recreated:
+            return partition - RECREATED * (self.recreated.index(topic_id) + 1)
         return self.files.get(topic_id, partition)
 
     def _new_producer(self) -> Producer:
@@ -389,7 +385,7 @@ class StackProject:
             assert offset is not None
             if body and record:
                 body["record"] |= {"topic": topic, "partition": landed, "offset": offset}
-            number = self._number(self.made_anew[-1] if self.made_anew else self.merged.get(topic, ""), landed)
+            number = self._number(self.recreated[-1] if self.recreated else self.merged.get(topic, ""), landed)
             self.sent[source].append(Sent(number, offset, body, value is None))
 
         topics, partitions = self.topics[source], self.partitions[source]

@@ -146,11 +146,11 @@ BATCHES = st.lists(
 
 @given(BATCHES, BATCHES)
 def test_the_clock_is_that_of_a_naive_pass(
-    batches: list[list[tuple[int, int]]], anew: list[list[tuple[int, int]]]
+    batches: list[list[tuple[int, int]]], recreated: list[list[tuple[int, int]]]
 ) -> None:
-    """The topic is made anew in between, and has other partitions from then on."""
+    """The topic is recreated in between, and has other partitions from then on."""
     clock, naive = SourceClock(), oracle.Clock()
-    of_topics = [("old", 0, batch) for batch in batches] + [("new", -oracle.MADE_ANEW, batch) for batch in anew]
+    of_topics = [("old", 0, batch) for batch in batches] + [("new", -oracle.RECREATED, batch) for batch in recreated]
     for sequence, (topic, number, batch) in enumerate(of_topics):
         events = [
             oracle.Event(sequence, number + partition, offset, minutes(time), minutes(time), {})

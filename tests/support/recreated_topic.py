@@ -1,0 +1,17 @@
+"""A topic that is deleted, and another one of that name."""
+
+import time
+
+from confluent_kafka.admin import AdminClient
+
+from hourline_core.runtime.topics import ensure_topic
+
+
+def recreate_topic(kafka: str, topic: str, partitions: int) -> str:
+    """Delete a topic, and make another one of that name. Returns its id."""
+    client = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    client.delete_topics([topic])[topic].result(30)
+    deadline = time.monotonic() + 120
+    while topic in client.list_topics(timeout=30).topics:
+        assert time.monotonic() < deadline, f"{topic} is still there"
+    return ensure_topic(kafka, topic, partitions, {})
