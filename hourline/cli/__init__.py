@@ -39,6 +39,7 @@ from hourline.cli import (
     schema,
     serve,
     shell,
+    show,
     speed,
     sql,
     status,
@@ -89,7 +90,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
-    "Build": (init.init, check.check, graph.graph, schema.schema, advise.app, expectations.app),
+    "Build": (init.init, check.check, show.show, graph.graph, schema.schema, advise.app, expectations.app),
     "Run": (up.up, down.down, replay.replay, import_.import_, speed.speed, airflow.app),
     "Recompute": (
         plan.plan,

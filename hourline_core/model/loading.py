@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +16,7 @@ from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
+from hourline_core.model.sql_form import expand_sql
 from hourline_core.model.validation_errors import list_mistakes
 from hourline_core.model.yaml_files import Document, read_yaml
 
@@ -68,7 +69,7 @@ class _Loading:
         settings_document = read_yaml(self.root, self.root / SETTINGS_FILE, self.environ)
         settings = self._build(Settings, settings_document)
         sources = self._folder("source", Source) if folders else {}
-        metrics = self._folder("metric", Metric) if folders else {}
+        metrics = self._folder("metric", Metric, partial(expand_sql, sources=sources)) if folders else {}
         if folders and not any(kind == "source" for kind, _ in self.documents):
             self.mistakes.append(
                 "sources: there is no source: write sources/NAME.yaml, "
@@ -88,7 +89,9 @@ class _Loading:
             )
         return project
 
-    def _folder(self, kind: str, model: type[Named]) -> dict[str, Named]:
+    def _folder(
+        self, kind: str, model: type[Named], prepare: Callable[[Document], None] = lambda _: None
+    ) -> dict[str, Named]:
         declared: dict[str, Named] = {}
         files = [
             file
@@ -104,6 +107,7 @@ class _Loading:
                 document.readable = False
             if given is None:
                 document.content["name"] = file.stem
+            prepare(document)
             built = self._build(model, document)
             earlier = self.documents.setdefault((kind, name), document)
             if earlier is not document:

@@ -15,11 +15,11 @@ MeasureKind = Literal["count", "sum", "min", "max", "mean", "distinct"]
 KINDS: tuple[str, ...] = get_args(MeasureKind)
 _FORMS = ", ".join(kind if kind == "count" else f"{kind}(x)" for kind in KINDS)
 _ALLOWED = f"allowed are {_FORMS}"
-_SYNONYMS: Mapping[str, MeasureKind] = {"avg": "mean"}
+SYNONYMS: Mapping[str, MeasureKind] = {"avg": "mean"}
 """SQL's own words for a kind. A declaration may use them; it is read as if it had the kind."""
 _COUNT_DISTINCT = re.compile(r"distinct\b\s*(.*)", re.IGNORECASE | re.DOTALL)
-_OTHER_WORDS: Mapping[str, str] = {
-    **_SYNONYMS,
+OTHER_WORDS: Mapping[str, str] = {
+    **SYNONYMS,
     "average": "mean",
     "total": "sum",
     "minimum": "min",
@@ -94,7 +94,7 @@ class Measure(Declaration):
             raise refuse(f"got {describe(text)}, {UNCLOSED}")
         if call is None or outer_commas(call[2] or "") is None:
             raise refuse(f"got {describe(text)}, {_ALLOWED}")
-        kind, argument = _SYNONYMS.get(call[1], call[1]), (call[2] or "").strip()
+        kind, argument = SYNONYMS.get(call[1], call[1]), (call[2] or "").strip()
         if kind not in KINDS:
             raise _unknown_kind(text.strip(), kind, argument)
         if kind == "count" and (of := _COUNT_DISTINCT.fullmatch(argument)):
@@ -110,7 +110,7 @@ def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
     for name, reason in NOT_MERGEABLE.items():
         if re.match(rf"(approx_)?{name}(_approx|_cont|_disc)?$", kind, re.IGNORECASE):
             return refuse(f"got {describe(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
-    meant = _OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
+    meant = OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
     if meant is None:
         return refuse(f"got {describe(text)}, {_ALLOWED}")
     # The whole call, ready to copy.
@@ -124,7 +124,7 @@ MeasureForm = Annotated[
     WithJsonSchema(
         {
             "type": "string",
-            "pattern": rf"^\s*({'|'.join([*KINDS, *_SYNONYMS])})\s*(\([\s\S]*\))?\s*$",
+            "pattern": rf"^\s*({'|'.join([*KINDS, *SYNONYMS])})\s*(\([\s\S]*\))?\s*$",
             "examples": ["count", "sum(x)", "mean(x)", "distinct(x)"],
         }
     ),

@@ -46,7 +46,11 @@ def _dimensions(value: Any) -> Any:
 
 
 class Metric(Declaration):
-    """One metric, as declared in ``metrics/NAME.yaml``."""
+    """One metric, as declared in `metrics/NAME.yaml`.
+
+    In place of `source`, `dimensions`, `measures` and `where`, it may have `sql`: one SELECT statement that says them.
+    `hourline show METRIC` prints the keys that it means.
+    """
 
     name: MetricName
     """The metric's name. If left out, the name of the file without its ending."""

@@ -22,10 +22,22 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
         if model in models:
             # The name may be left out: it is then the file's name.
             definitions[model.__name__]["required"].remove("name")
+    if Metric in models:
+        _allow_sql(definitions["Metric"])
     whole: dict[str, Any] = {"$schema": DIALECT, "title": "Hourline"}
     if kind is not None:
         whole |= references[KINDS[kind], "validation"]
     return {**whole, "$defs": definitions}
+
+
+def _allow_sql(metric: dict[str, Any]) -> None:
+    """Allow ``sql`` in place of the keys that its statement says."""
+    metric["properties"]["sql"] = {
+        "type": "string",
+        "title": "Sql",
+        "description": "One SELECT statement in place of source, window, dimensions, measures and where.",
+    }
+    metric["anyOf"] = [{"required": metric.pop("required")}, {"required": ["sql"]}]
 
 
 def _allow_file_forms(schema: Any) -> Any:

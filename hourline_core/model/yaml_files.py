@@ -36,6 +36,8 @@ class Document:
     file: str
     content: dict[str, Any] = field(default_factory=dict)
     lines: dict[KeyPath, int] = field(default_factory=dict)
+    blocks: dict[KeyPath, int] = field(default_factory=dict)
+    """The line of the first character of each literal block (`|`)."""
     mistakes: list[Mistake] = field(default_factory=list)
     readable: bool = True
 
@@ -122,6 +124,8 @@ class _Reader:
     def _scalar(self, node: ScalarNode, path: KeyPath) -> str | None:
         if node.tag == _NULL:
             return None
+        if node.style == "|":
+            self.document.blocks[path] = node.start_mark.line + 2
         try:
             text = substitute(node.value, self.environ)
         except SubstitutionError as error:

@@ -364,7 +364,7 @@ def test_the_schema_has_the_short_forms() -> None:
     assert {"Settings", "Source", "Metric"} <= definitions.keys()
     source, metric = definitions["Source"], definitions["Metric"]
     assert source["required"] == ["topic", "fields", "event_time"]
-    assert metric["required"] == ["source", "measures"]
+    assert metric["anyOf"] == [{"required": ["source", "measures"]}, {"required": ["sql"]}]
     assert source["additionalProperties"] is False
     (field_forms,) = source["properties"]["fields"]["patternProperties"].values()
     assert {"$ref": "#/$defs/Field"} in field_forms["anyOf"]

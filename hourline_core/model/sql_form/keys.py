@@ -1,0 +1,139 @@
+"""The keys of a declaration that a statement means."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hourline_core.model.source import Source
+from hourline_core.model.sql_form.from_clause import split_from
+from hourline_core.model.sql_form.select_items import SelectItem, read_condition, read_item, same_expression
+from hourline_core.model.sql_form.statement import Part, SqlMistake, Statement
+from hourline_core.model.sql_form.time_windows import TimeWindow, is_window, read_window_clause, read_window_function
+from hourline_core.model.yaml_files import KeyPath
+
+
+class StatementKeys:
+    """Reads the keys that a statement means. It continues after a mistake, to find all of them.
+
+    ``values`` has the keys. ``lines`` has the line of each of their items in the statement, counted from 1.
+    """
+
+    def __init__(self, sql: str, sources: Mapping[str, Source]) -> None:
+        self.values: dict[str, Any] = {}
+        self.lines: dict[KeyPath, int] = {}
+        self.mistakes: list[SqlMistake] = []
+        self._sources = sources
+        self._times: frozenset[str] = frozenset()
+        self._window: TimeWindow | None = None
+        with self._listing_mistakes():
+            self._read(Statement.parse(sql))
+
+    @contextmanager
+    def _listing_mistakes(self) -> Iterator[None]:
+        try:
+            yield
+        except SqlMistake as mistake:
+            self.mistakes.append(mistake)
+
+    def _read(self, statement: Statement) -> None:
+        with self._listing_mistakes():
+            self._read_source(statement.source)
+        if statement.window:
+            with self._listing_mistakes():
+                self._add_window(statement.window, read_window_clause(statement.window))
+        if statement.where:
+            with self._listing_mistakes():
+                self._add(("where",), statement.where, read_condition(statement.where))
+        items: list[SelectItem | None] = []
+        for part in statement.select.split():
+            with self._listing_mistakes():
+                items.append(None)
+                items[-1] = read_item(part)
+        found = len(self.mistakes)
+        groups = self._read_groups(statement.group_by, items) if statement.group_by else []
+        unknown = len(self.mistakes) > found
+        for item in filter(None, items):
+            with self._listing_mistakes():
+                self._add_item(item, grouped=unknown or item in groups)
+        if not self.mistakes and "measures" not in self.values:
+            self.mistakes.append(
+                SqlMistake(statement.select.line, "got no aggregate, allowed is one or more, such as COUNT(*) AS n")
+            )
+
+    def _read_source(self, part: Part) -> None:
+        """``FROM source``, or Flink's ``FROM TABLE(TUMBLE(TABLE source, DESCRIPTOR(time), size))``."""
+        source, function = split_from(part)
+        name = source.tokens[0].text
+        self._add(("source",), source, name)
+        if name in self._sources:
+            self._times = frozenset({"event_time", self._sources[name].event_time.expression.lower()})
+        if function:
+            self._add_window(function, read_window_function(function, self._times))
+
+    def _read_groups(self, group_by: Part, items: Sequence[SelectItem | None]) -> list[SelectItem | None]:
+        """The items of SELECT that GROUP BY names, by their place, their name or their expression."""
+        groups = []
+        for part in group_by.split():
+            with self._listing_mistakes():
+                if is_window(part):
+                    self._add_window(part, read_window_function(part, self._times))
+                    continue
+                item = _find_item(part, items)
+                if item and item.measure:
+                    raise SqlMistake(part.line, f"got '{part.text}', an aggregate, in GROUP BY: leave it out")
+                groups.append(item)
+        return groups
+
+    def _add_item(self, item: SelectItem, grouped: bool) -> None:
+        part = item.expression
+        if item.window:
+            self._add_window(part, read_window_function(part, self._times))
+        elif item.name is None:
+            raise SqlMistake(part.line, f"got '{part.text}' without a name: write {part.text} AS a_name")
+        elif any((key, item.name) in self.lines for key in ("dimensions", "measures")):
+            raise SqlMistake(part.line, f"got the name '{item.name}' again, allowed is each name once")
+        elif item.measure:
+            self._add(("measures", item.name), part, item.measure)
+        elif grouped:
+            self._add(("dimensions", item.name), part, part.text)
+        else:
+            raise SqlMistake(
+                part.line, f"got '{part.text}' outside an aggregate and GROUP BY: add it to GROUP BY, or aggregate it"
+            )
+
+    def _add_window(self, part: Part, window: TimeWindow | None) -> None:
+        """Take over a window. None is a bound of one."""
+        if window is None:
+            return
+        if self._window not in (None, window):
+            raise SqlMistake(part.line, f"got '{part.text}' beside another window, allowed is one for a metric")
+        self._window = window
+        if (key := window.as_key()) is not None:
+            self._add(("window",), part, key)
+
+    def _add(self, path: KeyPath, part: Part, value: Any) -> None:
+        self.lines.setdefault(path[:1], part.line)
+        self.lines[path] = part.line
+        if len(path) == 1:
+            self.values[path[0]] = value
+        else:
+            self.values.setdefault(path[0], {})[path[1]] = value
+
+
+def _find_item(group: Part, items: Sequence[SelectItem | None]) -> SelectItem | None:
+    """The item of SELECT that an item of GROUP BY names. None if that item has a mistake itself."""
+    if (word := group.tokens[0].text.upper()) in ("ROLLUP", "CUBE", "GROUPING SETS"):
+        raise SqlMistake(group.line, f"got {word}, but a metric has one grouping: declare a metric for each")
+    if group.text.isdigit():
+        if 1 <= int(group.text) <= len(items):
+            return items[int(group.text) - 1]
+        raise SqlMistake(group.line, f"got '{group.text}' in GROUP BY, allowed is a place from 1 to {len(items)}")
+    for item in items:
+        if item and item.name and group.text.lower() == item.name.lower():
+            return item
+    for item in items:
+        if item and not item.window and not item.measure and same_expression(item.expression, group):
+            return item
+    if None in items:
+        return None
+    raise SqlMistake(group.line, f"got '{group.text}' in GROUP BY, which SELECT does not have: add it to SELECT")
