@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hourline import load_project
 from hourline.cli import run
 from hourline.cli.output import say_table
-from tests.support.command_line import PROJECT, Failing
+from tests.support.command_line import NO_KAFKA, PROJECT, Failing
 from tests.support.project_files import write_project
 
 
@@ -55,6 +56,7 @@ from tests.support.project_files import write_project
         (["advise", "grace", "scans", "--from", "noon"], "'noon' is not an hour"),
         (["advise", "grace", "scans"], "nothing of 'scans' is archived yet"),
         (["schema", "metrics"], "did you mean 'metric'?"),
+        (["show", "flwo"], "there is no metric 'flwo' — did you mean 'flow'?"),
     ],
 )
 def test_a_wrong_argument_gets_one_sentence(failing: Failing, declared: Path, arguments: list[str], said: str) -> None:
@@ -140,6 +142,19 @@ def test_the_version_is_that_of_the_package(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert said(capsys, monkeypatch, "--version") == [f"hourline {importlib.metadata.version('hourline')}"]
+
+
+def test_what_show_prints_of_a_metric_in_sql_is_the_same_metric(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KAFKA", NO_KAFKA)
+    statement = "SELECT size, TUMBLE(event_time, INTERVAL '1' HOUR), AVG(speed) FILTER (WHERE weight > 1) AS speed"
+    in_sql = f"description: x\nsql: |\n  {statement}\n  FROM scans WHERE note <> 'it''s: #1' GROUP BY 1\n"
+    write_project(tmp_path, {**PROJECT, "metrics/flow.yaml": in_sql})
+    meant = load_project(tmp_path).metrics["flow"]
+    shown = "\n".join(said(capsys, monkeypatch, "show", "flow", "--project", str(tmp_path)))
+    write_project(tmp_path, {**PROJECT, "metrics/flow.yaml": shown})
+    assert load_project(tmp_path).metrics["flow"] == meant
 
 
 @pytest.mark.parametrize(
