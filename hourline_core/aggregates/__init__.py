@@ -1,12 +1,13 @@
 """The aggregates that a measure can have: one small class for each, and the registry of them.
 
 A new aggregate is a class in a file of its own and a line in ``_CLASSES``. The word that declares it is in
-``hourline_core.model.measure``, which imports nothing from here.
+``hourline_core.model.measure_text``, which imports nothing from here.
 """
 
 from collections.abc import Mapping
 
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
+from hourline_core.aggregates.conditions import Condition
 from hourline_core.aggregates.count import Count
 from hourline_core.aggregates.distinct import Distinct
 from hourline_core.aggregates.extremes import Extreme
@@ -23,6 +24,8 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "max": Extreme,
     "mean": Mean,
     "distinct": Distinct,
+    "any": Condition,
+    "every": Condition,
 }
 
 

@@ -12,9 +12,11 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | mean     | n, bigint; total as for sum                                           | double                     |
 | distinct | theta sketch (Apache DataSketches), 2^12 nominal entries, binary      | bigint, exact up to 4,096  |
 |          |                                                                       | values, then within 3 %    |
+| any,     | whether the condition was true of one event, or of all, boolean       | as the state               |
+| every    |                                                                       |                            |
 
 A value is null where no argument was not null, but for count and distinct, which are zero. The 3 % hold at 95 %
-confidence.
+confidence. For an event that does not fulfil the measure's ``where``, the argument is null.
 """
 
 from abc import ABC, abstractmethod
@@ -58,6 +60,12 @@ class Aggregate(ABC):
     def columns(self, name: str) -> list[str]:
         """The stored columns of the measure ``name``, in the order of ``states``."""
         return [f"{name}{state}" for state in self.states]
+
+    @property
+    def argument(self) -> str:
+        """Spark SQL: the measure's argument over one event, null for an event that does not fulfil its ``where``."""
+        argument, where = self.measure.argument, self.measure.where
+        return f"{argument}" if where is None else f"CASE WHEN ({where}) THEN ({argument}) END"
 
     @abstractmethod
     def values(self, argument_type: str) -> list[str]:

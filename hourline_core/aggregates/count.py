@@ -8,18 +8,22 @@ from hourline_core.aggregates.sum import merge_sum
 
 
 class Count(Aggregate):
-    """``count``: all events of the group."""
+    """``count``: all events of the group, or those that fulfil the measure's ``where``."""
 
     is_never_null: ClassVar[bool] = True
     starts_at_zero: ClassVar[bool] = True
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
-        return []
+        return [] if self.measure.where is None else [self.measure.where]
 
     def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
-        return ["count(*)"]
+        return [f"count_if({values[0]})"] if values else ["count(*)"]
+
+    def folds(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate. DuckDB's count_if is null where every value is null."""
+        return [f"count(*) FILTER (WHERE {values[0]})"] if values else ["count(*)"]
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""

@@ -20,11 +20,11 @@ class Distinct(Aggregate):
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate. A value of type bigint, double or string. No two arguments have the same value."""
-        argument = self.measure.argument
+        argument = self.argument
         if " collate " in argument_type:
             raise UnsuitableArgumentError(f"{self.measure} needs a text without a collation; got {argument_type}")
         if argument_type in _TAKEN:
-            return [f"{argument}"]
+            return [argument]
         if argument_type in _CAST:
             return [f"cast({argument} as {_CAST[argument_type]})"]
         nested = argument_type.startswith(("struct", "array", "map"))

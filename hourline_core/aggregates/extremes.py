@@ -15,7 +15,7 @@ class Extreme(Aggregate):
         """See Aggregate."""
         if argument_type not in _ORDERED and not argument_type.startswith("decimal"):
             raise UnsuitableArgumentError(f"{self.measure} needs a number, text, date or time; got {argument_type}")
-        return [f"{self.measure.argument}"]
+        return [self.argument]
 
     def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""

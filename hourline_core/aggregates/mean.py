@@ -14,7 +14,7 @@ class Mean(Aggregate):
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
-        return [addend(self.measure, argument_type)]
+        return [addend(self, argument_type)]
 
     def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
@@ -32,4 +32,4 @@ class Mean(Aggregate):
     @property
     def magnitude(self) -> str | None:
         """See Aggregate."""
-        return f"avg(abs(cast(({self.measure.argument}) as double)))"
+        return f"avg(abs(cast(({self.argument}) as double)))"

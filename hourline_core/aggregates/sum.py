@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
-from hourline_core.model import Measure
 
 WIDER = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "boolean": "bigint", "bigint": "decimal(19,0)"}
 """For Spark's types of whole numbers, the type in which they are added."""
@@ -26,7 +25,7 @@ class Sum(Aggregate):
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
-        return [addend(self.measure, argument_type)]
+        return [addend(self, argument_type)]
 
     def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
@@ -43,25 +42,25 @@ class Sum(Aggregate):
     @property
     def magnitude(self) -> str | None:
         """See Aggregate."""
-        return f"sum(abs(cast(({self.measure.argument}) as double)))"
+        return f"sum(abs(cast(({self.argument}) as double)))"
 
 
-def addend(measure: Measure, argument_type: str) -> str:
-    """Spark SQL for the measure's argument, widened so that its sum does not overflow. Raises
+def addend(aggregate: Aggregate, argument_type: str) -> str:
+    """Spark SQL for the aggregate's argument, widened so that its sum does not overflow. Raises
     UnsuitableArgumentError.
     """
     if argument_type in WIDER:
-        return f"cast({measure.argument} as {WIDER[argument_type]})"
+        return f"cast({aggregate.argument} as {WIDER[argument_type]})"
     if argument_type in ("float", "double"):
-        return f"cast({measure.argument} as double)"
+        return f"cast({aggregate.argument} as double)"
     if decimal := re.fullmatch(r"decimal\((\d+),\d+\)", argument_type):
         if int(decimal[1]) > _DECIMAL_DIGITS:
             raise UnsuitableArgumentError(
-                f"{measure} over {argument_type} could overflow its sum of 38 digits; "
+                f"{aggregate.measure} over {argument_type} could overflow its sum of 38 digits; "
                 f"cast it to decimal({_DECIMAL_DIGITS}, …) or less"
             )
-        return f"{measure.argument}"
-    raise UnsuitableArgumentError(f"{measure} needs a number; got {argument_type}")
+        return aggregate.argument
+    raise UnsuitableArgumentError(f"{aggregate.measure} needs a number; got {argument_type}")
 
 
 def merge_sum(state: StateColumn) -> str:

@@ -168,6 +168,8 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
         except UnsuitableArgumentError as error:
             raise UnresolvedError(path, str(error)) from error
         states |= zip(aggregate.columns(name), aggregate.partials(values[name]), strict=True)
+        if measure.where:
+            _refuse_no_condition(measure.where, types[*path, "where"], (*path, "where"))
     if metric.where:
         _refuse_no_condition(metric.where, types["where",])
     try:
@@ -180,8 +182,11 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
 def named_expressions(metric: Metric) -> dict[Path, str]:
     """The expressions of ``metric``, each by its place within the declaration."""
     dimensions: dict[Path, str] = {("dimensions", name): text for name, text in metric.dimensions.items()}
-    arguments = {("measures", name): measure.argument for name, measure in metric.measures.items() if measure.argument}
-    return dimensions | arguments | ({("where",): metric.where} if metric.where else {})
+    measures: dict[Path, str | None] = {}
+    for name, measure in metric.measures.items():
+        measures |= {("measures", name): measure.argument, ("measures", name, "where"): measure.where}
+    declared = {**dimensions, **measures, ("where",): metric.where}
+    return {path: text for path, text in declared.items() if text}
 
 
 def type_of(events: DataFrame, expression: str, path: Path) -> str:

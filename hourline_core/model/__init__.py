@@ -5,7 +5,8 @@ from hourline_core.model.expectation import Expectation, History, Severity
 from hourline_core.model.fields import Field
 from hourline_core.model.identity import DeclaredMetric, declaration_hash, derived_of, expectations_hash
 from hourline_core.model.loading import load_project, load_settings
-from hourline_core.model.measure import Measure, MeasureKind
+from hourline_core.model.measure import Measure
+from hourline_core.model.measure_text import MeasureKind
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project
 from hourline_core.model.schedule import AirflowSettings, ScheduleSettings

@@ -43,6 +43,17 @@ def outer_commas(text: str, *, opening: str = "(", closing: str = ")") -> list[i
     return commas if depth == 0 else None
 
 
+def find_outer_word(text: str, word: str) -> int | None:
+    """The position of the first ``word``, in any case of letters, outside all brackets and quotes. None: none is."""
+    outside, depth = [" "] * len(text), 0
+    for position, character in _outside_quotes(text):
+        depth += (character in "(") - (character in ")") if character else 0
+        if depth == 0 and character:
+            outside[position] = character
+    found = re.search(rf"(?<![\w.]){word}(?!\w)", "".join(outside), re.IGNORECASE)
+    return found.start() if found else None
+
+
 def _outside_quotes(text: str) -> Iterator[tuple[int, str]]:
     """Yield each character that is not inside quotes, and a final empty one if the last quote does not close."""
     quote = ""

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline import load_project
 from hourline_core.aggregates import aggregate_of
+from hourline_core.compute.check import find_unresolved
 from hourline_core.compute.windows import assign_pane
 from hourline_core.model import EventTime, Field, Measure, Project, Settings, Source
 from hourline_core.model.windows import HOURLY, TumblingWindow
@@ -25,6 +28,7 @@ from hourline_core.sql.database import connect
 from hourline_core.sql.merge import finished_value, merged_columns
 from hourline_core.sql.sketches import install_sketch_functions
 from tests.support import oracle
+from tests.support.project_files import write_project
 
 # By column: its Spark type, and the values that hold surprises; each column is drawn from these and from random ones.
 DAY = date(2024, 2, 29)
@@ -53,6 +57,14 @@ MEASURES = {
     "rows": Measure(kind="count"),
     **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("sum", "mean") for name in NUMBERS},
     **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("min", "max", "distinct") for name in COLUMNS},
+    "any": Measure(kind="any", argument="flag"),
+    "every": Measure(kind="every", argument="flag"),
+    "rows_of_some": Measure(kind="count", where="flag"),
+    "sum_of_some": Measure(kind="sum", argument="amount", where="flag"),
+    "mean_of_some": Measure(kind="mean", argument="tiny", where="flag"),
+    "min_of_some": Measure(kind="min", argument="text", where="flag"),
+    "distinct_of_some": Measure(kind="distinct", argument="big", where="flag"),
+    "every_of_some": Measure(kind="every", argument="flag", where="flag"),
 }
 
 ROW = st.fixed_dictionaries(
@@ -88,7 +100,8 @@ def test_parts_merge_to_the_whole(
     assert len(answers) == len(examples)
     for number, example in enumerate(examples):
         for name, measure in MEASURES.items():
-            values = [row[measure.argument] if measure.argument else 1 for row in example]
+            counting = [row for row in example if measure.where is None or row[measure.where]]
+            values = [row[measure.argument] if measure.argument else 1 for row in counting]
             check(f"{name} of {values}", measure, answers[number][name], values)
 
 
@@ -115,6 +128,21 @@ def test_spark_assigns_the_windows_of_the_model(spark: SparkSession) -> None:
         frame = spark.createDataFrame([(moment,) for moment in [*moments, None]], "moment timestamp")
         rows = frame.select("moment", assign_pane(F.col("moment"), window).alias("pane")).toArrow().to_pylist()
         assert rows == [{"moment": moment, "pane": moment and window.assign(moment)} for moment in [*moments, None]]
+
+
+def test_a_mistake_in_a_condition_is_told_with_its_line(spark: SparkSession, tmp_path: Path) -> None:
+    said = {
+        "sum(big) where big": ".where: 'big' is of type bigint; a condition is boolean",
+        "count where bgi > 0": ".where: A column, variable, or function parameter with name `bgi` cannot be resolved",
+        "max(big) where rand() < 0.5": ".where: 'rand' gives another value each time",
+        "every(big)": ": every(big) needs a condition, such as x > 0; got bigint",
+    }
+    files = {"sources/s.yaml": "topic: t\nfields: {big: long, at: timestamp}\nevent_time: at\n", "hourline.yaml": ""}
+    for number, measure in enumerate(said):
+        files[f"metrics/m{number}.yaml"] = f"source: s\nmeasures:\n  n: count where big > 0\n  x: {measure}\n"
+    mistakes = find_unresolved(spark, load_project(write_project(tmp_path, files)))
+    for number, (words, mistake) in enumerate(zip(said.values(), mistakes, strict=True)):
+        assert mistake.startswith(f"metrics/m{number}.yaml:4: measures.x{words}")
 
 
 def partial_states(spark: SparkSession, rows: list[dict[str, Any]]) -> pa.Table:

@@ -55,6 +55,17 @@ MEASURES = {
     **{f"distinct_{name}": Measure(kind="distinct", argument=f"`{name}`") for name in FIELDS},
     "sum_of_more": Measure(kind="sum", argument="small * 2 + length(loud)"),
     "distinct_bytes": Measure(kind="distinct", argument="unhex(hex(big))"),
+    "positive_rows": Measure(kind="count", where="big > 0"),
+    "any": Measure(kind="any", argument="big > 0"),
+    "every": Measure(kind="every", argument="flag", where="big > 0 or small is null"),
+    "sum_of_some": Measure(kind="sum", argument="small", where="flag"),
+    "mean_of_some": Measure(kind="mean", argument="real", where="flag"),
+    "min_of_some": Measure(kind="min", argument="text", where="flag"),
+    "max_of_some": Measure(kind="max", argument="amount", where="flag"),
+    "distinct_of_some": Measure(kind="distinct", argument="words", where="flag"),
+    "sum_of_what_raises_elsewhere": Measure(
+        kind="sum", argument="if(small > 0, small, raise_error('small'))", where="small > 0"
+    ),
     "distinct_of_nothing": Measure(kind="distinct", argument="cast(null as string)"),
 }
 SOURCE = Source(

@@ -321,6 +321,10 @@ def value(kind: str, values: list[Any]) -> Any:
     match kind:
         case "count":
             return len(values)
+        case "count_if":
+            return sum(map(bool, known))
+        case "any" | "every":
+            return None if not known else any(known) if kind == "any" else all(known)
         case "distinct":
             return len(set(known))
         case "sum" | "mean":

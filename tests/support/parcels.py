@@ -67,6 +67,11 @@ FILES = {
           mean_price: mean(price)
           parcels: distinct(parcel)
           scanners: distinct(scan)
+          heavy: count_if(weight > 5000) where belt = 'a'
+          price_of_fragile: sum(price) where fragile
+          heavy_parcels: distinct(parcel) where heavy
+          some_fragile: any(fragile)
+          all_fast: every(speed > 2) where not fragile
         """,
     "metrics/fragile.yaml": """\
         source: scans
@@ -101,6 +106,14 @@ def rule() -> SourceRule:
             "mean_price": ("mean", _price),
             "parcels": ("distinct", get("parcel")),
             "scanners": ("distinct", get("scan")),
+            "heavy": ("count_if", lambda body: body["belt"] == "a" and (body["weight"] or 0) > 5000),
+            "price_of_fragile": ("sum", lambda body: _price(body) if body["fragile"] else None),
+            "heavy_parcels": ("distinct", lambda body: body["parcel"] if (body["weight"] or 0) > 5000 else None),
+            "some_fragile": ("any", get("fragile")),
+            "all_fast": (
+                "every",
+                lambda body: body["speed"] and body["speed"] > 2 if body["fragile"] is False else None,
+            ),
         },
     )
     fragile = MetricRule(

@@ -17,7 +17,7 @@ def test_each_state_has_a_column_a_partial_a_fold_and_a_merge(kind: MeasureKind)
     aggregate = aggregate_of(Measure(kind=kind, argument=None if kind == "count" else "x"))
     columns = aggregate.columns("delay")
     assert len(set(columns)) == len(columns) == len(aggregate.states)
-    values = aggregate.values("" if kind == "count" else "int")
+    values = aggregate.values({"count": "", "any": "boolean", "every": "boolean"}.get(kind, "int"))
     assert len(aggregate.partials(values)) == len(aggregate.folds(values)) == len(columns)
     assert len(aggregate.merges([StateColumn(column, "BIGINT") for column in columns])) == len(columns)
 
@@ -37,9 +37,22 @@ def test_the_magnitude_is_that_of_the_value_where_the_addends_cancel_out(kind: M
         assert duckdb.sql(f"SELECT {magnitude} {rows}").fetchall() == [(size,)]
 
 
+@pytest.mark.parametrize("kind", ["sum", "mean"])
+def test_the_magnitude_leaves_out_what_the_condition_leaves_out(kind: MeasureKind) -> None:
+    magnitude = aggregate_of(Measure(kind=kind, argument="x", where="x > 0")).magnitude
+    rows = "FROM (VALUES (-600), (3), (NULL)) AS t(x)"
+    assert duckdb.sql(f"SELECT {magnitude} {rows}").fetchall() == [(3.0,)]
+
+
 @pytest.mark.parametrize(
     ("measure", "argument_type"),
-    [("sum(x)", "string"), ("mean(x)", "date"), ("sum(x)", "decimal(29,2)"), ("max(x)", "array<int>")],
+    [
+        ("sum(x)", "string"),
+        ("mean(x)", "date"),
+        ("sum(x)", "decimal(29,2)"),
+        ("max(x)", "array<int>"),
+        ("any(x)", "int"),
+    ],
 )
 def test_an_argument_that_an_aggregate_cannot_take_is_refused_by_name(measure: str, argument_type: str) -> None:
     with pytest.raises(UnsuitableArgumentError) as error:

@@ -9,7 +9,7 @@ from hourline_core.errors import DeclarationError, UsageError
 
 SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 METRIC = "source: s\nmeasures: {n: count}\n"
-MEASURES = "allowed are count, sum(x), min(x), max(x), mean(x), distinct(x)"
+MEASURES = "allowed are count, sum(x), min(x), max(x), mean(x), distinct(x), any(x), every(x), each also with `where` and a condition"
 TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
 LOWER = "allowed are lower-case letters from a to z, digits and _, starting with a letter"
 DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
@@ -42,7 +42,7 @@ def with_measure(text: str) -> str:
         ("count(distinct a, b)", "got 'distinct(a, b)', allowed is distinct(x) with one argument"),
         (
             "count(a)",
-            "got 'count(a)', allowed is count without an argument; to count the events that fulfil a condition, write sum(if(condition, 1, 0))",
+            "got 'count(a)', allowed is count without an argument; to count the events that fulfil a condition, write `count where condition`",
         ),
         ("sum", "got 'sum' without an argument, allowed is sum(x) with a field or expression"),
         ("sum( )", "got 'sum' without an argument, allowed is sum(x) with a field or expression"),
@@ -50,6 +50,16 @@ def with_measure(text: str) -> str:
         ("sum((a)", f"got 'sum((a)', {UNCLOSED}"),
         ("sum(a) / count", f"got 'sum(a) / count', {MEASURES}"),
         ("first(a)", f"got 'first(a)', {MEASURES}"),
+        ("all(a)", f"got 'all(a)', {MEASURES} — did you mean 'every(a)'?"),
+        ("count_if(a, b)", "got 'count_if(a, b)', allowed is count_if(x) with one condition"),
+        (
+            "sum(a) where",
+            "got 'sum(a) where', allowed is a condition after `where`, such as `count where delay > 15`",
+        ),
+        (
+            "sum(a) FILTER (WHERE a > (b))",
+            f"got 'sum(a) FILTER (WHERE a > (b))', {MEASURES} — did you mean 'sum(a) where a > (b)'?",
+        ),
         ("", f"got nothing, {MEASURES}"),
         ("[a]", f"got a list, {MEASURES}"),
         ("{kind: sum}", f"got a mapping, {MEASURES}"),

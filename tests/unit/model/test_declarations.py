@@ -31,7 +31,7 @@ from hourline_core.model import (
     to_stored,
 )
 from hourline_core.model.environment import substitute
-from hourline_core.model.measure import KINDS
+from hourline_core.model.measure_text import KINDS
 from hourline_core.model.times import duration_text, parse_duration
 
 SOURCE = """\
@@ -252,11 +252,33 @@ arguments = st.recursive(
 )
 
 
-@given(st.sampled_from([kind for kind in KINDS if kind != "count"]), arguments, st.sampled_from(["", " ", "\n\t"]))
-def test_measures_survive_their_text_form(kind: str, argument: str, space: str) -> None:
-    measure = Measure.parse(f"{space}{kind}{space}({space}{argument}{space}){space}")
-    assert (measure.kind, measure.argument) == (kind, argument)
+@given(
+    st.sampled_from([kind for kind in KINDS if kind != "count"]),
+    arguments,
+    st.none() | arguments,
+    st.sampled_from(["", " ", "\n\t"]),
+)
+def test_measures_survive_their_text_form(kind: str, argument: str, where: str | None, space: str) -> None:
+    condition = "" if where is None else f"wHere {where}"
+    measure = Measure.parse(f"{space}{kind}{space}({space}{argument}{space}){space}{condition}")
+    assert (measure.kind, measure.argument, measure.where) == (kind, argument, where)
     assert Measure.parse(str(measure)) == measure
+
+
+@pytest.mark.parametrize(
+    ("text", "argument", "where"),
+    [
+        ("sum(x)where y", "x", "y"),
+        ("sum(where) WHERE where > 1", "where", "where > 1"),
+        ("sum(if(a = ' where ', `where`, 0)) where a <> ')'", "if(a = ' where ', `where`, 0)", "a <> ')'"),
+        ("sum(x) where (somewhere > 0)", "x", "(somewhere > 0)"),
+        ("sum(somewhere) where whereabouts > 0", "somewhere", "whereabouts > 0"),
+    ],
+)
+def test_the_condition_begins_at_the_first_where_outside_brackets_and_quotes(
+    text: str, argument: str, where: str
+) -> None:
+    assert Measure.parse(text) == Measure(kind="sum", argument=argument, where=where)
 
 
 @given(arguments, st.sampled_from(["distinct ", "DISTINCT\n"]))
@@ -264,6 +286,10 @@ def test_sql_words_are_read_as_the_one_form_of_a_measure(argument: str, distinct
     assert str(Measure.parse(f"avg({argument})")) == f"mean({argument})"
     assert str(Measure.parse(f"count({distinct}{argument})")) == f"distinct({argument})"
     assert str(Measure.parse("count(*)")) == "count"
+    assert str(Measure.parse(f"count_if({argument})")) == f"count where {argument}"
+    assert str(Measure.parse(f"count_if({argument}) where b")) == f"count where ({argument}) and (b)"
+    assert str(Measure.parse(f"bool_or({argument})")) == str(Measure.parse(f"some({argument})")) == f"any({argument})"
+    assert str(Measure.parse(f"bool_and({argument})")) == f"every({argument})"
 
 
 @given(st.text(max_size=30))
@@ -310,6 +336,7 @@ def test_the_hash_tells_what_changes_numbers() -> None:
         changed(metric={"dimensions": {"late": "delay > 16", "origin": "origin"}}),
         changed(metric={"measures": {"n": "count"}}),
         changed(metric={"measures": {"n": "count", "mean_delay": "mean(delay)"}}),
+        changed(metric={"measures": {"n": "count where late", "mean_delay": "mean(coalesce(delay, 0))"}}),
     ]
     assert len({known, *different}) == len(different) + 1
 
@@ -375,8 +402,10 @@ def test_the_schema_has_the_short_forms() -> None:
     )
     (measure,) = metric["properties"]["measures"]["patternProperties"].values()
     for text in ("count", "sum(delay)", "mean(coalesce(delay, 0))", "avg(delay)", "count(distinct id)"):
-        assert re.search(measure["pattern"], text)
-    assert not re.search(measure["pattern"], "median(delay)")
+        for condition in ("", " where delay > 15", "\nWHERE\n(delay > 15)"):
+            assert re.search(measure["pattern"], f"{text}{condition}")
+    for text in ("median(delay)", "countwhere x", "count where", "count wherever x", "sum(x) / count"):
+        assert not re.search(measure["pattern"], text)
     dimension_forms = json.dumps(metric["properties"]["dimensions"])
     assert '"array"' in dimension_forms
     assert '"object"' in dimension_forms

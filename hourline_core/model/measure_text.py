@@ -1,0 +1,113 @@
+"""The text form of a measure: its parts, and what is said of a text that is none."""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Literal, get_args
+
+from pydantic_core import PydanticCustomError
+
+from hourline_core.model.base import describe, refuse
+from hourline_core.model.expressions import UNCLOSED, find_outer_word, outer_commas
+
+MeasureKind = Literal["count", "sum", "min", "max", "mean", "distinct", "any", "every"]
+KINDS: tuple[str, ...] = get_args(MeasureKind)
+_FORMS = ", ".join(kind if kind == "count" else f"{kind}(x)" for kind in KINDS)
+_ALLOWED = f"allowed are {_FORMS}, each also with `where` and a condition"
+SYNONYMS: Mapping[str, MeasureKind] = {"avg": "mean", "bool_or": "any", "some": "any", "bool_and": "every"}
+"""SQL's own words for a kind. A declaration may use them; it is read as if it had the kind."""
+COUNT_IF = "count_if"
+"""SQL's word for a count with a condition."""
+_COUNT_DISTINCT = re.compile(r"distinct\b\s*(.*)", re.IGNORECASE | re.DOTALL)
+_FILTER = re.compile(r"(.*\))\s*filter\s*\(\s*where\b\s*(.*)\)", re.IGNORECASE | re.DOTALL)
+_OTHER_WORDS: Mapping[str, str] = {
+    **SYNONYMS,
+    "average": "mean",
+    "total": "sum",
+    "minimum": "min",
+    "maximum": "max",
+    "nunique": "distinct",
+    "count_distinct": "distinct",
+    "approx_count_distinct": "distinct",
+    "all": "every",
+}
+_NO_PART_OF_QUANTILE = "the medians (or percentiles) of two parts do not say what that of the whole is"
+_NO_PART_OF_MODE = "the most frequent value of the whole need not be the most frequent one of any part"
+_NO_PART_OF_RANK = "an event's rank among a part does not say its rank in the whole"
+NOT_MERGEABLE = {
+    "median": _NO_PART_OF_QUANTILE,
+    "percentile": _NO_PART_OF_QUANTILE,
+    "quantile": _NO_PART_OF_QUANTILE,
+    "mode": _NO_PART_OF_MODE,
+    "rank": _NO_PART_OF_RANK,
+    "dense_rank": _NO_PART_OF_RANK,
+    "row_number": _NO_PART_OF_RANK,
+}
+"""Aggregates whose partial results cannot be merged, and why."""
+
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:\((.*)\))?", re.DOTALL | re.ASCII)
+
+PATTERN = (
+    rf"^\s*({'|'.join([*KINDS, COUNT_IF, *SYNONYMS])})\s*(\([\s\S]*\))?"
+    r"(\s*\b[wW][hH][eE][rR][eE]\b[\s\S]+)?\s*$"
+)
+"""The text form as a regular expression of JSON Schema."""
+
+
+def split_measure(text: Any) -> dict[str, str | None]:
+    """The parts of a measure in its text form: kind, argument and where. Raises what a validator raises."""
+    if isinstance(text, str) and outer_commas(text) is None:
+        raise refuse(f"got {describe(text)}, {UNCLOSED}")
+    if not isinstance(text, str):
+        raise refuse(f"got {describe(text)}, {_ALLOWED}")
+    called, where = _split_where(text)
+    call = _CALL.fullmatch(called.strip())
+    if call is None or outer_commas(call[2] or "") is None:
+        raise _unknown_form(text)
+    kind, argument = SYNONYMS.get(call[1], call[1]), (call[2] or "").strip()
+    if kind not in (*KINDS, COUNT_IF):
+        raise _unknown_kind(text.strip(), kind, argument)
+    if kind == COUNT_IF:
+        kind, argument, where = "count", "", _both(text, argument, where)
+    elif kind == "count" and (of := _COUNT_DISTINCT.fullmatch(argument)):
+        kind, argument = "distinct", of[1].strip()
+    elif kind == "count" and argument == "*":
+        argument = ""
+    elif kind == "count" and call[2] is not None and not argument:
+        raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean 'count'?")
+    return {"kind": kind, "argument": argument or None, "where": where}
+
+
+def _split_where(text: str) -> tuple[str, str | None]:
+    """What is before the word `where`, and the condition after it. None: there is no such word."""
+    if (place := find_outer_word(text, "where")) is None:
+        return text, None
+    condition = text[place + len("where") :].strip()
+    if not condition:
+        raise refuse(f"got {describe(text)}, allowed is a condition after `where`, such as `count where delay > 15`")
+    return text[:place], condition
+
+
+def _both(text: str, condition: str, where: str | None) -> str:
+    """The condition of `count_if`, with that after `where` if there is one."""
+    if not condition or outer_commas(condition):
+        raise refuse(f"got {describe(text)}, allowed is {COUNT_IF}(x) with one condition")
+    return condition if where is None else f"({condition}) and ({where})"
+
+
+def _unknown_form(text: str) -> PydanticCustomError:
+    of_sql = _FILTER.fullmatch(text.strip())
+    hint = f" — did you mean '{of_sql[1].strip()} where {of_sql[2].strip()}'?" if of_sql else ""
+    return refuse(f"got {describe(text)}, {_ALLOWED}{hint}")
+
+
+def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
+    for name, reason in NOT_MERGEABLE.items():
+        if re.match(rf"(approx_)?{name}(_approx|_cont|_disc)?$", kind, re.IGNORECASE):
+            return refuse(f"got {describe(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
+    meant = _OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
+    if meant is None:
+        return refuse(f"got {describe(text)}, {_ALLOWED}")
+    # The whole call, ready to copy.
+    call = meant if meant == "count" else f"{meant}({argument or 'x'})"
+    return refuse(f"got {describe(text)}, {_ALLOWED} — did you mean '{call}'?")
