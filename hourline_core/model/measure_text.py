@@ -20,7 +20,7 @@ COUNT_IF = "count_if"
 """SQL's word for a count with a condition."""
 _COUNT_DISTINCT = re.compile(r"distinct\b\s*(.*)", re.IGNORECASE | re.DOTALL)
 _FILTER = re.compile(r"(.*\))\s*filter\s*\(\s*where\b\s*(.*)\)", re.IGNORECASE | re.DOTALL)
-_OTHER_WORDS: Mapping[str, str] = {
+OTHER_WORDS: Mapping[str, str] = {
     **SYNONYMS,
     "average": "mean",
     "total": "sum",
@@ -105,7 +105,7 @@ def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
     for name, reason in NOT_MERGEABLE.items():
         if re.match(rf"(approx_)?{name}(_approx|_cont|_disc)?$", kind, re.IGNORECASE):
             return refuse(f"got {describe(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
-    meant = _OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
+    meant = OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
     if meant is None:
         return refuse(f"got {describe(text)}, {_ALLOWED}")
     # The whole call, ready to copy.

@@ -10,11 +10,11 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError
 
-from hourline_core.model.measure import KINDS, NOT_MERGEABLE, OTHER_WORDS, SYNONYMS
+from hourline_core.model.measure_text import COUNT_IF, KINDS, NOT_MERGEABLE, OTHER_WORDS, SYNONYMS
 from hourline_core.model.sql_form.statement import Part, SqlMistake
 from hourline_core.model.sql_form.time_windows import BOUNDS, is_window
 
-_AGGREGATES = {*KINDS, *OTHER_WORDS, *NOT_MERGEABLE}
+_AGGREGATES = {*KINDS, COUNT_IF, *OTHER_WORDS, *NOT_MERGEABLE}
 """Aggregates by their names in a declaration. sqlglot does not know all of them."""
 
 
@@ -127,8 +127,8 @@ def read_measure(part: Part) -> str | None:
 
 
 def _find_aggregates(tree: exp.Expr) -> Iterator[exp.Expr]:
-    for node in tree.find_all(exp.Func):
-        name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+    for node in tree.find_all(exp.Func, exp.Any):
+        name = node.name if isinstance(node, exp.Anonymous) else node.key
         if isinstance(node, exp.AggFunc) or name.lower() in _AGGREGATES:
             yield node
 
@@ -166,9 +166,8 @@ def _translate(part: Part, condition: Part | None, aggregate: exp.Expr) -> str:
 
 
 def _write_measure(name: str, argument: str, conditions: list[str]) -> str:
+    call = f"{name}({argument})" if argument else name
+    if not conditions:
+        return call
     condition = conditions[0] if len(conditions) == 1 else " AND ".join(f"({each})" for each in conditions)
-    if not condition:
-        return f"{name}({argument})" if argument else name
-    if name == "count":
-        return f"sum(if({condition}, 1, 0))"
-    return f"{name}(if({condition}, {argument}, NULL))"
+    return f"{call} where {condition}"

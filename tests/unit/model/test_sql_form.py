@@ -59,7 +59,7 @@ GROUP BY window_start, window_end, origin, day
 IN_YAML = """source: flights
 where: tail IS DISTINCT FROM 'x'
 dimensions: [origin, day: "date_format(event_time, 'E, it''s')"]
-measures: {n: count, delay: "sum(if(delay > 0, delay, NULL))"}
+measures: {n: count, delay: "sum(delay) where delay > 0"}
 """
 
 
@@ -81,14 +81,19 @@ def test_a_statement_is_the_declaration_that_it_means(tmp_path: Path, statement:
     [
         ("count(*)", "count"),
         ("COUNT(1)", "count"),
-        ("count(delay)", "sum(if(delay IS NOT NULL, 1, 0))"),
+        ("count(delay)", "count where delay IS NOT NULL"),
         ("COUNT(DISTINCT tail)", "distinct(tail)"),
-        ("COUNT(DISTINCT tail) FILTER (WHERE delay > 0)", "distinct(if(delay > 0, tail, NULL))"),
+        ("COUNT(DISTINCT tail) FILTER (WHERE delay > 0)", "distinct(tail) where delay > 0"),
         ("AVG(delay)", "mean(delay)"),
         ("mean( delay )", "mean(delay)"),
         ("MAX(delay /* minutes */ + 1)", "max(delay + 1)"),
-        ("count(delay) FILTER (WHERE a OR b)", "sum(if((a OR b) AND (delay IS NOT NULL), 1, 0))"),
+        ("count(delay) FILTER (WHERE a OR b)", "count where (a OR b) AND (delay IS NOT NULL)"),
         ("SUM(`delay`)", "sum(`delay`)"),
+        ("COUNT(*) FILTER (WHERE delay > 15)", "count where delay > 15"),
+        ("COUNT_IF(delay > 15)", "count where delay > 15"),
+        ("ANY(delay > 15)", "any(delay > 15)"),
+        ("BOOL_OR(delay > 15)", "any(delay > 15)"),
+        ("bool_and(delay > 15) FILTER (WHERE tail = 'x')", "every(delay > 15) where tail = 'x'"),
         ("min(element_at(xs, 1))", "min(element_at(xs, 1))"),
         ("sum(aggregate(xs, 0, (a, b) -> a + b))", "sum(aggregate(xs, 0, (a, b) -> a + b))"),
     ],
