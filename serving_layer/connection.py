@@ -27,7 +27,7 @@ from hourline_core.sql.parts import AttachedParts, all_statements
 from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.sketches import install_sketch_functions
 from hourline_core.sql.tables import table_parts
-from serving_layer.query_scope import VIEWS_OF_METRIC, HourState, find_hour_states, refuse_forgotten, refuse_weak
+from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.shared_snapshot import NEWEST
 from serving_layer.sql_errors import explain_error
 from serving_layer.views import view_parts
@@ -38,11 +38,12 @@ class Connection:
 
     Its views are:
 
-    - one per metric: ``hour`` (TIMESTAMPTZ in UTC), the dimensions, the finished measures, ``state``
-    - ``<metric>_states``: the same with mergeable states, for roll-ups
+    - one per metric: ``hour`` (TIMESTAMPTZ in UTC), the dimensions, the finished measures, ``state``. If windows are
+      declared, ``window_start`` and ``window_end`` (exclusive) stand for ``hour``, and ``<metric>_hours`` has the hours
+    - ``<metric>_states``: each hour with mergeable states, for roll-ups
     - ``<metric>_final`` and ``<metric>_provisional``: what each layer contributes
     - ``<metric>_staged``: the results of the hours that did not pass their audit
-    - ``hours``: the state of each hour
+    - ``hours``: the state of each hour; ``windows``: the state of each window of the metrics that declare some
     - ``events_<source>`` and ``rejected_<source>``: the records; ``late_events``: the late ones
     - ``drift``: how much each recomputed hour changed, one row per measure and cause
     - ``quality``: the findings of each audit, one row per hour and expectation
@@ -124,8 +125,7 @@ class Connection:
         """
         with self.explaining(query):
             self._check(query)
-            hours = {tables.metric.name: f"hourline.hours_{tables.name}" for tables in self.snapshot.served}
-            return find_hour_states(self._duckdb, query, hours)
+            return find_hour_states(self._duckdb, query, map(StateTables.of, self.snapshot.served))
 
     def sources(self, query: str) -> list[str]:
         """The sources that ``query``, one SELECT, names by the views of their metrics and records. If it names none of
@@ -136,12 +136,7 @@ class Connection:
             tables = find_names(self._duckdb, query).tables
         views = {
             source: {f"events_{source}", f"rejected_{source}"}
-            | {
-                f"{metric.name}{end}"
-                for metric in self.project.metrics.values()
-                if metric.source == source
-                for end in VIEWS_OF_METRIC
-            }
+            | {view for metric in self.project.metrics.values() if metric.source == source for view in metric.views}
             for source in self.project.sources
         }
         named = [source for source, names in views.items() if not tables.isdisjoint(map(fold_case, names))]

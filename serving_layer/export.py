@@ -26,14 +26,15 @@ Format = Literal["duckdb", "parquet"]
 
 
 def exported_tables(connection: Connection, events: bool) -> list[str]:
-    """The tables of an export, named like the views: metrics, hours, drift, late_events and quality; with ``events``
-    also the records; and SNAPSHOT.
+    """The tables of an export, named like the views: metrics (those with windows also by the hour), hours, windows,
+    drift, late_events and quality; with ``events`` also the records; and SNAPSHOT.
     """
     snapshot = connection.snapshot
     records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")] if events else []
     return [
-        *(tables.metric.name for tables in snapshot.served),
+        *_results(connection),
         "hours",
+        "windows",
         "drift",
         "late_events",
         "quality",
@@ -78,7 +79,7 @@ def export(connection: Connection, target: Path, form: Format, events: bool, mov
             "make some"
         )
     contents = {
-        name: _snapshot_sql(connection) if name == SNAPSHOT else _rows_sql(name)
+        name: _snapshot_sql(connection) if name == SNAPSHOT else _rows_sql(name, _results(connection).get(name))
         for name in exported_tables(connection, events)
     }
     with _beside(target) as folder:
@@ -111,11 +112,21 @@ def _write(
         database.execute("CHECKPOINT _export")
 
 
-def _rows_sql(view: str) -> str:
-    """The order of a table's rows. Results are sorted by hour, for filters on it. Records stay as they are, since
+def _results(connection: Connection) -> dict[str, str]:
+    """The views with results, each with the column of its time."""
+    metrics = [tables.metric for tables in connection.snapshot.served]
+    return {metric.name: metric.time_columns[0] for metric in metrics} | {
+        metric.hourly_views[0]: "hour" for metric in metrics
+    }
+
+
+def _rows_sql(view: str, time: str | None) -> str:
+    """The order of a table's rows. Results are sorted by ``time``, for filters on it. Records stay as they are, since
     they may not fit into memory.
     """
-    return f"FROM {identifier(view)}" + ("" if view.startswith(("events_", "rejected_")) else " ORDER BY hour")
+    if view.startswith(("events_", "rejected_")):
+        return f"FROM {identifier(view)}"
+    return f"FROM {identifier(view)} ORDER BY {'window_start' if view == 'windows' else time or 'hour'}"
 
 
 def _snapshot_sql(connection: Connection) -> str:

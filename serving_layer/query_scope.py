@@ -1,15 +1,15 @@
 """The scope of a query: the hours of each metric that its answer uses, with their states. It is read from the query,
 without computing it.
 
-A condition on ``hour`` narrows the scope if it stands in the WHERE of a SELECT that names the metric directly after
-FROM, alone or in inner joins. In a join by ``USING (hour)``, a condition on ``hour`` is about all of its metrics.
-Anywhere else (around a subquery, in HAVING or ON, in an outer join) it is ignored, and the scope has all hours of the
-metric.
+A condition on the columns of a view's time (``hour``, or ``window_start`` and ``window_end``) narrows the scope if it
+stands in the WHERE of a SELECT that names the metric directly after FROM, alone or in inner joins. In a join by ``USING
+(hour)``, a condition on ``hour`` is about all of its metrics. Anywhere else (around a subquery, in HAVING or ON, in an
+outer join) it is ignored, and the scope has all hours of the metric. The scope of a window is its hours.
 """
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import duckdb
 
 from hourline_core.errors import UnreliableResultError, UsageError
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hour_state import UNRELIABLE, WEAKEST_FIRST
 from hourline_core.model.hours import hour_text
+from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.query_tree import Node, named_table, names_any_table, nodes_of, parse_query
+from hourline_core.sql.windows import hours_of_windows_sql
 from hourline_core.storage.retention import KEPT_HOURS
 
-VIEWS_OF_METRIC = ("", "_states", "_final", "_provisional")
 _SHOWN = 3
 
 
@@ -34,18 +36,57 @@ class HourState(NamedTuple):
     state: str
 
 
-def find_hour_states(database: duckdb.DuckDBPyConnection, query: str, metrics: Mapping[str, str]) -> list[HourState]:
-    """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. Each metric has a table with
-    the states of its hours. ``query`` is one SELECT; raises DuckDB's errors on it.
+class StateTables(NamedTuple):
+    """Where the states of a metric are."""
+
+    metric: str
+    hours: str
+    """The table with the states of its hours, as SQL."""
+    hourly_views: Collection[str]
+    """Its views with rows by the hour."""
+    windows: str | None = None
+    """The table with the states of its windows, as SQL; the view with rows by the window is named like the metric.
+    None: all of its views are by the hour.
+    """
+
+    @classmethod
+    def of(cls, tables: MetricTables) -> "StateTables":
+        """As attached by sql/tables.py."""
+        metric = tables.metric
+        windows = None if metric.window.is_hour else f"hourline.windows_{tables.name}"
+        return cls(metric.name, f"hourline.hours_{tables.name}", metric.hourly_views, windows)
+
+    @property
+    def views(self) -> "dict[str, _View]":
+        """By name."""
+        by_hour = {view: _View(self, ("hour",), self.hours) for view in self.hourly_views}
+        return by_hour if self.windows is None else by_hour | {self.metric: _View(self, WINDOW_COLUMNS, self.windows)}
+
+
+class _View(NamedTuple):
+    """A view of a metric: the columns of its time, and the table that has a row for each."""
+
+    of: StateTables
+    times: tuple[str, ...]
+    table: str
+
+
+def find_hour_states(
+    database: duckdb.DuckDBPyConnection, query: str, metrics: Iterable[StateTables]
+) -> list[HourState]:
+    """Every hour of ``metrics`` that the answer to ``query`` rests on, by metric and hour. ``query`` is one SELECT;
+    raises DuckDB's errors on it.
     """
     tree = parse_query(database, query)
-    views = {f"{metric}{end}": metric for metric in metrics for end in VIEWS_OF_METRIC}
+    views = {name: view for metric in metrics for name, view in metric.views.items()}
     found = set()
-    for metric, conditions in _find_metrics(tree, views, {}):
-        hours = parse_query(database, f"SELECT hour, state FROM {metrics[metric]} WHERE true AND true")
-        hours["statements"][0]["node"]["where_clause"]["children"] += conditions
-        ((sql,),) = database.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(hours)]).fetchall()
-        found |= {HourState(metric, *row) for row in database.execute(sql).fetchall()}
+    for view, conditions in _find_views(tree, views, {}):
+        rows = parse_query(database, f"SELECT * FROM {view.table} WHERE true AND true")
+        rows["statements"][0]["node"]["where_clause"]["children"] += conditions
+        ((sql,),) = database.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(rows)]).fetchall()
+        by_hour = view.table == view.of.hours
+        states = f"SELECT hour, state FROM ({sql})" if by_hour else hours_of_windows_sql(view.of.hours, sql)
+        found |= {HourState(view.of.metric, *row) for row in database.execute(states).fetchall()}
     return sorted(found)
 
 
@@ -100,39 +141,42 @@ def _more(count: int) -> str:
     return f" and {count:,} more" if count > 0 else ""
 
 
-def _find_metrics(
-    node: Any, views: Mapping[str, str], narrowed: Mapping[int, list[Node]]
-) -> Iterator[tuple[str, list[Node]]]:
-    """Each occurrence of a metric in the query, with the conditions on its ``hour``. ``narrowed`` has those of the
+def _find_views(
+    node: Any, views: Mapping[str, _View], narrowed: Mapping[int, list[Node]]
+) -> Iterator[tuple[_View, list[Node]]]:
+    """Each occurrence of a metric's view in the query, with the conditions on its time. ``narrowed`` has those of the
     inner tables.
     """
     if isinstance(node, list):
         for part in node:
-            yield from _find_metrics(part, views, narrowed)
+            yield from _find_views(part, views, narrowed)
     elif isinstance(node, dict) and node.get("show_type") != "DESCRIBE":  # of which only the columns are asked
         if node.get("type") == "SELECT_NODE":
-            narrowed = _conditions(node)
-        if metric := views.get(named_table(node) or ""):
-            yield metric, narrowed.get(id(node), [])
+            narrowed = _conditions(node, views)
+        if view := views.get(named_table(node) or ""):
+            yield view, narrowed.get(id(node), [])
         if names_any_table(node):
-            yield from ((metric, []) for metric in set(views.values()))
+            yield from ((view, []) for view in {view.of.metric: view for view in views.values()}.values())
         for part in node.values():
-            yield from _find_metrics(part, views, narrowed)
+            yield from _find_views(part, views, narrowed)
 
 
-def _conditions(select: Node) -> dict[int, list[Node]]:
-    """By table directly after FROM (its ``id``), the conditions of WHERE that are about its ``hour`` only."""
+def _conditions(select: Node, views: Mapping[str, _View]) -> dict[int, list[Node]]:
+    """By table directly after FROM (its ``id``), the conditions of WHERE that are about its time only."""
     tables, joins = _joined(select["from_table"])
     if any(join["join_type"] != "INNER" or join["ref_type"] not in ("REGULAR", "CROSS") for join in joins):
         return {}
     conditions = list(_conjuncts(select["where_clause"]))
     narrowed = {}
     for table in tables:
-        # Every metric has an hour. Unqualified, the word means the only metric's, or that of all metrics joined by it;
-        # otherwise DuckDB calls it ambiguous.
-        names = [["hour"], [(table["alias"] or table["table_name"]).casefold(), "hour"]]
-        if not table["column_name_alias"]:
-            narrowed[id(table)] = [_on_hour(condition) for condition in conditions if _is_about(condition, names)]
+        view = views.get(named_table(table) or "")
+        if view is None or table["column_name_alias"]:
+            continue
+        # Unqualified, `hour` means the only table's, or that of all tables joined by it; otherwise DuckDB calls it
+        # ambiguous. So it does with the columns of a window.
+        alias = (table["alias"] or table["table_name"]).casefold()
+        names = [name for time in view.times for name in ([time], [alias, time])]
+        narrowed[id(table)] = [_on_time(condition) for condition in conditions if _is_about(condition, names)]
     return narrowed
 
 
@@ -163,10 +207,10 @@ def _is_about(condition: Node, names: list[list[str]]) -> bool:
     )
 
 
-def _on_hour(condition: Node) -> Node:
-    """The condition, with its columns called ``hour``."""
+def _on_time(condition: Node) -> Node:
+    """The condition, with its columns not qualified."""
     condition = deepcopy(condition)
     for node in nodes_of(condition):
         if "column_names" in node:
-            node["column_names"] = ["hour"]
+            node["column_names"] = node["column_names"][-1:]
     return condition

@@ -10,9 +10,8 @@ from hourline_core.ledger.pending import TAKES_UP, PendingDeclaration
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project
 from hourline_core.sql.query_tree import find_names, fold_case
-from serving_layer.query_scope import VIEWS_OF_METRIC
 
-_VIEWS = ("hours", "late_events", "drift", "quality", "publications")
+_VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications")
 
 
 def explain_error(
@@ -39,7 +38,9 @@ def explain_error(
             return f"there is no column '{column[1]}' yet: {why}"
         # DuckDB offers only the nearest few names. A user who looks for a measure wants to see all.
         metrics = [tables.metric for tables in snapshot.served if tables.metric.name in named]
-        candidates = {name for metric in metrics for name in ("hour", *metric.dimensions, *metric.measures, "state")}
+        candidates = {
+            name for metric in metrics for name in (*metric.time_columns, *metric.dimensions, *metric.measures, "state")
+        }
         candidates |= set(re.findall(r"[\"']([^\"']+)[\"']", column[2]))
         return f"there is no column '{column[1]}'{did_you_mean(column[1], candidates)}"
     if of_function := re.search(r"executing the UDF: \w+: ([^\n]*)", text):  # a function of Hourline's
@@ -74,8 +75,9 @@ def _explain_pending(
     name = fold_case(column)
     for one in pending:
         metric = project.metrics[one.metric]
-        views = {fold_case(f"{metric.name}{end}") for end in VIEWS_OF_METRIC}
-        if not views.isdisjoint(tables) and name in map(fold_case, (*metric.dimensions, *metric.measures)):
+        if not set(map(fold_case, metric.views)).isdisjoint(tables) and name in map(
+            fold_case, (*metric.dimensions, *metric.measures)
+        ):
             return one.in_words()
     for source in project.sources.values():
         if fold_case(f"events_{source.name}") in tables and name in map(fold_case, source.event_fields):

@@ -11,6 +11,7 @@ from hourline_core.ledger.layout import stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source
+from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.hour_states import weakest_sql
@@ -29,6 +30,7 @@ from hourline_core.sql.merge import (
 )
 from hourline_core.sql.parts import Part
 from hourline_core.sql.tables import KEPT_BYTES, provisional_is_kept
+from hourline_core.sql.windows import all_windows_sql, create_windows_sql, windowed_rows_sql
 
 _DRIFT = """
     SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells,
@@ -59,6 +61,8 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
                     view, [view], f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}"
                 )
     yield _view_part("hours", ["metric_hours", *_each("source_hours", snapshot)], _hours_sql(project, snapshot))
+    windowed = [tables for tables in snapshot.served if not tables.metric.window.is_hour]
+    yield _view_part("windows", [f"windows_{tables.name}" for tables in windowed], all_windows_sql(windowed))
     if "late_events" not in snapshot.unreadable:
         yield _view_part(
             "late_events", [*_each("events", snapshot), *_each("late", snapshot)], _late_events_sql(snapshot)
@@ -85,7 +89,11 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
             kept = _merged_is_kept(connection, snapshot, tables, revised)
             yield merged_rows_sql(tables, stored, sequence, revised, kept)
             yield f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, revised)}"
-            yield f"CREATE VIEW {identifier(name)} AS {finished_sql(metric, f'{name}_states')}"
+            hourly = metric.hourly_views[0]
+            yield f"CREATE VIEW {identifier(hourly)} AS {finished_sql(metric, f'{name}_states')}"
+            if hourly != name:
+                yield f"CREATE VIEW hourline.windowed_{tables.name} AS {windowed_rows_sql(tables)}"
+                yield f"CREATE VIEW {identifier(name)} AS {_windows_sql(tables, metric, stored)}"
 
     def create_layer(layer: Layer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         metric, stored = _computable(connection, tables, functions)
@@ -93,9 +101,30 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
             states = layer_sql(tables, stored, sequence, revised_hours(connection, tables), layer)
             yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({states})')}"
 
-    yield Part((f"{name}_states", name), _in_schema(needs), create_merged)
+    views = [f"{name}_states", name]
+    if not tables.metric.window.is_hour:
+        views += [tables.metric.hourly_views[0], f"hourline.windowed_{tables.name}"]
+        yield _windows_part(tables)
+        needs.append(f"windows_{tables.name}")
+    yield Part(tuple(views), _in_schema(needs), create_merged)
     for layer in LAYERS:
         yield Part((f"{name}_{layer}",), _in_schema(needs), partial(create_layer, layer))
+
+
+def _windows_part(tables: MetricTables) -> Part:
+    needs = _in_schema([f"hours_{tables.name}", f"source_hours_{tables.source.name}"])
+    return Part(
+        _in_schema([f"windows_{tables.name}"]), needs, lambda connection: [create_windows_sql(connection, tables)]
+    )
+
+
+def _windows_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str]) -> str:
+    """window_start, window_end, the dimensions, the finished measures, state."""
+    # The state is the same in all rows of a window. As a key, a filter on it reaches the windows.
+    keys = (*WINDOW_COLUMNS, "state")
+    values = values_sql(metric, stored, f"FROM hourline.windowed_{tables.name}", metric.dimensions, keys)
+    columns = [*WINDOW_COLUMNS, *map(identifier, [*metric.dimensions, *metric.measures]), "state"]
+    return f"SELECT {', '.join(columns)} FROM ({values})"
 
 
 def _merged_is_kept(

@@ -11,6 +11,7 @@ from docs.generate.markdown import page as whole_page
 from hourline_core.model import EventTime, Expectation, Field, History, Measure, Metric, Settings, Source, Volume
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
+from hourline_core.model.metric_window import MetricWindow, SizeForm
 from hourline_core.model.schedule import Cron
 from hourline_core.model.topics import TopicPattern
 
@@ -34,6 +35,7 @@ _TITLES: dict[type[Declaration], str] = {
     TopicPattern: "Topic pattern",
     Measure: "Measures",
     Expectation: "Expectations",
+    MetricWindow: "Window",
     History: "History",
     Volume: "Volume",
 }
@@ -42,6 +44,7 @@ _TITLES: dict[type[Declaration], str] = {
 _WORDS: list[tuple[Any, str]] = [
     (Expression, "expression"),
     (Cron, "cron"),
+    (SizeForm, "length"),
     (timedelta, "duration"),
     (datetime, "time"),
     (bool, "`true`, `false`"),
@@ -68,6 +71,7 @@ def page() -> str:
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),
         *_part(2, "Metrics", Metric),
         *_part(3, _TITLES[Measure], Measure, head="part"),
+        *_part(3, _TITLES[MetricWindow], MetricWindow, prefix="window."),
         *_part(3, _TITLES[History], History),
         *_part(2, _TITLES[Expectation], Expectation, head="part"),
         *_part(2, "Settings", Settings),
@@ -124,7 +128,7 @@ def _default(name: str, field: FieldInfo) -> str:
     match field.get_default(call_default_factory=True):
         case None | {} | [] | ():
             words = "none"
-        case History(severity=value):
+        case History(severity=value) | MetricWindow(size=value):
             words = code(value)
         case Declaration():
             words = "none"

@@ -38,7 +38,8 @@ dimensions, and only the version that coverage names counts. `staged` holds what
 """
 
 _METRIC_VIEWS = """
-`METRIC` has `hour`, the dimensions, the finished measures and `state`. `METRIC_states` has the state columns of
+`METRIC` has `hour`, the dimensions, the finished measures and `state`. With a `window`, it has `window_start` and
+`window_end` in place of `hour`, and `METRIC_hours` has the rows by the hour. `METRIC_states` has the state columns of
 the measures instead. `METRIC_final` and `METRIC_provisional` hold what each layer contributes. `METRIC_staged` holds
 the rows of blocked hours, with `cutoff`. `events_SOURCE` and `rejected_SOURCE` are the tables of the records, up to the
 last finished micro-batch.
@@ -69,6 +70,7 @@ _TABLES: Mapping[str, tuple[str, Columns]] = {
 
 _VIEWS = {
     "hours": "One row per hour, also per empty hour, of each source and of each metric.",
+    "windows": "One row per window of each metric that declares windows other than hours.",
     "late_events": "One row per event that arrived after its hour had closed.",
     "drift": "One row per recomputed hour, measure and cause. `cause` is null where nothing changed.",
     "publications": "One row for each time that an hour of a metric was published. No row is ever deleted.",

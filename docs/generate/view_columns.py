@@ -22,6 +22,14 @@ VIEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "late": "The number of them that arrived after the hour had closed.",
         "closed": "Whether the hour has closed.",
     },
+    "windows": {
+        "source": "The name of the source.",
+        "metric": "The name of the metric.",
+        "window_start": "The start of the window.",
+        "window_end": "The end of the window, exclusive.",
+        "state": "The weakest state of its hours; at most `provisional` until the source's clock has passed its end.",
+        "closed": "Whether the window has closed: the clock has passed its end by the grace.",
+    },
     "late_events": {
         "source": "The name of the source.",
         **_as_in(EVENT_COLUMNS, "hour", "event_time", "topic", "partition", "offset"),

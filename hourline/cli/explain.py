@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hourline.cli.explain_window import say_window
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
-from hourline.cli.output import say, say_facts, say_heading, say_json, say_table, shortest_path
+from hourline.cli.output import number_text, say, say_facts, say_heading, say_json, say_table, shortest_path
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import parse_hour
 
@@ -26,7 +27,9 @@ _MISSING = (
 
 def explain(
     metric: Annotated[str, typer.Argument(help="The metric.")],
-    hour: Annotated[str, typer.Argument(help="The hour (UTC), such as 2013-01-05T14.")],
+    hour: Annotated[
+        str, typer.Argument(help="The hour (UTC), such as 2013-01-05T14; with --window, the start of a window.")
+    ],
     dimensions: Annotated[
         list[str] | None,
         typer.Argument(
@@ -36,6 +39,9 @@ def explain(
     ] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
+    window: Annotated[
+        bool, typer.Option("--window", help="Explain the window that starts then: what its hours contribute.")
+    ] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
     """Explain where a number comes from. That is its declaration, events, versions and audit, and every value that was
@@ -45,9 +51,16 @@ def explain(
     require_known("metric", metric, list(declared.metrics))
     chosen, values = parse_hour(hour), _values(dimensions or [])
     from serving_layer import connect
-    from serving_layer.reports.lineage import explain_number
 
     with connect(declared) as connection:
+        if window:
+            from serving_layer.reports.windows import explain_window
+
+            of_window = explain_window(connection, metric, chosen, values)
+            say_json(of_window.model_dump()) if format is ReportFormat.JSON else say_window(of_window)
+            return
+        from serving_layer.reports.lineage import explain_number
+
         explained = explain_number(connection, metric, chosen, values)
     if format is ReportFormat.JSON:
         say_json(explained.model_dump())
@@ -108,7 +121,10 @@ def _say_answer(explained: "Explanation") -> None:
         parts["at_close"] = "without late"
     say_table(
         ["measure", "value", *parts.values(), "declared as"],
-        [(a.measure, _number(a.value), *(_number(getattr(a, part)) for part in parts), a.declared) for a in answer],
+        [
+            (a.measure, number_text(a.value), *(number_text(getattr(a, part)) for part in parts), a.declared)
+            for a in answer
+        ],
         right=["value", *parts.values()],
     )
 
@@ -199,13 +215,15 @@ def _say_published(explained: "Explanation") -> None:
             entry.publication if entry.stage in ("final", "blocked") else None,
             entry.stage,
             entry.cutoff,
-            *(_number((entry.values or {}).get(name)) for name in measures),
+            *(number_text((entry.values or {}).get(name)) for name in measures),
             _why(entry),
         )
         for entry in _changing(explained.published)
     ]
     if explained.state in ("revised", "incomplete", "blocked", "provisional"):
-        rows.append(("now", None, explained.state, None, *(_number(answer.value) for answer in explained.answer), ""))
+        rows.append(
+            ("now", None, explained.state, None, *(number_text(answer.value) for answer in explained.answer), "")
+        )
     say_table(
         ["published (UTC)", "publication", "as", "cutoff", *measures, why],
         rows,
@@ -228,20 +246,15 @@ def _why(entry: "PublishedValue") -> str:
     for reason in entry.why:
         if reason.cause != "rounding":
             moved = (
-                "changed" if reason.amount is None else f"{'+' if reason.amount > 0 else ''}{_number(reason.amount)}"
+                "changed"
+                if reason.amount is None
+                else f"{'+' if reason.amount > 0 else ''}{number_text(reason.amount)}"
             )
             # The sum of all unchanged groups completes those of the changed ones.
             causes.setdefault(reason.cause, []).extend([f"{reason.measure} {moved}"] if reason.amount != 0 else [])
     told = [f"{cause}: {', '.join(moves)}" if moves else cause for cause, moves in causes.items()]
     unknown = ["its values are not kept any more"] if entry.stage == "final" and entry.values is None else []
     return "; ".join([*told, *([entry.note] if entry.note else []), *unknown])
-
-
-def _number(value: object) -> object:
-    """Fractions with four places, which are enough to recognise them."""
-    if not isinstance(value, float):
-        return value
-    return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) >= 0.001 or value == 0 else f"{value:.4g}"
 
 
 def _range(what: str, first: object, last: object) -> str:

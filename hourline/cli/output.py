@@ -114,3 +114,10 @@ def _encode(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%SZ")
     return str(value)
+
+
+def number_text(value: object) -> object:
+    """Fractions with four places, which are enough to recognise them. Other values stay as they are."""
+    if not isinstance(value, float):
+        return value
+    return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) >= 0.001 or value == 0 else f"{value:.4g}"

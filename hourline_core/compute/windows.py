@@ -5,10 +5,10 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.model.windows import Window
+from hourline_core.model.windows import TumblingWindow
 
 
-def assign_pane(event_time: Column, window: Window) -> Column:
+def assign_pane(event_time: Column, window: TumblingWindow) -> Column:
     """The start of the pane that contains ``event_time``. Both are timestamps; null gives null.
 
     Spark's own ``window`` is not used, since it drops the rows without a time.

@@ -50,4 +50,4 @@ class Degraded:
 
 def views_of(metric: Metric) -> list[str]:
     """The views of a metric."""
-    return [metric.name, *(f"{metric.name}_{end}" for end in ("states", "final", "provisional", "staged"))]
+    return [*metric.views, f"{metric.name}_staged"]

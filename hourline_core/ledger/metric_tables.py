@@ -54,7 +54,7 @@ def declarations_with_tables(
         require_seen(table, progress.table)
         declared = (source, metric)
         if declaration != current:
-            declared = from_stored(table.metadata().configuration[DECLARATION], source)
+            declared = from_stored(table.metadata().configuration[DECLARATION], source, metric.window)
         complete_from = written.get(declaration, progress.sequence + 1)
         declarations.append((MetricTables(*declared, table.version(), complete_from), table))
     return declarations

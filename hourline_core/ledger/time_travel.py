@@ -175,7 +175,8 @@ def _tables_at(
     metric, declaration = project.metrics[known.metric], known.declaration
     table = open_table(Layout.of(project).provisional_of(metric.name, declaration), project.settings.storage_options)
     current = declaration == declaration_hash(source, metric)
-    declared = (source, metric) if current else from_stored(table.metadata().configuration[DECLARATION], source)
+    stored = table.metadata().configuration[DECLARATION]
+    declared = (source, metric) if current else from_stored(stored, source, metric.window)
     then = _at_sequence(project, table, sequence)
     if then is None:
         # As if the metric had been declared since: what no recompute had counted is unknown.

@@ -9,6 +9,7 @@ from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expectation import ExpectationForm, History, HistoryForm
 from hourline_core.model.expressions import Expression
 from hourline_core.model.measure import MeasureForm
+from hourline_core.model.metric_window import HOUR_WINDOW, WindowForm
 from hourline_core.model.names import (
     RESERVED_COLUMNS,
     ColumnName,
@@ -17,6 +18,9 @@ from hourline_core.model.names import (
     is_column_name,
     refuse_same_names,
 )
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+"""The columns that name a window: timestamps in UTC, the end is exclusive."""
 
 _LIST_FORM = "allowed are field names in lower case and `name: expression`"
 
@@ -65,8 +69,8 @@ class Metric(Declaration):
         dict[ColumnName, Expression],
         BeforeValidator(_dimensions, json_schema_input_type=list[str | dict[ColumnName, str]] | dict[ColumnName, str]),
     ] = pydantic.Field(default={})
-    """The expressions that events are grouped by, besides the hour. It is a list of fields and of `name: expression`,
-    or one mapping. Without dimensions, each hour has one row.
+    """The expressions that events are grouped by, besides the time. It is a list of fields and of `name: expression`,
+    or one mapping. Without dimensions, each hour or window has one row.
     """
 
     measures: Annotated[dict[ColumnName, MeasureForm], pydantic.Field(min_length=1)]
@@ -74,6 +78,11 @@ class Metric(Declaration):
 
     where: Expression | None = None
     """The condition, over fields and derived fields, that an event must fulfil to count in this metric."""
+
+    window: WindowForm = HOUR_WINDOW
+    """The time that a result stands for: `3h`, `1 day`, `1 week`, `1 month`, `1 year`, or a mapping. If left out, it is
+    an hour. Recompute, audit and publication go by the hour, whatever the window.
+    """
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
     """Expectations that an hour's results must fulfil before they are published."""
@@ -84,4 +93,29 @@ class Metric(Declaration):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         refuse_same_names(dimensions=self.dimensions, measures=self.measures)
+        if not self.window.is_hour:
+            for place in ("dimensions", "measures"):
+                for name in WINDOW_COLUMNS:
+                    if name in getattr(self, place):
+                        raise refuse(
+                            f"got the name {describe(name)}, which names the window of a result: choose another",
+                            place,
+                            name,
+                        )
         return self
+
+    @property
+    def time_columns(self) -> tuple[str, ...]:
+        """The columns that name the time of a result: the hour, or the start and end of the window."""
+        return ("hour",) if self.window.is_hour else WINDOW_COLUMNS
+
+    @property
+    def hourly_views(self) -> list[str]:
+        """The names of its views that have rows for each hour, besides the blocked hours' ``_staged``."""
+        own = self.name if self.window.is_hour else f"{self.name}_hours"
+        return [own, *(f"{self.name}_{end}" for end in ("states", "final", "provisional"))]
+
+    @property
+    def views(self) -> list[str]:
+        """The names of its views, besides ``_staged``."""
+        return self.hourly_views if self.window.is_hour else [self.name, *self.hourly_views]

@@ -7,6 +7,7 @@ import json
 
 from hourline_core.model.fields import Field
 from hourline_core.model.metric import Metric
+from hourline_core.model.metric_window import MetricWindow
 from hourline_core.model.source import Source
 
 
@@ -34,10 +35,12 @@ def to_stored(source: Source, metric: Metric) -> str:
     )
 
 
-def from_stored(text: str, source: Source) -> tuple[Source, Metric]:
-    """The source and metric in ``text``. The other parts of the source (topic, clock, …) are those of ``source``."""
+def from_stored(text: str, source: Source, window: MetricWindow) -> tuple[Source, Metric]:
+    """The source and metric in ``text``. The other parts of the source (topic, clock, …) are those of ``source``.
+    Windows are not stored: they are read from hours, so a new ``window`` counts at once.
+    """
     stored = json.loads(text)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
     # An older version of Hourline, which stored no ``explode``, had none.
     own = {"explode": {}, **stored["source"], "fields": fields}
-    return source.model_copy(update=own), Metric(**stored["metric"])
+    return source.model_copy(update=own), Metric(**stored["metric"], window=window)

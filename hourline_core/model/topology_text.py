@@ -80,6 +80,8 @@ def _steps_of_metric(metric: Metric) -> Iterator[str]:
         yield f"where {metric.where}"
     if metric.dimensions:
         yield f"by {', '.join(metric.dimensions)}"
+    if not metric.window.is_hour:
+        yield f"in windows of {metric.window}"
     yield ", ".join(f"{name} = {measure}" for name, measure in metric.measures.items())
 
 

@@ -125,16 +125,22 @@ def _revised_sql(tables: MetricTables) -> str:
 
 
 def finished_sql(metric: Metric, states: str) -> str:
-    """A query over the view ``states``: hour, the dimensions, the finished measures, state."""
+    """A query over the view ``states``: hour, the dimensions, the finished measures, state. Its rows are merged."""
     values = [f"{finished_value(name, measure)} AS {identifier(name)}" for name, measure in metric.measures.items()]
     return f"SELECT {', '.join(['hour', *map(identifier, metric.dimensions), *values, 'state'])} FROM {states}"
 
 
-def values_sql(metric: Metric, stored: Mapping[str, str], states: str, dimensions: Iterable[str]) -> str:
-    """A query over the rows of the query or table ``states``: hour, ``dimensions`` (some of the metric's), and the
-    finished measures.
+def values_sql(
+    metric: Metric,
+    stored: Mapping[str, str],
+    states: str,
+    dimensions: Iterable[str],
+    times: Iterable[str] = ("hour",),
+) -> str:
+    """A query over the rows of the query or table ``states``: ``times`` (its columns that rows are merged by, without
+    regard to dimensions), ``dimensions`` (some of the metric's), and the finished measures.
     """
-    keys = ", ".join(["hour", *map(identifier, dimensions)])
+    keys = ", ".join([*times, *map(identifier, dimensions)])
     merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(metric, stored).items())
     values = ", ".join(
         f"{finished_value(name, measure)} AS {identifier(name)}" for name, measure in metric.measures.items()

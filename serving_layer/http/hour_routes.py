@@ -1,6 +1,4 @@
-"""Routes for hours and what is known about them: states, status, audits, late events, drift, explanations and
-rejected records.
-"""
+"""Routes for hours and what is known about them: states, status, audits, late events, drift and rejected records."""
 
 import base64
 from datetime import datetime
@@ -19,12 +17,11 @@ from serving_layer.described import Described
 from serving_layer.http.access import admin_only
 from serving_layer.http.answering import Answering, Body, answering_of
 from serving_layer.http.formats import MEDIA_TYPES, fetch, json_bytes, rows_json
-from serving_layer.http.metric_query import check_where, parse_hours, parse_where, tables_of
+from serving_layer.http.metric_query import parse_hours, tables_of
 from serving_layer.http.problems import NotFoundError
 from serving_layer.http.report_pages import with_addresses
 from serving_layer.reports.drift import DriftReport, report_drift
 from serving_layer.reports.late import LateHour, list_late_hours
-from serving_layer.reports.lineage import Explanation, explain_number
 from serving_layer.reports.quality import QualityReport, report_quality
 from serving_layer.reports.status import ProjectStatus, report_status
 
@@ -154,16 +151,6 @@ class QualityParameters(DriftParameters):
     blocked: bool = Field(False, description="Show only what is blocked now.")
 
 
-class WhereParameters(Described):
-    """Which part of an hour."""
-
-    where: list[str] = Field(
-        [],
-        description="DIMENSION:VALUE, once for each dimension. `origin` alone means null. Other dimensions are "
-        "rolled up.",
-    )
-
-
 class RejectedParameters(Described):
     """How many."""
 
@@ -244,31 +231,6 @@ async def drift(request: Request, answering: TheAnswering, parameters: Annotated
         return _json(report_drift(connection, moment, parameters.metric))
 
     return await answering.answer(request, work)
-
-
-@routes.get("/explain/{metric}/{hour}", response_model=Explanation)
-async def get_explanation(
-    request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[WhereParameters, Query()]
-) -> Response:
-    """Where a number comes from: its declaration, events, versions and audit, and every value that was published for
-    it.
-    """
-    moment, where = parse_hour(hour), parse_where(parameters.where)
-    if twice := [name for name, values in where.items() if len(values) > 1]:
-        raise UsageError(
-            f"got dimension '{twice[0]}' twice; one value of each is allowed, "
-            "and a dimension that is left out is rolled up"
-        )
-
-    def work(connection: Connection) -> Any:
-        check_where(connection, tables_of(connection, metric), where)
-        try:
-            found = explain_number(connection, metric, moment, {name: values[0] for name, values in where.items()})
-        except UsageError as error:  # all that is left to be wrong: there is no such hour, or row
-            raise NotFoundError(str(error)) from None
-        return with_addresses(connection.project, found.model_dump())
-
-    return await answering.report(request, work)
 
 
 @routes.get("/rejected/{source}", response_model=RejectedAnswer, dependencies=[Depends(admin_only)])

@@ -35,6 +35,8 @@ class MetricSummary(Described):
     """The name of its source."""
     description: str | None
     """Its description."""
+    window: str | None
+    """Its windows, such as `24h every 1h`. Null: it has a row for each hour."""
     dimensions: list[Column]
     """Its dimensions."""
     measures: list[Column]

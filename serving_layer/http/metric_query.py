@@ -10,16 +10,18 @@ from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
 from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour
+from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import stored_types, values_sql
 from hourline_core.sql.types import is_of_type
+from hourline_core.sql.windows import hours_of_windows_sql
 from serving_layer.connection import Connection
 from serving_layer.http.problems import NotFoundError
 from serving_layer.query_scope import HourState
 from serving_layer.sql_errors import explain_absence, without_tables
 
-Grain = Literal["hour", "day", "month", "total"]
+Grain = Literal["window", "hour", "day", "month", "total"]
 
 _TIMES: Mapping[Grain, str] = {
     "hour": "hour",
@@ -27,7 +29,7 @@ _TIMES: Mapping[Grain, str] = {
     "month": "date_trunc('month', hour)",
     "total": "NULL::TIMESTAMPTZ",
 }
-"""What replaces the hour: the first one of the day or month (UTC)."""
+"""What replaces the hour: the first one of the day or month (UTC). Windows are merged as they are declared."""
 _MOST_VALUES = 200
 _FIRST, _LAST = parse_hour("0002-01-01"), parse_hour("9998-12-31T23")
 
@@ -37,7 +39,8 @@ class MetricQuestion:
     """The parameters of a request. Names are not checked yet."""
 
     hours: HourRange
-    grain: Grain = "hour"
+    """The hours; of windows, those that one starts with."""
+    grain: Grain = "window"
     dimensions: list[str] | None = None
     """The dimensions to keep; the others are rolled up. None: all."""
     measures: list[str] | None = None
@@ -115,27 +118,33 @@ def check_where(connection: Connection, tables: MetricTables, where: Mapping[str
                 raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
 
 
-def states_in(connection: Connection, tables: MetricTables, hours: HourRange) -> list[HourState]:
-    """The states of the hours that an answer about ``hours`` uses."""
-    rows = connection.database.execute(
-        f"SELECT hour, state FROM hourline.hours_{tables.name} WHERE hour >= ? AND hour < ? ORDER BY hour",
-        [hours.start, hours.end],
-    ).fetchall()
+def states_in(connection: Connection, tables: MetricTables, hours: HourRange, grain: Grain = "hour") -> list[HourState]:
+    """The states of the hours that an answer about ``hours`` uses: those hours, or those of the windows that start in
+    them.
+    """
+    table = f"hourline.hours_{tables.name}"
+    query = f"SELECT hour, state FROM {table} WHERE hour >= ? AND hour < ?"
+    if grain == "window" and not tables.metric.window.is_hour:
+        windows = f"FROM hourline.windows_{tables.name} WHERE window_start >= ? AND window_start < ?"
+        query = hours_of_windows_sql(table, windows)
+    rows = connection.database.execute(f"{query} ORDER BY hour", [hours.start, hours.end]).fetchall()
     return [HourState(tables.metric.name, *row) for row in rows]
 
 
 def metric_sql(connection: Connection, tables: MetricTables, question: MetricQuestion) -> MetricSql:
     """The query. It gives one row more than the limit if there is another page. Raises UsageError.
 
-    Columns: hour (the first of the day or month, by the grain; absent in a total), the dimensions, the finished
-    measures, and state, the weakest of the hours that the row uses.
+    Columns: hour (the first of the day or month, by the grain; absent in a total) or window_start and window_end, the
+    dimensions, the finished measures, and state, the weakest of the hours that the row uses.
     """
     metric, where = tables.metric, question.where or {}
+    by_window = question.grain == "window" and not metric.window.is_hour
     dimensions = _choose(question.dimensions, list(metric.dimensions), "dimension", metric, connection)
     measures = _choose(question.measures, list(metric.measures), "measure", metric, connection)
     check_where(connection, tables, where)
     stored = stored_types(connection.database, tables)
-    conditions, values = ["hour >= ?", "hour < ?"], list[object]([question.hours.start, question.hours.end])
+    first = "window_start" if by_window else "hour"
+    conditions, values = [f"{first} >= ?", f"{first} < ?"], list[object]([question.hours.start, question.hours.end])
     for name, texts in where.items():
         column, some = identifier(name), [text for text in texts if text is not None]
         parts = [f"{column} = CAST(? AS {stored[name]})" for _ in some] + (
@@ -143,20 +152,27 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
         )
         conditions.append(f"({' OR '.join(parts)})")
         values += some
-    time = _TIMES[question.grain]
-    rows = f"SELECT * REPLACE ({time} AS hour) FROM {metric.name}_states WHERE {' AND '.join(conditions)}"
     asked = metric.model_copy(update={"measures": {name: metric.measures[name] for name in measures}})
-    states = (
-        f"SELECT {time} AS hour, {weakest_sql()} AS state FROM hourline.hours_{tables.name} "
-        "WHERE hour >= ? AND hour < ? GROUP BY 1"
-    )
-    values += [question.hours.start, question.hours.end]
-    keys = [*([] if question.grain == "total" else ["hour"]), *dimensions]
-    columns = [*(f"v.{identifier(name)}" for name in (*keys, *measures)), "s.state"]
+    if by_window:
+        keys = [*WINDOW_COLUMNS, *dimensions]
+        rows = f"FROM hourline.windowed_{tables.name} WHERE {' AND '.join(conditions)}"
+        answer = values_sql(asked, stored, rows, dimensions, (*WINDOW_COLUMNS, "state"))
+    else:
+        time = "hour" if question.grain == "window" else _TIMES[question.grain]
+        keys = [*([] if question.grain == "total" else ["hour"]), *dimensions]
+        rows = f"SELECT * REPLACE ({time} AS hour) FROM {metric.name}_states WHERE {' AND '.join(conditions)}"
+        states = (
+            f"SELECT {time} AS hour, {weakest_sql()} AS state FROM hourline.hours_{tables.name} "
+            "WHERE hour >= ? AND hour < ? GROUP BY 1"
+        )
+        values += [question.hours.start, question.hours.end]
+        answer = f"""
+            SELECT v.*, s.state FROM ({values_sql(asked, stored, rows, dimensions)}) v
+            LEFT JOIN ({states}) s ON s.hour IS NOT DISTINCT FROM v.hour"""
+    columns = [*keys, *measures, "state"]
     query = f"""
-        SELECT {", ".join(columns)} FROM ({values_sql(asked, stored, rows, dimensions)}) v
-        LEFT JOIN ({states}) s ON s.hour IS NOT DISTINCT FROM v.hour
-        {_order_sql(question.order, keys, [*keys, *measures, "state"])} LIMIT ? OFFSET ?"""
+        SELECT {", ".join(map(identifier, columns))} FROM ({answer})
+        {_order_sql(question.order, keys, columns)} LIMIT ? OFFSET ?"""
     return MetricSql(query, [*values, question.limit + 1, (question.page - 1) * question.limit])
 
 

@@ -70,7 +70,11 @@ class MetricParameters(Described):
         None,
         description="A dimension to keep. The others are rolled up. Without it, all are kept. An empty one keeps none.",
     )
-    grain: Grain = Field("hour", description="The time that a row stands for. Days and months are those of UTC.")
+    grain: Grain = Field(
+        "window",
+        description="The time that a row stands for. `window`: what the metric declares, which is an hour or other "
+        "windows; `from` and `to` then choose the windows that start between them. Days and months are those of UTC.",
+    )
     where: list[str] = Field(
         [],
         description="DIMENSION:VALUE, such as origin:JFK. `origin` alone means null. Several values of one dimension "
@@ -80,7 +84,7 @@ class MetricParameters(Described):
     order: str = Field(
         "",
         description="Columns to sort by, separated by commas. A `-` before a column puts the largest first. Without "
-        "it: the hour, then the dimensions.",
+        "it: the hour or window, then the dimensions.",
     )
     limit: int | None = Field(None, ge=1, description="The maximum number of rows on a page. Without it: 1,000.")
     page: int = Field(
@@ -153,7 +157,7 @@ async def metric_rows(
     def work(connection: Connection) -> Body:
         tables = tables_of(connection, metric)
         sql = metric_sql(connection, tables, question)
-        states = states_in(connection, tables, question.hours)
+        states = states_in(connection, tables, question.hours, question.grain)
         _refuse(connection, states, parameters.strict)
         rows = fetch(connection.database, sql.query, sql.values, answering.settings.bytes)
         following = _next(request, connection.token, question.page) if rows.num_rows > question.limit else None
@@ -289,6 +293,7 @@ def _metric(connection: Connection, name: str) -> MetricSummary:
         name=name,
         source=metric.source,
         description=connection.project.metrics[name].description,
+        window=None if metric.window.is_hour else str(metric.window),
         dimensions=[Column(name=dimension, type=types[dimension]) for dimension in metric.dimensions],
         measures=[
             Column(name=measure, type=types[measure], description=str(declared))

@@ -44,8 +44,11 @@ class Cell:
         """An SQL condition for the hour and, of the dimensions in ``columns``, the values. ``columns`` gives the
         column of each dimension, and ``hour`` is the column of the hour.
         """
-        values = [self._is(name, column) for name, column in columns.items() if name in self.values]
-        return " AND ".join([f"{hour} = {literal(self.hour)}", *values])
+        return " AND ".join([f"{hour} = {literal(self.hour)}", *self.value_conditions(columns)])
+
+    def value_conditions(self, columns: Mapping[str, str]) -> list[str]:
+        """The SQL conditions for the values alone, of the dimensions in ``columns``."""
+        return [self._is(name, column) for name, column in columns.items() if name in self.values]
 
     def _is(self, dimension: str, column: str) -> str:
         text = self.values[dimension]
@@ -59,8 +62,21 @@ class Cell:
 def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None]) -> Cell:
     """The cell of ``hour`` (UTC) with these values of dimensions, as text; None is null.
 
-    Raises UsageError when the metric or a dimension is not there, a value is not of its dimension's type, or the hour
-    is none of its source.
+    Raises UsageError as ``find_metric`` does, and when the hour is none of its source.
+    """
+    tables, stored = find_metric(connection, metric, dimensions)
+    hour = hour.astimezone(UTC)
+    _refuse_unknown_hour(connection, tables, hour)
+    return Cell(tables, hour, dict(dimensions), stored)
+
+
+def find_metric(
+    connection: Connection, metric: str, dimensions: Mapping[str, str | None]
+) -> tuple[MetricTables, dict[str, str]]:
+    """The tables that the metric is served from, and the DuckDB types of its stored columns.
+
+    Raises UsageError when the metric or one of the ``dimensions`` is not there, or a value is not of its dimension's
+    type.
     """
     if metric not in connection.project.metrics:
         raise UsageError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.metrics)}")
@@ -70,9 +86,7 @@ def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: M
     stored = stored_types(connection.database, tables)
     for name, text in dimensions.items():
         _check(connection, tables.metric, name, text, stored)
-    hour = hour.astimezone(UTC)
-    _refuse_unknown_hour(connection, tables, hour)
-    return Cell(tables, hour, dict(dimensions), stored)
+    return tables, stored
 
 
 def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:

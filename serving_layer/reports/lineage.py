@@ -148,7 +148,7 @@ def explain_number(
         state=state,
         closed=closed,
         answer=answer,
-        declared=_describe_declaration(connection, cell),
+        declared=describe_declaration(connection, cell),
         events=find_events(connection, cell, cutoff),
         versions=_versions(connection, cell, cutoff),
         audit=newest[0] if newest else None,
@@ -187,7 +187,8 @@ def _answer(connection: Connection, cell: Cell) -> tuple[int, list[Answer]]:
     ]
 
 
-def _describe_declaration(connection: Connection, cell: Cell) -> Declared:
+def describe_declaration(connection: Connection, cell: Cell) -> Declared:
+    """The declaration that the cell comes from."""
     source, metric = cell.tables.source, cell.metric
     return Declared(
         hash=cell.tables.declaration,

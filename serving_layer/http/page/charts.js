@@ -30,7 +30,7 @@ export class MetricCard {
     const newest = points.findLast((point) => point.value !== null);
     this.value.replaceChildren(...(newest ? [el("strong", {}, figure(newest.value)), el("span", { class: `state ${newest.state}` }, newest.state), el("span", { class: "note" }, dayAndHour(newest.hour))] : [el("span", { class: "note" }, "no values in these hours")]));
     const unsettled = points.filter((point) => point.value !== null && point.state !== "final").length;
-    this.note.textContent = [this.metric.description, unfiltered.length ? `not filtered by ${unfiltered.join(", ")}, which it does not have` : null].filter(Boolean).join("; ");
+    this.note.textContent = [this.metric.description, this.metric.window ? `shown by the hour; its windows are ${this.metric.window}` : null, unfiltered.length ? `not filtered by ${unfiltered.join(", ")}, which it does not have` : null].filter(Boolean).join("; ");
     this.plot.setAttribute("aria-label", newest ? `${measure} of ${this.metric.name} by hour, newest ${figure(newest.value)}; ${unsettled} of ${byHour.size} hours may still change` : `${measure} of ${this.metric.name}: no values`);
     this.redraw = () => this.render(points, measure, range, open);
     this.redraw();

@@ -123,7 +123,7 @@ async function drawCard(card, asked, span) {
   const about = JSON.stringify([asked, measure, where]);
   const part = card.about === about ? span : asked;
   if (part.from < part.to) {
-    const rows = await series(metric.name, [["from", iso(part.from)], ["to", iso(part.to)], ["dimension", ""], ["measure", measure], ...where]);
+    const rows = await series(metric.name, [["from", iso(part.from)], ["to", iso(part.to)], ["grain", "hour"], ["dimension", ""], ["measure", measure], ...where]);
     if (part === asked) card.rows = new Map();
     forget(card.rows, part);
     for (const row of rows) card.rows.set(hourKey(new Date(row.hour)), row);
@@ -143,7 +143,7 @@ async function drawOpenHour() {
     return;
   }
   const [from, to] = [iso(hour), iso(addHours(hour, 1))];
-  const values = await Promise.all(cards.map(async ({ metric }) => ({ metric, row: (await series(metric.name, [["from", from], ["to", to], ["dimension", ""], ...filtersOf(metric).where]))[0] ?? null })));
+  const values = await Promise.all(cards.map(async ({ metric }) => ({ metric, row: (await series(metric.name, [["from", from], ["to", to], ["grain", "hour"], ["dimension", ""], ...filtersOf(metric).where]))[0] ?? null })));
   opened = { hour, values, audits: (await get("quality", [["hour", from]])).hours };
   tellOpenHour();
 }

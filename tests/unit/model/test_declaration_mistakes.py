@@ -317,7 +317,7 @@ def test_settings(tmp_path: Path, text: str, said: str) -> None:
         ),
         (
             'source: s\nmeasures: {n: count}\n"new\\nline": x\n',
-            "3: new line: is not a known key (there is: description, dimensions, expectations, history, measures, name, source, where)",
+            "3: new line: is not a known key (there is: description, dimensions, expectations, history, measures, name, source, where, window)",
         ),
         ("source: s\nmeasures: {n: count}\nwhere: |\n  (a\n  > 1\n", f"3: where: got '(a > 1', {UNCLOSED}"),
         ("source: s\n", "1: measures: is missing"),
@@ -413,3 +413,60 @@ def test_no_project(tmp_path: Path) -> None:
         load_project(tmp_path, {})
     with pytest.raises(UsageError, match=r"^there is no folder .*missing: name the project's folder with --project$"):
         load_project(tmp_path / "missing", {})
+
+
+SIZES = "allowed are hours, days, weeks, months and years, such as 3h, 1 day or 1 month"
+
+
+@pytest.mark.parametrize(
+    ("window", "said"),
+    [
+        ("3", f"window.size: got '3', {SIZES}"),
+        ("90m", f"window.size: got '90m', {SIZES}"),
+        ("{every: 1h}", "window.size: is missing"),
+        ("0h", f"window.size: got '0h', {SIZES}, of at least one hour and at most 100 years"),
+        ("101 years", f"window.size: got '101 years', {SIZES}, of at least one hour and at most 100 years"),
+        (
+            "{size: 1h, every: 3h}",
+            "window.every: got every '3h' with the size '1h', allowed is at most the size, so that each event is in a window",
+        ),
+        (
+            "{size: 1 day, every: 1h}",
+            "window.every: got every '1h' with the size '1 day', allowed are days or weeks for both; for 24 hours at each hour, the size is 24h",
+        ),
+        (
+            "{size: 1 month, every: 1 week}",
+            "window.every: got every '1 week' with the size '1 month', allowed are months or years for both",
+        ),
+        (
+            "{size: 1001h, every: 1h}",
+            "window.every: got every '1h' with the size '1001h', which puts an event into 1,001 windows; allowed are 1,000: let them start less often",
+        ),
+        (
+            "{size: 3h, zone: Europe/Paris}",
+            "window.zone: got the zone 'Europe/Paris' with the size '3h', allowed is a zone for days, weeks, months and years: hours are the same in every zone",
+        ),
+        (
+            "{size: 1 day, zone: Asia/Kolkata}",
+            "window.zone: got 'Asia/Kolkata', allowed are zones whose offset from UTC is whole hours: a window is made of hours of UTC, and this zone's days begin within one",
+        ),
+        (
+            "{size: 1 day, zone: Europe/Pari}",
+            "window.zone: got 'Europe/Pari', allowed are IANA time zones, such as America/New_York — did you mean 'Europe/Paris'?",
+        ),
+    ],
+)
+def test_windows_that_no_hours_make_are_refused(tmp_path: Path, window: str, said: str) -> None:
+    assert mistakes(tmp_path, {"metrics/m.yaml": f"{METRIC}window: {window}\n"}) == [f"metrics/m.yaml:3: {said}"]
+
+
+def test_the_columns_and_views_of_windows_are_no_other_names(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "metrics/m.yaml": "source: s\nwindow: 3h\nmeasures: {window_end: count}\n",
+        "metrics/n.yaml": "source: s\nwindow: 1 day\nmeasures: {n: count}\n",
+        "metrics/n_hours.yaml": "source: s\nmeasures: {window_end: count}\n",
+    }
+    assert mistakes(tmp_path, files) == [
+        "metrics/m.yaml:3: measures.window_end: got the name 'window_end', which names the window of a result: choose another",
+        "metrics/n_hours.yaml:1: name: got 'n_hours', which is the view of the hours of 'n', as that has windows: choose another name",
+    ]

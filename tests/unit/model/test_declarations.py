@@ -359,12 +359,12 @@ def test_what_is_stored_with_a_table_gives_back_the_same_declaration() -> None:
     source = flights_source(explode={"item": "array(origin)"}, derived={"x": "item"})
     metric = delays_metric(dimensions={"x": "x"})
     now = flights_source(explode={"other": "array(delay)"})
-    stored_source, stored_metric = from_stored(to_stored(source, metric), now)
+    stored_source, stored_metric = from_stored(to_stored(source, metric), now, metric.window)
     assert declaration_hash(stored_source, stored_metric) == declaration_hash(source, metric)
     assert stored_source.event_fields == ("delay", "seen", "item")
     older = json.loads(to_stored(flights_source(), metric))
     del older["source"]["explode"]  # as Hourline 0.2 wrote it
-    assert from_stored(json.dumps(older), now)[0].explode == {}
+    assert from_stored(json.dumps(older), now, metric.window)[0].explode == {}
 
 
 @pytest.mark.parametrize(

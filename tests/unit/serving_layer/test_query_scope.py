@@ -9,11 +9,14 @@ import duckdb
 import pytest
 
 from hourline_core.errors import UnreliableResultError
-from serving_layer.query_scope import HourState, find_hour_states, refuse_weak, summarize_states
+from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_weak, summarize_states
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 HOURS = 48
-METRICS = {"totals": "hours_totals", "odd": "hours_odd"}
+METRICS = {
+    name: StateTables(name, f"hours_{name}", [f"{name}{end}" for end in ("", "_states", "_final", "_provisional")])
+    for name in ("totals", "odd")
+}
 
 # Each with the number of hours told of `totals` and of `odd`, which has every other hour.
 PLAIN = [
@@ -69,8 +72,8 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         connection.execute(f"CREATE TABLE totals AS {every}")
         connection.execute(f"CREATE TABLE odd AS {every} WHERE i % 2 = 1")
         states = "CASE WHEN hour < '2024-03-01 10:00:00Z' THEN 'final' ELSE 'provisional' END"
-        for name, table in METRICS.items():
-            connection.execute(f"CREATE TABLE {table} AS SELECT hour, {states} AS state FROM {name}")
+        for name, metric in METRICS.items():
+            connection.execute(f"CREATE TABLE {metric.hours} AS SELECT hour, {states} AS state FROM {name}")
         yield connection
 
 
@@ -78,7 +81,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
 def test_what_lies_in_other_hours_does_not_matter(
     database: duckdb.DuckDBPyConnection, query: str, of_totals: int, of_odd: int
 ) -> None:
-    told = find_hour_states(database, query, METRICS)
+    told = find_hour_states(database, query, METRICS.values())
     assert [sum(state.metric == metric for state in told) for metric in ("totals", "odd")] == [of_totals, of_odd]
     answer = sorted(map(str, database.sql(query).fetchall()))
     for metric in ("totals", "odd"):
@@ -90,11 +93,11 @@ def test_what_lies_in_other_hours_does_not_matter(
 def test_the_views_of_a_metric_are_the_metric(database: duckdb.DuckDBPyConnection) -> None:
     hour = "'2024-03-01 11:00:00Z'"
     for view in ("odd", "odd_states", "odd_final", "Odd_Provisional"):
-        assert find_hour_states(database, f"FROM {view} WHERE hour = {hour}", METRICS) == [
+        assert find_hour_states(database, f"FROM {view} WHERE hour = {hour}", METRICS.values()) == [
             ("odd", BASE + timedelta(hours=11), "provisional")
         ]
     for view in ("hours", "odd_staged", "drift"):
-        assert find_hour_states(database, f"FROM {view}", METRICS) == []
+        assert find_hour_states(database, f"FROM {view}", METRICS.values()) == []
 
 
 def test_an_hour_is_counted_in_the_weakest_state_of_its_metrics() -> None:

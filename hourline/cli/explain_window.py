@@ -1,0 +1,45 @@
+"""``explain --window``: what a window's numbers are made of, as one page."""
+
+from typing import TYPE_CHECKING
+
+from hourline.cli.output import number_text, say, say_heading, say_table
+
+if TYPE_CHECKING:
+    from serving_layer.reports.windows import WindowExplanation
+
+
+def say_window(explained: "WindowExplanation") -> None:
+    """Print it."""
+    cell = "".join(f", {name} {'null' if value is None else value}" for name, value in explained.dimensions.items())
+    say_heading(
+        f"{explained.metric}{cell}, {explained.window_start:%Y-%m-%d %H:%M} to {explained.window_end:%Y-%m-%d %H:%M} "
+        f"UTC ({explained.window}): ",
+        explained.state,
+        "" if explained.closed else ", not closed yet",
+    )
+    if explained.description:
+        say(explained.description)
+    say("")
+    if explained.state == "missing":
+        say("no answer: an hour of it is missing; `hourline recompute` computes it")
+    else:
+        say_table(
+            ["measure", "value", "declared as"],
+            [
+                (name, number_text(value), explained.declared.measures[name])
+                for name, value in explained.measures.items()
+            ],
+            right=["value"],
+        )
+    say("")
+    measures = list(explained.measures)
+    say_table(
+        ["hour (UTC)", "state", *measures],
+        [
+            (f"{one.hour:%Y-%m-%d %H:%M}", one.state, *(number_text(one.measures[name]) for name in measures))
+            for one in explained.hours
+        ],
+        right=measures,
+    )
+    say("")
+    say(f"`hourline explain {explained.metric} HOUR` explains one of these hours")

@@ -1,0 +1,101 @@
+"""DuckDB SQL for windows other than hours: which there are, their states, and the rows of their hours.
+
+A window has a row as soon as one of its hours has one. Its state is the weakest of its hours. Until its source's clock
+has passed its end, it is at most ``provisional``, since hours of it are still to come.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import duckdb
+
+from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.sql.hour_states import weakest_sql
+from hourline_core.sql.literals import literal
+
+_NO_WINDOWS = """
+    SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::TIMESTAMPTZ AS window_start,
+           NULL::TIMESTAMPTZ AS window_end, NULL::VARCHAR AS state, NULL::BOOLEAN AS closed
+    WHERE false"""
+
+
+def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> str:
+    """The statement that makes ``hourline.windows_<metric>_<declaration>``: window_start, window_end, state, closed.
+
+    It reads the states of the metric's hours and the hours of its source, as attached by tables.py. Numbers are
+    written into it, so that any DuckDB can run it.
+    """
+    windows = tables.metric.window.windows
+    stretches = connection.execute(_stretches_sql(tables, windows.shortest)).fetchall()
+    spans = [windows.touching(first, last) for first, last in stretches]
+    grace = f"INTERVAL '{int(tables.source.grace.total_seconds())} seconds'"
+    return f"""
+        CREATE TABLE hourline.windows_{tables.name} AS
+        WITH spans AS (
+            SELECT DISTINCT make_timestamptz(s) AS window_start, make_timestamptz(e) AS window_end
+            FROM (SELECT unnest({_numbers(span.starts for span in spans)}) AS s,
+                         unnest({_numbers(span.ends for span in spans)}) AS e)
+        ), known AS (
+            SELECT *, coalesce(window_end <= clock, false) AS passed,
+                   coalesce(window_end + {grace} <= clock, false) AS closed
+            FROM spans, (SELECT max(clock) AS clock FROM hourline.source_hours_{tables.source.name})
+        ), states AS (
+            SELECT window_start, window_end, closed, if(passed, 'final', 'provisional') AS state FROM known
+            UNION ALL
+            SELECT window_start, window_end, known.closed, h.state
+            FROM known JOIN (FROM hourline.hours_{tables.name} WHERE state <> 'final') h
+              ON h.hour >= window_start AND h.hour < window_end
+        )
+        SELECT window_start, window_end, {weakest_sql()} AS state, closed FROM states
+        GROUP BY window_start, window_end, closed"""
+
+
+def windowed_rows_sql(tables: MetricTables) -> str:
+    """A query: window_start, window_end, state of the window, and the other columns of the view ``<metric>_states``: a
+    row for each row of that view and window that contains it.
+
+    Windows with missing hours are left out. A filter on the window reaches the tables: DuckDB reads only the hours of
+    the windows that it joins.
+    """
+    return f"""
+        SELECT w.window_start, w.window_end, w.state, s.* EXCLUDE (state)
+        FROM (SELECT window_start, window_end, state, unnest(range(window_start, window_end, INTERVAL 1 HOUR)) AS hour
+              FROM hourline.windows_{tables.name} WHERE state <> 'missing') w
+        JOIN {tables.metric.name}_states s USING (hour)"""
+
+
+def hours_of_windows_sql(hours: str, windows: str) -> str:
+    """A query: hour, state of those of ``hours`` (a table with these columns) that are in one of ``windows`` (a query
+    with window_start and window_end).
+    """
+    inside = f"SELECT unnest(range(window_start, window_end, INTERVAL 1 HOUR)) FROM ({windows})"
+    return f"SELECT hour, state FROM {hours} WHERE hour IN ({inside})"
+
+
+def all_windows_sql(declarations: Iterable[MetricTables]) -> str:
+    """A query: source, metric, window_start, window_end, state, closed of all windows of these declarations."""
+    parts = [
+        f"SELECT {literal(tables.source.name)}, {literal(tables.metric.name)}, * FROM hourline.windows_{tables.name}"
+        for tables in declarations
+        if not tables.metric.window.is_hour
+    ]
+    return " UNION ALL ".join(f"({part})" for part in [_NO_WINDOWS, *parts])
+
+
+def _stretches_sql(tables: MetricTables, apart: timedelta) -> str:
+    """A query: the first and last hour of each stretch of hours that are at most so far ``apart``."""
+    gap = f"hour - lag(hour) OVER (ORDER BY hour) > INTERVAL '{int(apart.total_seconds())} seconds'"
+    return f"""
+        SELECT min(hour), max(hour) FROM (
+            SELECT hour, count_if(gap) OVER (ORDER BY hour) AS stretch
+            FROM (SELECT hour, {gap} AS gap FROM hourline.hours_{tables.name})
+        ) GROUP BY stretch ORDER BY 1"""
+
+
+def _numbers(parts: Iterable[Sequence[int]]) -> str:
+    """DuckDB SQL for one list of all numbers."""
+    return f"flatten([{', '.join(map(_list, parts))}]::BIGINT[][])"
+
+
+def _list(part: Sequence[int]) -> str:
+    return f"range({part.start}, {part.stop}, {part.step})" if isinstance(part, range) else f"{list(part)}"

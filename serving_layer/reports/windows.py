@@ -1,0 +1,124 @@
+"""Reports what a window's numbers are made of: `hourline explain --window`."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from hourline_core.errors import UsageError
+from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model.hour_state import HourStateName
+from hourline_core.model.hours import hour_text
+from hourline_core.sql.literals import literal
+from hourline_core.sql.merge import values_sql
+from hourline_core.sql.windows import hours_of_windows_sql
+from serving_layer.connection import Connection
+from serving_layer.described import Described
+from serving_layer.reports.cell import Cell, find_metric, finish_values, refuse_without_rows
+from serving_layer.reports.lineage import Declared, describe_declaration
+
+
+class HourOfWindow(Described):
+    """One hour of a window."""
+
+    hour: datetime
+    """The hour (UTC)."""
+    state: HourStateName
+    """The state of the hour."""
+    measures: dict[str, Any]
+    """The values of this hour alone. All null: no event of it counts, or it is missing."""
+
+
+class WindowExplanation(Described):
+    """The measures of one window, and those of its hours. They are merged by states: hours do not add up to a mean or
+    a distinct count.
+    """
+
+    metric: str
+    """The name of the metric."""
+    description: str | None
+    """Its description."""
+    window: str
+    """Its windows, as they are declared."""
+    window_start: datetime
+    """The start of the window (UTC)."""
+    window_end: datetime
+    """The end of the window (UTC, exclusive)."""
+    dimensions: dict[str, str | None]
+    """The dimensions that were asked for, as text. The others are rolled up."""
+    state: HourStateName
+    """The state of the window: the weakest of its hours, and at most `provisional` until the clock passes its end."""
+    closed: bool
+    """Whether the window has closed."""
+    measures: dict[str, Any]
+    """The values of the window. All null: no event of it counts, or it is missing."""
+    hours: list[HourOfWindow]
+    """Its hours, oldest first. Those that are still to come are not among them."""
+    declared: Declared
+    """The declaration."""
+
+
+def explain_window(
+    connection: Connection, metric: str, start: datetime, dimensions: Mapping[str, str | None] | None = None
+) -> WindowExplanation:
+    """What the numbers of ``metric`` are made of in the window that starts at ``start`` (UTC), in the groups with these
+    ``dimensions`` (as text; None: null).
+
+    Raises UsageError when there is no such metric, dimension, value or window.
+    """
+    database = connection.database
+    tables, stored = find_metric(connection, metric, dimensions or {})
+    end, state, closed = _find_window(connection, tables, start)
+    cell = Cell(tables, start, dimensions or {}, stored)
+    windowed = f"SELECT * REPLACE (window_start AS hour) FROM hourline.windowed_{tables.name}"
+    database.execute(f"CREATE OR REPLACE TEMP TABLE _window AS {windowed} WHERE window_start = {literal(start)}")
+    if state != "missing":
+        refuse_without_rows(connection, cell, "_window")
+    return WindowExplanation(
+        metric=metric,
+        description=tables.metric.description,
+        window=str(tables.metric.window),
+        window_start=start,
+        window_end=end,
+        dimensions=dict(cell.values),
+        state=state,
+        closed=closed,
+        measures=finish_values(connection, cell, cell.of("_window")),
+        hours=_hours(connection, cell, end),
+        declared=describe_declaration(connection, cell),
+    )
+
+
+def _find_window(connection: Connection, tables: MetricTables, start: datetime) -> tuple[datetime, HourStateName, bool]:
+    """The end, state, and whether it has closed."""
+    metric, moment = tables.metric, literal(start)
+    if metric.window.is_hour:
+        raise UsageError(f"metric '{metric.name}' has no windows besides hours; leave out --window to explain an hour")
+    table = f"hourline.windows_{tables.name}"
+    found = connection.database.execute(
+        f"SELECT window_end, state, closed FROM {table} WHERE window_start = {moment}"
+    ).fetchone()
+    if found:
+        return found[0], found[1], found[2]
+    ((before, after),) = connection.database.execute(
+        f"SELECT max(window_start) FILTER (window_start < {moment}), "
+        f"min(window_start) FILTER (window_start > {moment}) FROM {table}"
+    ).fetchall()
+    near = " and ".join(hour_text(one) for one in (before, after) if one)
+    nearest = f"; the nearest windows start at {near}" if near else ", nor at any other time yet"
+    raise UsageError(f"no window of '{metric.name}' ({metric.window}) starts at {hour_text(start)}{nearest}")
+
+
+def _hours(connection: Connection, cell: Cell, end: datetime) -> list[HourOfWindow]:
+    database, tables, measures = connection.database, cell.tables, list(cell.metric.measures)
+    window = f"SELECT {literal(cell.hour)} AS window_start, {literal(end)} AS window_end"
+    states = hours_of_windows_sql(f"hourline.hours_{tables.name}", window)
+    dimensions = " AND ".join(["true", *cell.value_conditions({name: name for name in cell.values})])
+    rows = (
+        f"FROM {cell.metric.name}_states WHERE {dimensions} AND hour >= {literal(cell.hour)} AND hour < {literal(end)}"
+    )
+    values = values_sql(cell.metric, cell.stored, rows, [])
+    found = database.sql(f"FROM ({states}) LEFT JOIN ({values}) USING (hour) ORDER BY hour").to_arrow_table()
+    return [
+        HourOfWindow(hour=row["hour"], state=row["state"], measures={name: row[name] for name in measures})
+        for row in found.to_pylist()
+    ]

@@ -1,0 +1,211 @@
+"""A window's answer is that of all events of its hours, whatever was recomputed, came late, came twice, or lies on
+either side of a cutoff; its state is the weakest of its hours.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import serving_layer
+from hourline_core.errors import UnreliableResultError, UsageError
+from hourline_core.model import Project
+from hourline_core.model.hour_state import WEAKEST_FIRST
+from tests.support.visits import Visit, Visits, hour, values
+from tests.support.window_oracle import DECLARED, HOUR, Declared, parse_window, windows_of
+
+SPRING = 220
+"""The number of the hour, three before the clocks of New York change."""
+HOURS = st.integers(SPRING, SPRING + 40)
+VISITS = st.lists(
+    st.builds(
+        Visit,
+        hour=HOURS,
+        page=st.sampled_from(["a", "b", None]),
+        ms=st.sampled_from([5, 120, 900]),
+        visit=st.sampled_from([None, "x", "y", "z"]),
+        missed=st.booleans(),
+    ),
+    min_size=1,
+    max_size=5,
+)
+RECOMPUTES = st.tuples(st.sets(HOURS, min_size=1, max_size=12), st.sets(HOURS, max_size=2))
+STEPS = st.lists(st.one_of(VISITS, RECOMPUTES), min_size=1, max_size=6)
+
+
+def with_window(project: Project, window: str) -> Project:
+    """The project with another window of its metric. Nothing is computed anew."""
+    loads = project.metrics["loads"].model_copy(update={"window": parse_window(window), "expectations": []})
+    return replace(project, metrics={**project.metrics, "loads": loads})
+
+
+def expected(visits: Visits, declared: Declared, states: Mapping[datetime, str], clock: datetime) -> dict[Any, Any]:
+    """By start and end, page and slow: the measures and the state, counted visit by visit."""
+    answer: dict[Any, Any] = {}
+    for start, end in windows_of(declared, states).items():
+        numbers = [number for number in range(SPRING - 50, SPRING + 100) if start <= hour(number) < end]
+        counted = [v for number in numbers for v in visits.final(number) + visits.provisional(number)]
+        of_hours = [state for one, state in states.items() if start <= one < end]
+        state = min([*of_hours, *(["provisional"] if clock < end else [])], key=WEAKEST_FIRST.index)
+        for group in {(v.page, v.slow) for v in counted}:
+            answer[start, end, *group] = (*values(v for v in counted if (v.page, v.slow) == group).values(), state)
+    return answer
+
+
+def answered(connection: serving_layer.Connection, condition: str = "true") -> dict[Any, Any]:
+    rows = connection.sql(f"FROM loads WHERE {condition}").fetchall()
+    assert len({row[:4] for row in rows}) == len(rows)
+    return {row[:4]: row[4:] for row in rows}
+
+
+@settings(max_examples=10)
+@given(steps=STEPS, windows=st.lists(st.sampled_from(DECLARED), min_size=2, max_size=3, unique=True))
+def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Declared]) -> None:
+    with TemporaryDirectory() as folder:
+        visits = Visits(Path(folder))
+        visits.start()
+        visits.micro_batch(Visit(SPRING, "a", 5))
+        for step in steps:
+            if isinstance(step, list):
+                visits.micro_batch(Visit(SPRING, "a", 5), *step)
+            else:
+                visits.publish(*sorted(step[0] | step[1]), blocked=step[1])
+        for declared in windows:
+            with serving_layer.connect(with_window(visits.project, declared.yaml)) as connection:
+                states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
+                wanted = expected(visits, declared, states, visits.clock)
+                assert answered(connection) == wanted
+                told = connection.sql("SELECT window_start, window_end FROM windows").fetchall()
+                assert dict(told) == windows_of(declared, states)
+                # Any condition on the window gives the same rows, and tells the hours that they are made of.
+                chosen = min(windows_of(declared, states), key=lambda start: abs(start - hour(SPRING + 9)))
+                for condition in (f"window_start = '{chosen}'", f"window_end <= '{hour(SPRING + 30)}'"):
+                    found = answered(connection, condition)
+                    kept = connection.sql(f"FROM windows WHERE {condition}").fetchall()
+                    bounds = {(start, end) for _, _, start, end, *_ in kept}
+                    assert found == {key: row for key, row in wanted.items() if key[:2] in bounds}
+                    rests_on = [
+                        one.hour for one in connection.states(f"SELECT sum(visits) FROM loads WHERE {condition}")
+                    ]
+                    assert rests_on == [h for h in sorted(states) if any(start <= h < end for start, end in bounds)]
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Visits:
+    """Hours 0 to 99 are final, and 100 is provisional. Each has a visit."""
+    visits = Visits(tmp_path)
+    visits.start()
+    visits.micro_batch(*(Visit(number, "a", number) for number in range(101)))
+    visits.publish(*range(100))
+    return visits
+
+
+def rows_read(connection: serving_layer.Connection, query: str) -> int:
+    """The number of rows that DuckDB reads from files."""
+    ((_, text),) = connection.database.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
+    read = 0
+
+    def count(node: dict[str, Any]) -> None:
+        nonlocal read
+        read += node["operator_cardinality"] if "PARQUET" in node.get("operator_name", "") else 0
+        for child in node["children"]:
+            count(child)
+
+    count(json.loads(text))
+    return read
+
+
+def test_a_question_about_one_day_reads_the_hours_that_its_windows_need(visits: Visits) -> None:
+    with serving_layer.connect(with_window(visits.project, "{size: 24h, every: 1h}")) as connection:
+        day = f"window_start >= '{hour(24)}' AND window_start < '{hour(48)}'"
+        rows = connection.sql(f"SELECT visits, worst FROM loads WHERE slow IS NOT NULL AND {day} ORDER BY window_start")
+        assert sum(visits for visits, _ in rows.fetchall()) == 24 * 24
+        assert rows_read(connection, f"SELECT * FROM loads WHERE {day}") == 47
+        assert rows_read(connection, f"SELECT * FROM loads WHERE window_end = '{hour(48)}' AND page = 'a'") == 24
+
+
+def test_a_late_event_revises_the_windows_that_contain_its_hour(visits: Visits) -> None:
+    visits.micro_batch(Visit(30, "a", 1))
+    with serving_layer.connect(with_window(visits.project, "{size: 6h, every: 3h}")) as connection:
+        revised = connection.sql("SELECT window_start FROM windows WHERE state = 'revised' ORDER BY ALL").fetchall()
+        assert revised == [(hour(27),), (hour(30),)]
+        weakest = dict(connection.sql("SELECT window_start, state FROM loads").fetchall())
+        assert [start for start, state in weakest.items() if state == "revised"] == [hour(27), hour(30)]
+    visits.publish(30)
+    with serving_layer.connect(with_window(visits.project, "{size: 6h, every: 3h}")) as connection:
+        assert connection.sql("SELECT count(*) FROM windows WHERE state = 'revised'").fetchall() == [(0,)]
+
+
+def test_a_window_that_the_clock_has_not_passed_is_provisional_though_its_hours_are_final(visits: Visits) -> None:
+    visits.publish(100)
+    with serving_layer.connect(with_window(visits.project, "1 day")) as connection:
+        assert connection.sql(
+            "SELECT DISTINCT state FROM hours WHERE kind = 'metric' AND name = 'loads'"
+        ).fetchall() == [("final",)]
+        states = connection.sql("SELECT state, closed FROM windows ORDER BY window_start").fetchall()
+    assert states == [("final", True)] * 4 + [("provisional", False)]
+
+
+def test_a_window_with_a_missing_hour_has_no_row_and_a_strict_reader_is_refused(tmp_path: Path) -> None:
+    visits = Visits(tmp_path)
+    visits.start(knows_metric=False)
+    visits.micro_batch(*(Visit(number, "a", 1) for number in range(5)))
+    visits.start()
+    visits.micro_batch(*(Visit(number, "a", 1) for number in range(5, 13)))
+    project = with_window(visits.project, "3h")
+    with serving_layer.connect(project, strict=True) as connection:
+        states = connection.sql("SELECT state FROM windows ORDER BY window_start").fetchall()
+        assert states == [("missing",), ("missing",), ("provisional",), ("provisional",), ("provisional",)]
+        later = f"SELECT sum(visits) FROM loads WHERE window_start >= '{hour(6)}'"
+        assert connection.sql(later).fetchall() == [(7,)]
+        with pytest.raises(UnreliableResultError, match=f"{hour(0):%Y-%m-%dT%H}:00Z missing"):
+            connection.sql("SELECT sum(visits) FROM loads")
+    visits.publish(*range(5))
+    with serving_layer.connect(project, strict=True) as connection:
+        assert connection.sql("SELECT sum(visits) FROM loads").fetchall() == [(13,)]
+
+
+def test_windows_of_hours_long_ago_do_not_fill_the_time_between(visits: Visits) -> None:
+    far = -24 * 365 * 40
+    visits.micro_batch(Visit(far, "b", 1))
+    with serving_layer.connect(with_window(visits.project, "{size: 6h, every: 1h}")) as connection:
+        ((count, first),) = connection.sql("SELECT count(*), min(window_start) FROM windows").fetchall()
+        assert connection.sql("SELECT count(*) FROM loads WHERE page = 'b'").fetchall() == [(6,)]
+    assert first == hour(far) - 5 * HOUR
+    assert count < 101 + 5 + 32 * 24  # hours without events are listed for 31 days
+
+
+def test_the_hours_of_a_metric_with_windows_are_there_as_before(visits: Visits) -> None:
+    with serving_layer.connect(visits.project) as connection:
+        hourly = connection.sql("FROM loads ORDER BY ALL").fetchall()
+        states = connection.sql("FROM loads_states ORDER BY ALL").fetchall()
+        with pytest.raises(UsageError, match="no view 'loads_hours'"):
+            connection.sql("FROM loads_hours")
+    with serving_layer.connect(with_window(visits.project, "1 week")) as connection:
+        assert connection.sql("FROM loads_hours ORDER BY ALL").fetchall() == hourly
+        assert connection.sql("FROM loads_states ORDER BY ALL").fetchall() == states
+        hour_24 = f"hour = '{hour(24)}'"
+        assert [one.hour for one in connection.states(f"FROM loads_hours WHERE {hour_24}")] == [hour(24)]
+        with pytest.raises(UsageError, match=r"no column 'hour'.*window_start"):
+            connection.sql(f"FROM loads WHERE {hour_24}")
+
+
+def test_any_duckdb_gives_the_same_windows_by_the_script(visits: Visits) -> None:
+    from hourline_core.sql.database import connect
+
+    project = with_window(visits.project, "{size: 2 days, every: 1 day, zone: America/New_York}")
+    columns = "window_start, window_end, page, slow, visits, mean_ms, worst, state"
+    with serving_layer.connect(project) as connection, connect() as plain:
+        for statement in connection.statements:
+            plain.execute(statement)
+        wanted = connection.sql(f"SELECT {columns} FROM loads ORDER BY ALL").fetchall()
+        assert plain.execute(f"SELECT {columns} FROM loads ORDER BY ALL").fetchall() == wanted
+    assert wanted
+    assert all(end - start == timedelta(days=2) for start, end, *_ in wanted)
