@@ -13,6 +13,7 @@ import duckdb
 
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.degraded import degraded_snapshot
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.pending import PendingDeclaration, find_pending
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.ledger.time_travel import find_forgotten, moment_of, snapshot_at, token_of
@@ -28,6 +29,7 @@ from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.sketches import install_sketch_functions
 from hourline_core.sql.tables import table_parts
 from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_forgotten, refuse_weak
+from serving_layer.served_metrics import served_metrics
 from serving_layer.shared_snapshot import NEWEST
 from serving_layer.sql_errors import explain_error
 from serving_layer.views import view_parts
@@ -125,7 +127,7 @@ class Connection:
         """
         with self.explaining(query):
             self._check(query)
-            return find_hour_states(self._duckdb, query, map(StateTables.of, self.snapshot.served))
+            return find_hour_states(self._duckdb, query, map(StateTables.of, self.served))
 
     def sources(self, query: str) -> list[str]:
         """The sources that ``query``, one SELECT, names by the views of their metrics and records. If it names none of
@@ -136,7 +138,7 @@ class Connection:
             tables = find_names(self._duckdb, query).tables
         views = {
             source: {f"events_{source}", f"rejected_{source}"}
-            | {view for metric in self.project.metrics.values() if metric.source == source for view in metric.views}
+            | {view for metric in self.project.all_metrics.values() if metric.source == source for view in metric.views}
             for source in self.project.sources
         }
         named = [source for source, names in views.items() if not tables.isdisjoint(map(fold_case, names))]
@@ -148,6 +150,11 @@ class Connection:
         source.
         """
         return str(AnswerToken.of(self.snapshot))
+
+    @property
+    def served(self) -> list[MetricTables]:
+        """Each metric as it is served, over a source or over another metric."""
+        return served_metrics(self.project, self.snapshot)
 
     @property
     def is_past(self) -> bool:

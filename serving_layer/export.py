@@ -114,7 +114,7 @@ def _write(
 
 def _results(connection: Connection) -> dict[str, str]:
     """The views with results, each with the column of its time."""
-    metrics = [tables.metric for tables in connection.snapshot.served]
+    metrics = [tables.metric for tables in connection.served]
     return {metric.name: metric.time_columns[0] for metric in metrics} | {
         metric.hourly_views[0]: "hour" for metric in metrics
     }

@@ -10,6 +10,7 @@ from hourline_core.ledger.pending import TAKES_UP, PendingDeclaration
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project
 from hourline_core.sql.query_tree import find_names, fold_case
+from serving_layer.served_metrics import served_metrics
 
 _VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications")
 
@@ -27,8 +28,8 @@ def explain_error(
     """
     text = str(error)
     if table := re.search(r"Table with name (\S+) does not exist", text):
-        there = {tables.metric.name for tables in snapshot.served}
-        if table[1] in project.metrics and table[1] not in there:
+        there = {tables.metric.name for tables in served_metrics(project, snapshot)}
+        if table[1] in project.all_metrics and table[1] not in there:
             return without_tables(table[1])
         records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")]
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
@@ -37,7 +38,8 @@ def explain_error(
         if why := _explain_pending(column[1], named, project, pending):
             return f"there is no column '{column[1]}' yet: {why}"
         # DuckDB offers only the nearest few names. A user who looks for a measure wants to see all.
-        metrics = [tables.metric for tables in snapshot.served if tables.metric.name in named]
+        served = served_metrics(project, snapshot)
+        metrics = [tables.metric for tables in served if tables.metric.name in named]
         candidates = {
             name for metric in metrics for name in (*metric.time_columns, *metric.dimensions, *metric.measures, "state")
         }

@@ -25,12 +25,14 @@ from hourline_core.sql.merge import (
     merged_states_sql,
     revised_hours,
     revised_share,
+    rolled_up_sql,
     stored_types,
     values_sql,
 )
-from hourline_core.sql.parts import Part
+from hourline_core.sql.parts import Part, Statements
 from hourline_core.sql.tables import KEPT_BYTES, provisional_is_kept
 from hourline_core.sql.windows import all_windows_sql, create_windows_sql, windowed_rows_sql
+from serving_layer.served_metrics import served_metrics, served_rollups
 
 _DRIFT = """
     SELECT hour, source, metric, measure, c.cause AS cause, c.amount AS amount, c.cells AS cells,
@@ -54,6 +56,8 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
     """
     for tables in snapshot.served:
         yield from _views_of_metric(tables, snapshot, functions)
+    for tables, base in served_rollups(project, snapshot):
+        yield from _views_of_rollup(tables, base, functions)
     for name, known in snapshot.progress.items():
         for view, columns in ((f"events_{name}", _event_columns(project.sources[name])), (f"rejected_{name}", "*")):
             if view not in snapshot.unreadable:
@@ -61,7 +65,7 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
                     view, [view], f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}"
                 )
     yield _view_part("hours", ["metric_hours", *_each("source_hours", snapshot)], _hours_sql(project, snapshot))
-    windowed = [tables for tables in snapshot.served if not tables.metric.window.is_hour]
+    windowed = [tables for tables in served_metrics(project, snapshot) if not tables.metric.window.is_hour]
     yield _view_part("windows", [f"windows_{tables.name}" for tables in windowed], all_windows_sql(windowed))
     if "late_events" not in snapshot.unreadable:
         yield _view_part(
@@ -89,11 +93,7 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
             kept = _merged_is_kept(connection, snapshot, tables, revised)
             yield merged_rows_sql(tables, stored, sequence, revised, kept)
             yield f"CREATE VIEW {name}_states AS {merged_states_sql(tables, stored, revised)}"
-            hourly = metric.hourly_views[0]
-            yield f"CREATE VIEW {identifier(hourly)} AS {finished_sql(metric, f'{name}_states')}"
-            if hourly != name:
-                yield f"CREATE VIEW hourline.windowed_{tables.name} AS {windowed_rows_sql(tables)}"
-                yield f"CREATE VIEW {identifier(name)} AS {_windows_sql(tables, metric, stored)}"
+            yield from _finished_views(tables, metric, stored)
 
     def create_layer(layer: Layer, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         metric, stored = _computable(connection, tables, functions)
@@ -101,14 +101,45 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
             states = layer_sql(tables, stored, sequence, revised_hours(connection, tables), layer)
             yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({states})')}"
 
-    views = [f"{name}_states", name]
-    if not tables.metric.window.is_hour:
-        views += [tables.metric.hourly_views[0], f"hourline.windowed_{tables.name}"]
-        yield _windows_part(tables)
-        needs.append(f"windows_{tables.name}")
-    yield Part(tuple(views), _in_schema(needs), create_merged)
+    yield from _result_parts(tables, _in_schema(needs), create_merged)
     for layer in LAYERS:
         yield Part((f"{name}_{layer}",), _in_schema(needs), partial(create_layer, layer))
+
+
+def _views_of_rollup(tables: MetricTables, base: MetricTables, functions: bool) -> Iterator[Part]:
+    """The views of a metric over another one, whose tables get its name, too."""
+    names, of_base = ([f"{table}_{one.name}" for table in ("hours", "provisional")] for one in (tables, base))
+    same = [f"CREATE VIEW hourline.{name} AS FROM hourline.{of}" for name, of in zip(names, of_base, strict=True)]
+    yield Part(_in_schema(names), _in_schema(of_base), lambda _: same)
+
+    def create(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        metric, stored = _computable(connection, tables, functions)
+        if metric.measures:
+            states = rolled_up_sql(metric, stored, f"{base.metric.name}_states")
+            yield f"CREATE VIEW {metric.name}_states AS {states}"
+            yield from _finished_views(tables, metric, stored)
+
+    yield from _result_parts(tables, (*_in_schema(names), f"{base.metric.name}_states"), create)
+
+
+def _result_parts(tables: MetricTables, needs: tuple[str, ...], create: Statements) -> Iterator[Part]:
+    """The parts of the views of merged results, which ``create`` makes, and of what they need."""
+    metric = tables.metric
+    views = [f"{metric.name}_states", metric.name]
+    if not metric.window.is_hour:
+        views += [metric.hourly_views[0], f"hourline.windowed_{tables.name}"]
+        yield _windows_part(tables)
+        needs = (*needs, f"hourline.windows_{tables.name}")
+    yield Part(tuple(views), needs, create)
+
+
+def _finished_views(tables: MetricTables, metric: Metric, stored: Mapping[str, str]) -> Iterator[str]:
+    """The statements that make the views of finished results, from the view of states."""
+    hourly = metric.hourly_views[0]
+    yield f"CREATE VIEW {identifier(hourly)} AS {finished_sql(metric, f'{metric.name}_states')}"
+    if hourly != metric.name:
+        yield f"CREATE VIEW hourline.windowed_{tables.name} AS {windowed_rows_sql(tables)}"
+        yield f"CREATE VIEW {identifier(metric.name)} AS {_windows_sql(tables, metric, stored)}"
 
 
 def _windows_part(tables: MetricTables) -> Part:

@@ -12,6 +12,7 @@ from hourline_core.model import EventTime, Expectation, Field, History, Measure,
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
 from hourline_core.model.metric_window import MetricWindow, SizeForm
+from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
 from hourline_core.model.topics import TopicPattern
 
@@ -73,6 +74,7 @@ def page() -> str:
         *_part(3, _TITLES[Measure], Measure, head="part"),
         *_part(3, _TITLES[MetricWindow], MetricWindow, prefix="window."),
         *_part(3, _TITLES[History], History),
+        *_part(2, "Metrics over metrics", Rollup),
         *_part(2, _TITLES[Expectation], Expectation, head="part"),
         *_part(2, "Settings", Settings),
         *(text for name, section in _sections().items() for text in _part(3, name, section, prefix=f"{name}.")),
@@ -83,7 +85,7 @@ def _part(level: int, title: str, model: type[Declaration], head: str = "key", p
     """What there is to say of one model."""
     hints = get_type_hints(model, include_extras=True)
     rows = [
-        (code(prefix + name), _type(hints[name]), _default(name, field), field.description or "")
+        (code(prefix + (field.alias or name)), _type(hints[name]), _default(name, field), field.description or "")
         for name, field in model.model_fields.items()
     ]
     return [heading(level, title), prose(model.__doc__), table([head, "type", "default", "meaning"], rows)]

@@ -30,4 +30,4 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
             f"{declared.where_declared('metric', metric.name, ())}: names `record`, of which events up to "
             f"{hour_text(hour)} have only the address: Hourline 0.2 or earlier archived them, and the rest is null"
         )
-    say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.metrics)} metric(s), no mistakes")
+    say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.all_metrics)} metric(s), no mistakes")

@@ -48,7 +48,7 @@ def explain(
     ever published for it.
     """
     declared = load(project, workspace)
-    require_known("metric", metric, list(declared.metrics))
+    require_known("metric", metric, list(declared.all_metrics))
     chosen, values = parse_hour(hour), _values(dimensions or [])
     from serving_layer import connect
 

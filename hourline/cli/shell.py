@@ -101,7 +101,7 @@ def _run(connection: "Connection", text: str) -> None:
 
 def _names(connection: "Connection") -> list[str]:
     """The views, and the columns of the metrics. None of them needs to be attached."""
-    metrics = [tables.metric for tables in connection.snapshot.served]
+    metrics = [tables.metric for tables in connection.served]
     columns = (name for metric in metrics for name in (*metric.dimensions, *metric.measures))
     return [*connection.views, "hour", *columns, "state"]
 

@@ -19,9 +19,9 @@ def show(
     from hourline_core.model import Metric
 
     declared = load(project, None)
-    require_known("metric", metric, list(declared.metrics))
+    require_known("metric", metric, list(declared.all_metrics))
     content = declared.documents["metric", metric].content
-    say(_yaml({key: content[key] for key in Metric.model_fields if key in content}))
+    say(_yaml({key: content[key] for key in ("name", "from", *Metric.model_fields) if key in content}))
 
 
 def _yaml(content: dict[str, Any]) -> str:

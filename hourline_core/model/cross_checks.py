@@ -14,16 +14,23 @@ def find_mistakes(
     """One line for each mistake. ``unread`` are sources that exist, but whose own declaration has a mistake."""
     mistakes = [*find_branch_mistakes(sources, where)]
     source_names = {*sources, *unread}
-    hours_of = {f"{name}_hours": name for name, metric in metrics.items() if not metric.window.is_hour}
     for name, metric in metrics.items():
         if metric.source not in source_names and source_names:
             place = where("metric", name, ("source",))
-            hint = did_you_mean(metric.source, source_names)
+            if metric.source in metrics:
+                hint = f": it is a metric, and a metric over it has `from: {metric.source}` in place of `source`"
+            else:
+                hint = did_you_mean(metric.source, source_names)
             mistakes.append(f"{place}: source: got '{metric.source}', which is no source of this project{hint}")
-        if name in hours_of:
-            of = hours_of[name]
-            mistakes.append(
-                f"{where('metric', name, ('name',))}: name: got '{name}', which is the view of the hours of '{of}', "
-                "as that has windows: choose another name"
-            )
     return mistakes
+
+
+def find_view_clashes(metrics: Mapping[str, Metric], where: Where) -> list[str]:
+    """One line for each metric that has the name of another one's view."""
+    hours_of = {f"{name}_hours": name for name, metric in metrics.items() if not metric.window.is_hour}
+    return [
+        f"{where('metric', name, ('name',))}: name: got '{name}', which is the view of the hours of "
+        f"'{hours_of[name]}', as that has windows: choose another name"
+        for name in metrics
+        if name in hours_of
+    ]

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from hourline_core.errors import DeclarationError, UsageError
 from hourline_core.model.base import Declaration
-from hourline_core.model.cross_checks import find_mistakes
+from hourline_core.model.cross_checks import find_mistakes, find_view_clashes
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
+from hourline_core.model.rollup import Rollup, resolve_rollups
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
 from hourline_core.model.sql_form import expand_sql
@@ -26,7 +27,6 @@ _UNREADABLE = re.compile(r"[%\\\x00-\x1f\x7f]")
 """Characters that delta-rs or DuckDB's delta extension misread in a path, and then look in another folder."""
 
 Declared = TypeVar("Declared", bound=Declaration)
-Named = TypeVar("Named", Source, Metric)
 
 
 def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
@@ -56,6 +56,16 @@ def _project_folder(root: Path) -> Path:
     return root
 
 
+def _metric_model(sources: Mapping[str, Source], document: Document) -> type[Declaration]:
+    """The model of a file in ``metrics``. A statement in SQL is expanded."""
+    expand_sql(document, sources)
+    return Rollup if "from" in document.content else Metric
+
+
+def _only(model: type[Declared], declared: Mapping[str, Declaration]) -> dict[str, Declared]:
+    return {name: one for name, one in declared.items() if isinstance(one, model)}
+
+
 class _Loading:
     """One pass over a project's files. It continues after a mistake, to report all of them at once."""
 
@@ -68,20 +78,26 @@ class _Loading:
     def project(self, workspace: Path | None, folders: bool = True) -> Project:
         settings_document = read_yaml(self.root, self.root / SETTINGS_FILE, self.environ)
         settings = self._build(Settings, settings_document)
-        sources = self._folder("source", Source) if folders else {}
-        metrics = self._folder("metric", Metric, partial(expand_sql, sources=sources)) if folders else {}
+        sources = _only(Source, self._folder("source", lambda _: Source) if folders else {})
+        in_metrics = self._folder("metric", partial(_metric_model, sources)) if folders else {}
+        metrics, rollups = _only(Metric, in_metrics), _only(Rollup, in_metrics)
         if folders and not any(kind == "source" for kind, _ in self.documents):
             self.mistakes.append(
                 "sources: there is no source: write sources/NAME.yaml, "
                 "or see what `hourline init` writes into a new folder"
             )
         unread = {name for kind, name in self.documents if kind == "source" and name not in sources}
-        self.mistakes += find_mistakes(sources, metrics, partial(place_of, self.documents), unread)
+        place = partial(place_of, self.documents)
+        self.mistakes += find_mistakes(sources, metrics, place, unread)
+        undeclared = {name for kind, name in self.documents if kind == "metric"} - metrics.keys() - rollups.keys()
+        over, mistakes = resolve_rollups(rollups, metrics, place, undeclared)
+        self.mistakes += mistakes
+        self.mistakes += find_view_clashes({**metrics, **{name: one.metric for name, one in over.items()}}, place)
         if self.mistakes or settings is None:
             raise DeclarationError("\n".join(self.mistakes))
         if workspace is not None:
             settings = settings.model_copy(update={"workspace": workspace.expanduser().absolute()})
-        project = Project(self.root, settings, sources, metrics, self.documents)
+        project = Project(self.root, settings, sources, metrics, over, self.documents)
         if folders and "://" not in project.tables and (odd := _UNREADABLE.search(project.tables)):
             raise UsageError(
                 f"tables cannot be in {project.tables!r}: the Delta libraries misread {odd[0]!r} in a path; "
@@ -89,10 +105,9 @@ class _Loading:
             )
         return project
 
-    def _folder(
-        self, kind: str, model: type[Named], prepare: Callable[[Document], None] = lambda _: None
-    ) -> dict[str, Named]:
-        declared: dict[str, Named] = {}
+    def _folder(self, kind: str, model_of: Callable[[Document], type[Declaration]]) -> dict[str, Declaration]:
+        """The declarations in a folder by name. ``model_of`` gives the model of a document, and may prepare it."""
+        declared: dict[str, Declaration] = {}
         files = [
             file
             for file in (self.root / f"{kind}s").glob("*")
@@ -107,8 +122,7 @@ class _Loading:
                 document.readable = False
             if given is None:
                 document.content["name"] = file.stem
-            prepare(document)
-            built = self._build(model, document)
+            built = self._build(model_of(document), document)
             earlier = self.documents.setdefault((kind, name), document)
             if earlier is not document:
                 self.mistakes.append(

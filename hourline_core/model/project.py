@@ -9,6 +9,7 @@ from typing import Literal
 from hourline_core.errors import DeclarationError
 from hourline_core.model.cross_checks import find_mistakes
 from hourline_core.model.metric import Metric
+from hourline_core.model.rollup import MetricOverMetric
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
 from hourline_core.model.yaml_files import Document, KeyPath
@@ -29,6 +30,9 @@ class Project:
     settings: Settings
     sources: Mapping[str, Source]
     metrics: Mapping[str, Metric]
+    """The metrics over sources. They are computed, recomputed, audited and published."""
+    rollups: Mapping[str, MetricOverMetric] = field(default_factory=dict)
+    """The metrics over other metrics. They are merged when they are read."""
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict, repr=False, compare=False)
     """The file of each (kind, name). Empty for a project built in Python."""
 
@@ -42,6 +46,11 @@ class Project:
         mistakes += find_mistakes(self.sources, self.metrics, self.where_declared)
         if mistakes:
             raise DeclarationError("\n".join(mistakes))
+
+    @property
+    def all_metrics(self) -> dict[str, Metric]:
+        """The metrics that can be asked for, over sources and over other metrics."""
+        return {**self.metrics, **{name: rollup.metric for name, rollup in self.rollups.items()}}
 
     @property
     def name(self) -> str:
@@ -78,6 +87,10 @@ class Project:
     def metrics_of(self, source: str) -> list[Metric]:
         """The metrics over one source, sorted by name."""
         return [self.metrics[name] for name in sorted(self.metrics) if self.metrics[name].source == source]
+
+    def rollups_of(self, base: str) -> list[Metric]:
+        """The metrics that are merged from one metric, sorted by name."""
+        return [self.rollups[name].metric for name in sorted(self.rollups) if self.rollups[name].base == base]
 
     def where_declared(self, kind: str, name: str, path: KeyPath = ()) -> str:
         """``metrics/x.yaml:7`` for the item at ``path`` (such as ``("measures", "worst")``).

@@ -6,19 +6,24 @@ from pydantic.json_schema import models_json_schema
 
 from hourline_core.model.base import Declaration
 from hourline_core.model.metric import Metric
+from hourline_core.model.rollup import Rollup
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-KINDS: dict[str, type[Declaration]] = {"settings": Settings, "source": Source, "metric": Metric}
+KINDS: dict[str, tuple[type[Declaration], ...]] = {
+    "settings": (Settings,),
+    "source": (Source,),
+    "metric": (Metric, Rollup),
+}
 
 
 def json_schema(kind: str | None = None) -> dict[str, Any]:
     """The schema of one kind of file: ``settings``, ``source`` or ``metric``. Without a kind, of all three."""
-    models = list(KINDS.values()) if kind is None else [KINDS[kind]]
+    models = [model for one, models in KINDS.items() if kind in (None, one) for model in models]
     references, schema = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = _allow_file_forms(schema["$defs"])
-    for model in (Source, Metric):
+    for model in (Source, Metric, Rollup):
         if model in models:
             # The name may be left out: it is then the file's name.
             definitions[model.__name__]["required"].remove("name")
@@ -26,7 +31,8 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
         _allow_sql(definitions["Metric"])
     whole: dict[str, Any] = {"$schema": DIALECT, "title": "Hourline"}
     if kind is not None:
-        whole |= references[KINDS[kind], "validation"]
+        of_kind = [references[model, "validation"] for model in models]
+        whole |= of_kind[0] if len(of_kind) == 1 else {"anyOf": of_kind}
     return {**whole, "$defs": definitions}
 
 

@@ -25,10 +25,12 @@ def topology_text(project: Project) -> str:
                 continue
             listed.add(source.name)
             lines.append(f"  source {source.name}{_join(_steps_of(source))}")
-            lines += [
-                f"    metric {metric.name}{_join(_steps_of_metric(metric))}"
-                for metric in project.metrics_of(source.name)
-            ]
+            for metric in project.metrics_of(source.name):
+                lines.append(f"    metric {metric.name}{_join(_steps_of_metric(metric))}")
+                lines += [
+                    f"      metric {over.name}, over {metric.name}{_join(_steps_of_metric(over))}"
+                    for over in project.rollups_of(metric.name)
+                ]
     return "\n".join(lines)
 
 
@@ -40,17 +42,24 @@ def topology_mermaid(project: Project) -> str:
         for source in sources:
             if source.name not in drawn:
                 drawn.add(source.name)
-                lines += _draw(source, project.metrics_of(source.name))
+                lines += _draw(source, project)
             lines.append(f"    topic{number} --> source_{source.name}")
     return "\n".join(lines)
 
 
-def _draw(source: Source, metrics: list[Metric]) -> Iterator[str]:
+def _draw(source: Source, project: Project) -> Iterator[str]:
     """The node of the source, and those of its metrics."""
     yield f'    source_{source.name}["{_label(source.name, _steps_of(source))}"]'
-    for metric in metrics:
-        yield f'    metric_{metric.name}(["{_label(metric.name, _steps_of_metric(metric))}"])'
-        yield f"    source_{source.name} --> metric_{metric.name}"
+    for metric in project.metrics_of(source.name):
+        yield from _draw_metric(metric, f"source_{source.name}")
+        for over in project.rollups_of(metric.name):
+            yield from _draw_metric(over, f"metric_{metric.name}")
+
+
+def _draw_metric(metric: Metric, read: str) -> Iterator[str]:
+    """The node of the metric, with an arrow from the node that it reads."""
+    yield f'    metric_{metric.name}(["{_label(metric.name, _steps_of_metric(metric))}"])'
+    yield f"    {read} --> metric_{metric.name}"
 
 
 def _sources_by_topic(project: Project) -> dict[str, list[Source]]:

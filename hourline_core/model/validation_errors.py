@@ -49,7 +49,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel], path: KeyPath) -> s
     got = describe(details["input"])
     match details["type"]:
         case "extra_forbidden":
-            return f"is not a known key{did_you_mean(path[-1], model.model_fields)}"
+            return f"is not a known key{did_you_mean(path[-1], _keys(model))}"
         case "literal_error":
             # pydantic writes the values as: 'a', 'b' or 'c'
             values = context["expected"].split("'")[1::2]
@@ -57,7 +57,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel], path: KeyPath) -> s
                 f"{'is' if len(values) == 1 else 'are'} {', '.join(values)}{suggest(str(details['input']), values)}"
             )
         case "model_type":
-            allowed = f"is a mapping with the keys {', '.join(model.model_fields)}"
+            allowed = f"is a mapping with the keys {', '.join(_keys(model))}"
         case "dict_type":
             # The text itself is not shown: it may be a secret in the wrong place.
             got = "text" if isinstance(details["input"], str) and details["input"] else got
@@ -69,6 +69,11 @@ def _sentence(details: ErrorDetails, model: type[BaseModel], path: KeyPath) -> s
         case _:
             allowed = f"is something else: {details['msg']}"
     return f"got {got}, allowed {allowed}"
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    """The keys that a declaration may have."""
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel]:

@@ -124,6 +124,15 @@ def _revised_sql(tables: MetricTables) -> str:
     return f"SELECT hour FROM hourline.hours_{tables.name} WHERE cutoff IS NOT NULL AND state <> 'final'"
 
 
+def rolled_up_sql(metric: Metric, stored: Mapping[str, str], states: str) -> str:
+    """A query over the view ``states`` of another metric, which has more dimensions: hour, the dimensions, merged state
+    columns, state.
+    """
+    keys = ", ".join(map(identifier, ["hour", *metric.dimensions]))
+    merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(metric, stored).items())
+    return f"SELECT {keys}, {merged}, any_value(state) AS state FROM {states} GROUP BY {keys}"
+
+
 def finished_sql(metric: Metric, states: str) -> str:
     """A query over the view ``states``: hour, the dimensions, the finished measures, state. Its rows are merged."""
     values = [f"{finished_value(name, measure)} AS {identifier(name)}" for name, measure in metric.measures.items()]

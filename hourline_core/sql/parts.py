@@ -15,6 +15,10 @@ SCHEMA = "CREATE SCHEMA hourline"
 """The statement before those of all parts."""
 
 
+Statements = Callable[[duckdb.DuckDBPyConnection], Iterable[str]]
+"""Gives statements, once what they need is there."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Some tables and views that are attached together."""
@@ -23,7 +27,7 @@ class Part:
     """Their names in SQL."""
     needs: tuple[str, ...]
     """The names of tables and views of other parts, which are attached before."""
-    statements: Callable[[duckdb.DuckDBPyConnection], Iterable[str]]
+    statements: Statements
     """Gives the statements that attach them, once what they need is there."""
 
 

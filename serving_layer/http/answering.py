@@ -202,7 +202,8 @@ def _hash_declarations(project: Project) -> str:
     then.
     """
     parts = [version("hourline"), project.name, project.settings.serve.model_dump_json(include={"sql", "rows"})]
-    parts += [to_stored(project.source_of(metric), metric) for _, metric in sorted(project.metrics.items())]
+    for _, metric in sorted(project.all_metrics.items()):
+        parts += [to_stored(project.source_of(metric), metric), str(metric.window)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 

@@ -100,9 +100,9 @@ def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:
 
 def tables_of(connection: Connection, metric: str) -> MetricTables:
     """The tables that a metric is served from. Raises NotFoundError."""
-    if metric not in connection.project.metrics:
-        raise NotFoundError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.metrics)}")
-    for tables in connection.snapshot.served:
+    if metric not in connection.project.all_metrics:
+        raise NotFoundError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.all_metrics)}")
+    for tables in connection.served:
         if tables.metric.name == metric:
             return tables
     raise NotFoundError(without_tables(metric))
@@ -197,6 +197,6 @@ def _choose(asked: list[str] | None, there: list[str], kind: str, metric: Metric
         return there
     for name in asked:
         if name not in there:
-            declared = connection.project.metrics[metric.name]
+            declared = connection.project.all_metrics[metric.name]
             raise UsageError(explain_absence(kind, name, there, declared, connection.pending))
     return [name for name in there if name in asked]

@@ -282,7 +282,7 @@ def _project(connection: Connection, sql: bool) -> ProjectAnswer:
             SourceSummary(name=source.name, description=source.description)
             for source in connection.project.sources.values()
         ],
-        metrics=[_metric(connection, tables.metric.name) for tables in connection.snapshot.served],
+        metrics=[_metric(connection, tables.metric.name) for tables in connection.served],
     )
 
 
@@ -292,7 +292,7 @@ def _metric(connection: Connection, name: str) -> MetricSummary:
     return MetricSummary(
         name=name,
         source=metric.source,
-        description=connection.project.metrics[name].description,
+        description=connection.project.all_metrics[name].description,
         window=None if metric.window.is_hour else str(metric.window),
         dimensions=[Column(name=dimension, type=types[dimension]) for dimension in metric.dimensions],
         measures=[

@@ -78,6 +78,11 @@ def find_metric(
     Raises UsageError when the metric or one of the ``dimensions`` is not there, or a value is not of its dimension's
     type.
     """
+    if rollup := connection.project.rollups.get(metric):
+        raise UsageError(
+            f"metric '{metric}' is merged from '{rollup.base}' when it is read; its numbers are those of "
+            f"'{rollup.base}', which `hourline explain {rollup.base}` explains"
+        )
     if metric not in connection.project.metrics:
         raise UsageError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.metrics)}")
     tables = next((tables for tables in connection.snapshot.served if tables.metric.name == metric), None)

@@ -460,6 +460,28 @@ def test_windows_that_no_hours_make_are_refused(tmp_path: Path, window: str, sai
     assert mistakes(tmp_path, {"metrics/m.yaml": f"{METRIC}window: {window}\n"}) == [f"metrics/m.yaml:3: {said}"]
 
 
+def test_a_metric_over_another_one_names_what_that_has(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "metrics/over.yaml": "from: m\nmeasures: [m]\ndimensions:\n  - x\n",
+        "metrics/nothing.yaml": "from: nm\n",
+        "metrics/one.yaml": "from: two\n",
+        "metrics/two.yaml": "from: one\n",
+        "metrics/three.yaml": "from: two\n",
+        "metrics/wrong.yaml": "from: m\nsource: s\n",
+        "metrics/over_wrong.yaml": "from: wrong\n",
+        "metrics/sql.yaml": "sql: SELECT COUNT(*) AS x FROM m\n",
+    }
+    assert mistakes(tmp_path, files) == [
+        "metrics/wrong.yaml:2: source: is not a known key (there is: description, dimensions, from, measures, name, window)",
+        "metrics/sql.yaml:1: source: got 'm', which is no source of this project: it is a metric, and a metric over it has `from: m` in place of `source`",
+        "metrics/over.yaml:4: dimensions: got 'x', which 'm' does not have",
+        "metrics/over.yaml:2: measures: got 'm', which 'm' does not have (there is: n)",
+        "metrics/nothing.yaml:1: from: got 'nm', which is no metric of this project — did you mean 'm'?",
+        "metrics/one.yaml:1: from: got 'two', which is over this metric itself (one → two → one), allowed is a metric that leads to a source",
+        "metrics/two.yaml:1: from: got 'one', which is over this metric itself (two → one → two), allowed is a metric that leads to a source",
+    ]
+
+
 def test_the_columns_and_views_of_windows_are_no_other_names(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
         "metrics/m.yaml": "source: s\nwindow: 3h\nmeasures: {window_end: count}\n",

@@ -1,0 +1,131 @@
+"""A metric over another metric: fewer of its dimensions, some of its measures, other windows.
+
+It has no tables of its own. A question merges the states of the other metric's hours, never its finished values. So a
+mean of means is the mean of all events, and a distinct count counts each value once.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+
+from hourline_core.errors import did_you_mean
+from hourline_core.model.base import Declaration
+from hourline_core.model.branches import Where
+from hourline_core.model.metric import Metric
+from hourline_core.model.metric_window import WindowForm
+from hourline_core.model.names import ColumnName, MetricName
+
+
+class Rollup(Declaration):
+    """A metric over another metric, as declared in `metrics/NAME.yaml` with the key `from`.
+
+    It merges the results of the other metric, when it is read. It has no tables, no recompute and no audit of its own:
+    an hour is in the state that it has in the other metric.
+    """
+
+    name: MetricName
+    """The metric's name. If left out, the name of the file without its ending."""
+
+    from_: MetricName = pydantic.Field(alias="from")
+    """The name of the other metric. It may itself be over another metric."""
+
+    description: str | None = None
+    """A description for people."""
+
+    dimensions: list[ColumnName] | None = None
+    """The dimensions to keep; the others are rolled up. If left out, all."""
+
+    measures: list[ColumnName] | None = None
+    """The measures to keep. If left out, all."""
+
+    window: WindowForm | None = None
+    """The time that a result stands for, as of any metric. If left out, it is that of the other metric."""
+
+
+@dataclass(frozen=True)
+class MetricOverMetric:
+    """A rollup as the metric that it is, and the metric that has its tables."""
+
+    metric: Metric
+    base: str
+    """The name of the metric whose states it merges."""
+
+    def over(self, served: Metric) -> Metric:
+        """The same over the declaration of ``base`` that is served, which may lack some of its names."""
+        return self.metric.model_copy(
+            update={
+                "dimensions": _keep(self.metric.dimensions, served.dimensions),
+                "measures": _keep(self.metric.measures, served.measures),
+            }
+        )
+
+
+def resolve_rollups(
+    rollups: Mapping[str, Rollup], metrics: Mapping[str, Metric], where: Where, unread: Collection[str] = ()
+) -> tuple[dict[str, MetricOverMetric], list[str]]:
+    """Each rollup as a metric, and one line for each mistake.
+
+    ``where`` gives the place of a declaration. ``unread`` are metrics that exist, but whose own declaration has a
+    mistake: nothing is said of what is over them.
+    """
+    resolved: dict[str, MetricOverMetric] = {}
+    mistakes: list[str] = []
+    below = {name: MetricOverMetric(metric, name) for name, metric in metrics.items()}
+    waiting = dict(rollups)
+    while ready := [rollup for rollup in waiting.values() if rollup.from_ in below]:
+        for rollup in ready:
+            del waiting[rollup.name]
+            parent = below[rollup.from_]
+            mistakes += _absent_names(rollup, parent.metric, where)
+            resolved[rollup.name] = below[rollup.name] = MetricOverMetric(_narrow(parent.metric, rollup), parent.base)
+    for rollup in waiting.values():
+        path = _path(rollup, waiting)
+        place = where("metric", rollup.name, ("from",))
+        if path[-1] == rollup.name:
+            mistakes.append(
+                f"{place}: from: got '{rollup.from_}', which is over this metric itself ({' → '.join(path)}), "
+                "allowed is a metric that leads to a source"
+            )
+        elif rollup.from_ not in (*rollups, *unread):
+            hint = did_you_mean(rollup.from_, [*metrics, *rollups])
+            mistakes.append(f"{place}: from: got '{rollup.from_}', which is no metric of this project{hint}")
+    return resolved, mistakes
+
+
+def _absent_names(rollup: Rollup, parent: Metric, where: Where) -> Iterator[str]:
+    """A mistake for each name that the other metric does not have."""
+    for key, names, there in (
+        ("dimensions", rollup.dimensions, parent.dimensions),
+        ("measures", rollup.measures, parent.measures),
+    ):
+        for name in names or ():
+            if name not in there:
+                place = where("metric", rollup.name, (key, name))
+                hint = did_you_mean(name, there)
+                yield f"{place}: {key}: got '{name}', which '{rollup.from_}' does not have{hint}"
+
+
+def _narrow(parent: Metric, rollup: Rollup) -> Metric:
+    return parent.model_copy(
+        update={
+            "name": rollup.name,
+            "description": rollup.description,
+            "dimensions": _keep(rollup.dimensions, parent.dimensions),
+            "measures": _keep(rollup.measures, parent.measures),
+            "window": rollup.window or parent.window,
+        }
+    )
+
+
+def _keep(names: Iterable[str] | None, there: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(there) if names is None else {name: there[name] for name in names if name in there}
+
+
+def _path(rollup: Rollup, waiting: Mapping[str, Rollup]) -> list[str]:
+    """The names from ``rollup`` to what is below it, until one of them comes again or is not ``waiting``."""
+    path = [rollup.name]
+    while path[-1] in waiting and path[-1] not in path[:-1]:
+        path.append(waiting[path[-1]].from_)
+    return path

@@ -1,0 +1,131 @@
+"""A metric over another metric is that metric over all events: states are merged, never finished values."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import serving_layer
+from hourline_core.errors import UnreliableResultError, UsageError
+from hourline_core.model import Project
+from hourline_core.model.hour_state import WEAKEST_FIRST
+from hourline_core.model.rollup import Rollup, resolve_rollups
+from serving_layer.reports.lineage import explain_number
+from tests.support.visits import Visit, Visits, hour, values
+from tests.support.window_oracle import DECLARED, HOUR, Declared, parse_window, windows_of
+
+HOURS = st.integers(200, 230)
+VISITS = st.lists(
+    st.builds(
+        Visit,
+        hour=HOURS,
+        page=st.sampled_from(["a", "b", None]),
+        ms=st.sampled_from([5, 120, 900]),
+        visit=st.sampled_from([None, "x", "y"]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+RECOMPUTES = st.sets(HOURS, min_size=1, max_size=12)
+STEPS = st.lists(st.one_of(VISITS, RECOMPUTES), min_size=1, max_size=5)
+DIMENSIONS = st.sampled_from([[], ["page"], ["slow"], ["slow", "page"]])
+
+
+def with_rollups(project: Project, **declared: Mapping[str, object]) -> Project:
+    """The project with metrics over ``loads``, or over each other. Nothing is computed anew."""
+    rollups = {name: Rollup(name=name, **{"from": "loads", **keys}) for name, keys in declared.items()}  # type: ignore[arg-type]
+    resolved, mistakes = resolve_rollups(rollups, project.metrics, project.where_declared)
+    assert not mistakes
+    return replace(project, rollups=resolved)
+
+
+def expected(
+    visits: Visits, windows: Mapping[datetime, datetime], states: Mapping[datetime, str], dimensions: list[str]
+) -> dict[Any, Any]:
+    """By start and dimensions: the number of visits, their mean and distinct pages, and the state of the window."""
+    answer: dict[Any, Any] = {}
+    for start, end in windows.items():
+        numbers = [number for number in range(100, 400) if start <= hour(number) < end]
+        counted = [v for number in numbers for v in visits.final(number) + visits.provisional(number)]
+        ahead = ["provisional"] if end - start > HOUR and visits.clock < end else []
+        state = min([*(s for one, s in states.items() if start <= one < end), *ahead], key=WEAKEST_FIRST.index)
+        for group in {tuple(getattr(v, name) for name in dimensions) for v in counted}:
+            measures = values(v for v in counted if tuple(getattr(v, name) for name in dimensions) == group)
+            answer[start, *group] = (measures["visits"], measures["mean_ms"], measures["pages"], state)
+    return answer
+
+
+@settings(max_examples=15)
+@given(steps=STEPS, declared=st.sampled_from(DECLARED), dimensions=DIMENSIONS)
+def test_a_rollup_is_its_metric_over_all_events(steps: list[Any], declared: Declared, dimensions: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        visits = Visits(Path(folder))
+        visits.start()
+        for step in steps:
+            visits.micro_batch(*step) if isinstance(step, list) else visits.publish(*sorted(step))
+        keys = {"dimensions": dimensions, "measures": ["visits", "mean_ms", "pages"]}
+        project = with_rollups(visits.project, by_hour=keys, by_window={**keys, "window": parse_window(declared.yaml)})
+        with serving_layer.connect(project) as connection:
+            states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
+            columns = ", ".join([*dimensions, "visits", "mean_ms", "pages", "state"])
+            for name, start, windows in (
+                ("by_hour", "hour", {one: one + HOUR for one in states}),
+                ("by_window", "window_start", windows_of(declared, states)),
+            ):
+                rows = connection.sql(f"SELECT {start}, {columns} FROM {name}").fetchall()
+                answered = {row[: len(dimensions) + 1]: row[len(dimensions) + 1 :] for row in rows}
+                assert len(answered) == len(rows)
+                assert answered == expected(visits, windows, states, dimensions)
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Visits:
+    """Hours 0 to 9: two visits each; 0 to 5 are final."""
+    visits = Visits(tmp_path)
+    visits.start()
+    visits.micro_batch(*(Visit(number, page, number) for number in range(10) for page in "ab"))
+    visits.publish(*range(6))
+    return visits
+
+
+def test_a_rollup_of_a_rollup_merges_the_states_of_the_first_metric(visits: Visits) -> None:
+    project = with_rollups(
+        visits.project, by_page={"dimensions": ["page"]}, total={"from": "by_page", "dimensions": [], "window": "1 day"}
+    )
+    with serving_layer.connect(project) as connection:
+        assert connection.sql("SELECT visits, mean_ms, pages FROM total").fetchall() == [(20, 4.5, 2)]
+        states = connection.states("FROM total")
+        assert [(one.metric, one.hour) for one in states] == [("total", hour(number)) for number in range(10)]
+
+
+def test_a_strict_reader_of_a_rollup_is_refused_what_its_metric_is_refused(visits: Visits) -> None:
+    visits.publish(7, blocked=[7])
+    with serving_layer.connect(with_rollups(visits.project, total={"dimensions": []}), strict=True) as connection:
+        assert connection.sql(f"SELECT visits FROM total WHERE hour < '{hour(7)}'").fetchall() == [(2,)] * 7
+        with pytest.raises(UnreliableResultError, match=r"'total' .*blocked"):
+            connection.sql("FROM total")
+
+
+def test_any_duckdb_gives_the_same_rollup_by_the_script(visits: Visits) -> None:
+    from hourline_core.sql.database import connect
+
+    project = with_rollups(visits.project, total={"dimensions": [], "measures": ["visits", "mean_ms"], "window": "3h"})
+    with serving_layer.connect(project) as connection, connect() as plain:
+        for statement in connection.statements:
+            plain.execute(statement)
+        wanted = connection.sql("FROM total ORDER BY ALL").fetchall()
+        assert wanted and plain.execute("FROM total ORDER BY ALL").fetchall() == wanted
+
+
+def test_a_rollup_says_what_it_lacks_and_who_explains_it(visits: Visits) -> None:
+    with serving_layer.connect(with_rollups(visits.project, total={"dimensions": []})) as connection:
+        with pytest.raises(UsageError, match=r"no column 'page' — did you mean 'pages'"):
+            connection.sql("SELECT page FROM total")
+        with pytest.raises(UsageError, match=r"'total' is merged from 'loads'.*`hourline explain loads`"):
+            explain_number(connection, "total", hour(1), {})
