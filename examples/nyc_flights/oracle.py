@@ -51,6 +51,13 @@ _BY_DAY = (
     "SELECT make_date(year, month, day), count(DISTINCT tailnum), count(DISTINCT carrier) "
     "FROM flights GROUP BY ALL ORDER BY ALL"
 )
+_LAST_DAY = """
+    SELECT start, count(*), count(*) FILTER (cancelled)
+    FROM flights JOIN (
+        SELECT unnest(range(min(hour_utc) - INTERVAL 1 DAY, max(hour_utc) + INTERVAL 1 HOUR, INTERVAL 1 HOUR)) AS start
+        FROM flights
+    ) ON hour_utc >= start AND hour_utc < start + INTERVAL 1 DAY
+    GROUP BY start ORDER BY start"""
 
 
 class Oracle:
@@ -80,6 +87,10 @@ class Oracle:
         busy = {hour for (hour,) in self._database.execute("SELECT DISTINCT hour_utc FROM flights").fetchall()}
         between = range((max(busy) - min(busy)) // timedelta(hours=1))
         return [hour for number in between if (hour := min(busy) + timedelta(hours=number)) not in busy]
+
+    def last_day(self) -> list[tuple[object, ...]]:
+        """The numbers of flights and of cancelled ones in each 24 hours that contain a flight, by their start."""
+        return self._database.execute(_LAST_DAY).fetchall()
 
     def by_day(self) -> list[tuple[object, ...]]:
         """Each day in New York, with the numbers of distinct aircraft and carriers over all flights."""

@@ -62,8 +62,13 @@ class Cell:
 def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None]) -> Cell:
     """The cell of ``hour`` (UTC) with these values of dimensions, as text; None is null.
 
-    Raises UsageError as ``find_metric`` does, and when the hour is none of its source.
+    Raises UsageError as ``find_metric`` does, when the hour is none of its source, and of a metric over another one.
     """
+    if rollup := connection.project.rollups.get(metric):
+        raise UsageError(
+            f"metric '{metric}' is merged from '{rollup.base}' when it is read; its numbers are those of "
+            f"'{rollup.base}', which `hourline explain {rollup.base}` explains"
+        )
     tables, stored = find_metric(connection, metric, dimensions)
     hour = hour.astimezone(UTC)
     _refuse_unknown_hour(connection, tables, hour)
@@ -78,14 +83,9 @@ def find_metric(
     Raises UsageError when the metric or one of the ``dimensions`` is not there, or a value is not of its dimension's
     type.
     """
-    if rollup := connection.project.rollups.get(metric):
-        raise UsageError(
-            f"metric '{metric}' is merged from '{rollup.base}' when it is read; its numbers are those of "
-            f"'{rollup.base}', which `hourline explain {rollup.base}` explains"
-        )
-    if metric not in connection.project.metrics:
-        raise UsageError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.metrics)}")
-    tables = next((tables for tables in connection.snapshot.served if tables.metric.name == metric), None)
+    if metric not in connection.project.all_metrics:
+        raise UsageError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.all_metrics)}")
+    tables = next((tables for tables in connection.served if tables.metric.name == metric), None)
     if tables is None:
         raise UsageError(without_tables(metric))
     stored = stored_types(connection.database, tables)
@@ -126,7 +126,7 @@ def describe_value(dimension: str, text: str | None) -> str:
 
 def _check(connection: Connection, metric: Metric, name: str, text: str | None, stored: Mapping[str, str]) -> None:
     if name not in metric.dimensions:
-        declared = connection.project.metrics[metric.name]
+        declared = connection.project.all_metrics[metric.name]
         raise UsageError(explain_absence("dimension", name, metric.dimensions, declared, connection.pending))
     if text is not None and not is_of_type(connection.database, text, stored[name]):
         raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
