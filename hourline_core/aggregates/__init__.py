@@ -13,6 +13,7 @@ from hourline_core.aggregates.distinct import Distinct
 from hourline_core.aggregates.extremes import Extreme
 from hourline_core.aggregates.mean import Mean
 from hourline_core.aggregates.sum import Sum
+from hourline_core.aggregates.variance import Variance
 from hourline_core.model import Measure, MeasureKind
 
 __all__ = ["Aggregate", "StateColumn", "UnsuitableArgumentError", "aggregate_of"]
@@ -23,6 +24,10 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "min": Extreme,
     "max": Extreme,
     "mean": Mean,
+    "variance": Variance,
+    "stddev": Variance,
+    "var_pop": Variance,
+    "stddev_pop": Variance,
     "distinct": Distinct,
     "any": Condition,
     "every": Condition,

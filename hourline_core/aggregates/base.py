@@ -10,13 +10,16 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | sum      | total                                                                 | as the state               |
 | min, max | extreme, of the argument's type                                       | as the state               |
 | mean     | n, bigint; total as for sum                                           | double                     |
+| variance | n, bigint; mean, double; M2, the sum of squared deviations from the   | double                     |
+| stddev   | mean, double; likewise for var_pop and stddev_pop                     |                            |
 | distinct | theta sketch (Apache DataSketches), 2^12 nominal entries, binary      | bigint, exact up to 4,096  |
 |          |                                                                       | values, then within 3 %    |
 | any,     | whether the condition was true of one event, or of all, boolean       | as the state               |
 | every    |                                                                       |                            |
 
-A value is null where no argument was not null, but for count and distinct, which are zero. The 3 % hold at 95 %
-confidence. For an event that does not fulfil the measure's ``where``, the argument is null.
+A value is null where no argument was not null, but for count and distinct, which are zero. The variance and stddev of
+a sample need two arguments. The 3 % hold at 95 % confidence. For an event that does not fulfil the measure's ``where``,
+the argument is null.
 """
 
 from abc import ABC, abstractmethod

@@ -14,13 +14,15 @@ class Measure(Declaration):
     `kind(argument) where condition`, such as `sum(delay) where delay > 15`.
 
     SQL's words are read, too: `avg(x)` is `mean(x)`, `count(distinct x)` is `distinct(x)`, `count(*)` is `count`,
-    `count_if(c)` is `count where c`, `bool_or(c)` and `some(c)` are `any(c)`, and `bool_and(c)` is `every(c)`.
+    `count_if(c)` is `count where c`, `var_samp(x)` is `variance(x)`, `stddev_samp(x)` is `stddev(x)`, `bool_or(c)` and
+    `some(c)` are `any(c)`, and `bool_and(c)` is `every(c)`.
     """
 
     kind: MeasureKind
     """The aggregate. All aggregates ignore null, as in SQL. `distinct` is a mergeable estimate: exact up to 4,096
     values in a group, then within about 3 %. `any` and `every` take a condition, and say whether it is true of at least
-    one event, and of all events.
+    one event, and of all events. `variance` and `stddev` are those of a sample, as in SQL: divided by n - 1, and null
+    for a single value. `var_pop` and `stddev_pop` are divided by n.
     """
 
     argument: Expression | None = None

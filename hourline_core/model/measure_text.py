@@ -10,11 +10,31 @@ from pydantic_core import PydanticCustomError
 from hourline_core.model.base import describe, refuse
 from hourline_core.model.expressions import UNCLOSED, find_outer_word, outer_commas
 
-MeasureKind = Literal["count", "sum", "min", "max", "mean", "distinct", "any", "every"]
+MeasureKind = Literal[
+    "count",
+    "sum",
+    "min",
+    "max",
+    "mean",
+    "variance",
+    "stddev",
+    "var_pop",
+    "stddev_pop",
+    "distinct",
+    "any",
+    "every",
+]
 KINDS: tuple[str, ...] = get_args(MeasureKind)
 _FORMS = ", ".join(kind if kind == "count" else f"{kind}(x)" for kind in KINDS)
 _ALLOWED = f"allowed are {_FORMS}, each also with `where` and a condition"
-SYNONYMS: Mapping[str, MeasureKind] = {"avg": "mean", "bool_or": "any", "some": "any", "bool_and": "every"}
+SYNONYMS: Mapping[str, MeasureKind] = {
+    "avg": "mean",
+    "var_samp": "variance",
+    "stddev_samp": "stddev",
+    "bool_or": "any",
+    "some": "any",
+    "bool_and": "every",
+}
 """SQL's own words for a kind. A declaration may use them; it is read as if it had the kind."""
 COUNT_IF = "count_if"
 """SQL's word for a count with a condition."""
@@ -30,6 +50,8 @@ OTHER_WORDS: Mapping[str, str] = {
     "count_distinct": "distinct",
     "approx_count_distinct": "distinct",
     "all": "every",
+    "var": "variance",
+    "std": "stddev",
 }
 _NO_PART_OF_QUANTILE = "the medians (or percentiles) of two parts do not say what that of the whole is"
 _NO_PART_OF_MODE = "the most frequent value of the whole need not be the most frequent one of any part"

@@ -4,9 +4,11 @@ states merged by DuckDB are the naive answer over all of them. Windows: Spark as
 
 import math
 import random
+import statistics
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +54,16 @@ COLUMNS: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
         st.datetimes(*YEARS, timezones=st.just(UTC)) | st.just(MOMENT),
     ),
 }
+SPREADS = ("variance", "stddev", "var_pop", "stddev_pop")
 NUMBERS = ("flag", "tiny", "big", "amount", "single", "real")
 MEASURES = {
     "rows": Measure(kind="count"),
     **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("sum", "mean") for name in NUMBERS},
     **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("min", "max", "distinct") for name in COLUMNS},
+    **{f"variance_{name}": Measure(kind="variance", argument=name) for name in NUMBERS},
+    **{f"stddev_{name}": Measure(kind="stddev", argument=name) for name in NUMBERS},
+    "var_pop": Measure(kind="var_pop", argument="tiny"),
+    "stddev_pop": Measure(kind="stddev_pop", argument="real"),
     "any": Measure(kind="any", argument="flag"),
     "every": Measure(kind="every", argument="flag"),
     "rows_of_some": Measure(kind="count", where="flag"),
@@ -103,6 +110,23 @@ def test_parts_merge_to_the_whole(
             counting = [row for row in example if measure.where is None or row[measure.where]]
             values = [row[measure.argument] if measure.argument else 1 for row in counting]
             check(f"{name} of {values}", measure, answers[number][name], values)
+
+
+def test_a_spread_that_is_small_beside_the_mean_keeps_its_digits(spark: SparkSession) -> None:
+    values = [1.7e9 + (number * 7919) % 1000 / 1000 for number in range(2000)]
+    variance = aggregate_of(Measure(kind="variance", argument="x"))
+    partials = variance.partials(variance.values("double"))
+    columns = zip(variance.columns("v"), partials, strict=True)
+    rows = spark.createDataFrame([(x, number % 7) for number, x in enumerate(values)], "x double, part int")
+    states = rows.groupBy("part").agg(*(F.expr(sql).alias(column) for column, sql in columns)).toArrow()
+    with connect() as database:
+        database.register("states", states)
+        merged = ", ".join(
+            merged_columns("v", variance.measure, {"v__n": "BIGINT", "v__mean": "DOUBLE", "v__m2": "DOUBLE"}).values()
+        )
+        ((n, mean, m2),) = database.sql(f"SELECT {merged} FROM states").fetchall()
+        ((found,),) = database.sql(f"SELECT {variance.finish([str(n), repr(mean), repr(m2)])}").fetchall()
+    assert found == pytest.approx(float(statistics.variance(map(Fraction, values))), rel=1e-6)
 
 
 def test_distinct_counts_stay_near_the_truth_when_they_are_many(spark: SparkSession) -> None:
@@ -187,6 +211,11 @@ def check(what: str, measure: Measure, got: Any, values: list[Any]) -> None:
         assert math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-9 * math.fsum(map(abs, known))), (
             f"{what}: got {got!r}, want {want!r}"
         )
+    elif measure.kind in SPREADS and want is not None and got is not None:
+        largest = max(map(abs, known))
+        size = largest if measure.kind.startswith("stddev") else largest * largest
+        near = math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-9 * size) or (math.isnan(got) and math.isnan(want))
+        assert near, f"{what}: got {got!r}, want {want!r}"
     else:
         assert got == want, f"{what}: got {got!r}, want {want!r}"
         assert (got is None) == (want is None)

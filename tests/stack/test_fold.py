@@ -55,6 +55,8 @@ MEASURES = {
     **{f"distinct_{name}": Measure(kind="distinct", argument=f"`{name}`") for name in FIELDS},
     "sum_of_more": Measure(kind="sum", argument="small * 2 + length(loud)"),
     "distinct_bytes": Measure(kind="distinct", argument="unhex(hex(big))"),
+    **{f"variance_{name}": Measure(kind="variance", argument=name) for name in ADDED},
+    "stddev_of_some": Measure(kind="stddev", argument="real", where="flag"),
     "positive_rows": Measure(kind="count", where="big > 0"),
     "any": Measure(kind="any", argument="big > 0"),
     "every": Measure(kind="every", argument="flag", where="big > 0 or small is null"),

@@ -5,10 +5,12 @@ sequence each record got, and up to which sequence each hour was recomputed.
 """
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -298,10 +300,23 @@ def compare(found: list[dict[str, Any]], rule: MetricRule, expected: Mapping[Key
 
 
 def same(got: Any, want: Any, kind: str) -> bool:
-    """Equal; sums of doubles, and means, within 1e-9."""
-    if want is not None and got is not None and (kind == "mean" or (kind == "sum" and isinstance(want, float))):
+    """Equal; sums of doubles, means, variances and standard deviations within 1e-9."""
+    rounded = kind in ("mean", "variance", "stddev", "var_pop", "stddev_pop")
+    if want is not None and got is not None and (rounded or (kind == "sum" and isinstance(want, float))):
         return math.isclose(got, want, rel_tol=1e-9)
     return bool(got == want and (got is None) == (want is None))
+
+
+def _spread(kind: str, known: list[Any]) -> float | None:
+    """A variance or standard deviation, by exact fractions. NaN if a double's square is no double to speak of."""
+    population = kind.endswith("_pop")
+    if any(isinstance(value, float) and not abs(value) < 1e144 for value in known):
+        return math.nan if population or len(known) > 1 else None
+    if len(known) < (1 if population else 2):
+        return None
+    fractions = [Fraction(value) for value in known]
+    variance = (statistics.pvariance if population else statistics.variance)(fractions)
+    return math.sqrt(variance) if kind.startswith("stddev") else float(variance)
 
 
 def hashable(value: Any) -> Any:
@@ -320,15 +335,20 @@ def value(kind: str, values: list[Any]) -> Any:
     known = [value for value in values if value is not None]
     match kind:
         case "count":
-            return len(values)
+            found: Any = len(values)
         case "count_if":
-            return sum(map(bool, known))
-        case "any" | "every":
-            return None if not known else any(known) if kind == "any" else all(known)
+            found = sum(map(bool, known))
         case "distinct":
-            return len(set(known))
+            found = len(set(known))
+        case _ if not known:
+            found = None
+        case "any" | "every":
+            found = any(known) if kind == "any" else all(known)
+        case "variance" | "stddev" | "var_pop" | "stddev_pop":
+            found = _spread(kind, known)
         case "sum" | "mean":
-            total = math.fsum(known) if known and isinstance(known[0], float) else sum(known)
-            return None if not known else total if kind == "sum" else float(total) / len(known)
+            total = math.fsum(known) if isinstance(known[0], float) else sum(known)
+            found = total if kind == "sum" else float(total) / len(known)
         case _:
-            return {"min": min, "max": max}[kind](known, default=None)
+            found = {"min": min, "max": max}[kind](known)
+    return found

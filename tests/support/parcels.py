@@ -65,6 +65,8 @@ FILES = {
           last_text: max(at)
           speed: mean(speed)
           mean_price: mean(price)
+          spread: stddev(speed)
+          price_spread: var_pop(price) where weight > 1000
           parcels: distinct(parcel)
           scanners: distinct(scan)
           heavy: count_if(weight > 5000) where belt = 'a'
@@ -104,6 +106,8 @@ def rule() -> SourceRule:
             "last_text": ("max", get("at")),
             "speed": ("mean", get("speed")),
             "mean_price": ("mean", _price),
+            "spread": ("stddev", get("speed")),
+            "price_spread": ("var_pop", lambda body: _price(body) if (body["weight"] or 0) > 1000 else None),
             "parcels": ("distinct", get("parcel")),
             "scanners": ("distinct", get("scan")),
             "heavy": ("count_if", lambda body: body["belt"] == "a" and (body["weight"] or 0) > 5000),

@@ -28,7 +28,9 @@ def test_columns_of_two_measures_differ_where_one_name_begins_like_the_other() -
     assert len(set(columns)) == len(columns)
 
 
-@pytest.mark.parametrize(("kind", "size"), [("sum", 12.0), ("mean", 4.0), ("min", None), ("max", None)])
+@pytest.mark.parametrize(
+    ("kind", "size"), [("sum", 12.0), ("mean", 4.0), ("variance", 36.0), ("stddev", 6.0), ("min", None), ("max", None)]
+)
 def test_the_magnitude_is_that_of_the_value_where_the_addends_cancel_out(kind: MeasureKind, size: float | None) -> None:
     magnitude = aggregate_of(Measure(kind=kind, argument="x")).magnitude
     assert (magnitude is None) == (size is None)
@@ -37,7 +39,7 @@ def test_the_magnitude_is_that_of_the_value_where_the_addends_cancel_out(kind: M
         assert duckdb.sql(f"SELECT {magnitude} {rows}").fetchall() == [(size,)]
 
 
-@pytest.mark.parametrize("kind", ["sum", "mean"])
+@pytest.mark.parametrize("kind", ["sum", "mean", "stddev"])
 def test_the_magnitude_leaves_out_what_the_condition_leaves_out(kind: MeasureKind) -> None:
     magnitude = aggregate_of(Measure(kind=kind, argument="x", where="x > 0")).magnitude
     rows = "FROM (VALUES (-600), (3), (NULL)) AS t(x)"

@@ -9,7 +9,7 @@ from hourline_core.errors import DeclarationError, UsageError
 
 SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 METRIC = "source: s\nmeasures: {n: count}\n"
-MEASURES = "allowed are count, sum(x), min(x), max(x), mean(x), distinct(x), any(x), every(x), each also with `where` and a condition"
+MEASURES = "allowed are count, sum(x), min(x), max(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), distinct(x), any(x), every(x), each also with `where` and a condition"
 TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
 LOWER = "allowed are lower-case letters from a to z, digits and _, starting with a letter"
 DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
@@ -36,6 +36,7 @@ def with_measure(text: str) -> str:
         ("mx(delay)", f"got 'mx(delay)', {MEASURES} — did you mean 'max(delay)'?"),
         ("SUM(a)", f"got 'SUM(a)', {MEASURES} — did you mean 'sum(a)'?"),
         ("AVG(a)", f"got 'AVG(a)', {MEASURES} — did you mean 'mean(a)'?"),
+        ("std(a)", f"got 'std(a)', {MEASURES} — did you mean 'stddev(a)'?"),
         ("cuont", f"got 'cuont', {MEASURES} — did you mean 'count'?"),
         ("count()", f"got 'count()', {MEASURES} — did you mean 'count'?"),
         ("count(distinct)", "got 'distinct' without an argument, allowed is distinct(x) with a field or expression"),
