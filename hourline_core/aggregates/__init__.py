@@ -10,6 +10,7 @@ from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgu
 from hourline_core.aggregates.conditions import Condition
 from hourline_core.aggregates.count import Count
 from hourline_core.aggregates.distinct import Distinct
+from hourline_core.aggregates.ends import End
 from hourline_core.aggregates.extremes import Extreme
 from hourline_core.aggregates.mean import Mean
 from hourline_core.aggregates.sum import Sum
@@ -23,6 +24,8 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "sum": Sum,
     "min": Extreme,
     "max": Extreme,
+    "first": End,
+    "last": End,
     "mean": Mean,
     "variance": Variance,
     "stddev": Variance,

@@ -9,6 +9,8 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | count    | rows, bigint                                                          | bigint                     |
 | sum      | total                                                                 | as the state               |
 | min, max | extreme, of the argument's type                                       | as the state               |
+| first,   | event time, partition, offset, place, topic and value of the event    | the value                  |
+| last     |                                                                       |                            |
 | mean     | n, bigint; total as for sum                                           | double                     |
 | variance | n, bigint; mean, double; M2, the sum of squared deviations from the   | double                     |
 | stddev   | mean, double; likewise for var_pop and stddev_pop                     |                            |

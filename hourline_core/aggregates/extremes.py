@@ -13,7 +13,7 @@ class Extreme(Aggregate):
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
-        if argument_type not in _ORDERED and not argument_type.startswith("decimal"):
+        if not is_ordered(argument_type):
             raise UnsuitableArgumentError(f"{self.measure} needs a number, text, date or time; got {argument_type}")
         return [self.argument]
 
@@ -28,3 +28,8 @@ class Extreme(Aggregate):
     def finish(self, states: Sequence[str]) -> str:
         """See Aggregate."""
         return states[0]
+
+
+def is_ordered(argument_type: str) -> bool:
+    """Whether both engines order the values of a Spark type alike."""
+    return argument_type in _ORDERED or argument_type.startswith("decimal")

@@ -22,7 +22,8 @@ class Measure(Declaration):
     """The aggregate. All aggregates ignore null, as in SQL. `distinct` is a mergeable estimate: exact up to 4,096
     values in a group, then within about 3 %. `any` and `every` take a condition, and say whether it is true of at least
     one event, and of all events. `variance` and `stddev` are those of a sample, as in SQL: divided by n - 1, and null
-    for a single value. `var_pop` and `stddev_pop` are divided by n.
+    for a single value. `var_pop` and `stddev_pop` are divided by n. `first` and `last` go by event time. Where that is
+    equal, the lower partition is first, then the lower offset, then the lower place.
     """
 
     argument: Expression | None = None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.check import find_unresolved
 from hourline_core.compute.windows import assign_pane
 from hourline_core.model import EventTime, Field, Measure, Project, Settings, Source
+from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, TOPIC
 from hourline_core.model.windows import HOURLY, TumblingWindow
 from hourline_core.runtime.spark import spark_session
 from hourline_core.sql.database import connect
@@ -62,6 +64,8 @@ MEASURES = {
     **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("min", "max", "distinct") for name in COLUMNS},
     **{f"variance_{name}": Measure(kind="variance", argument=name) for name in NUMBERS},
     **{f"stddev_{name}": Measure(kind="stddev", argument=name) for name in NUMBERS},
+    **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("first", "last") for name in COLUMNS},
+    "last_of_some": Measure(kind="last", argument="big", where="flag"),
     "var_pop": Measure(kind="var_pop", argument="tiny"),
     "stddev_pop": Measure(kind="stddev_pop", argument="real"),
     "any": Measure(kind="any", argument="flag"),
@@ -75,7 +79,8 @@ MEASURES = {
 }
 
 ROW = st.fixed_dictionaries(
-    {name: st.none() | values for name, (_, values) in COLUMNS.items()} | {"part": st.integers(0, 5)}
+    {name: st.none() | values for name, (_, values) in COLUMNS.items()}
+    | {"part": st.integers(0, 5), "second": st.integers(0, 2)}
 )
 # Many examples in one go, since each go costs Spark a second.
 EXAMPLES = st.lists(st.lists(ROW, min_size=1, max_size=8), min_size=1, max_size=25)
@@ -100,14 +105,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def test_parts_merge_to_the_whole(
     spark: SparkSession, examples: list[list[dict[str, Any]]], order: random.Random
 ) -> None:
-    rows = [{**row, "example": number} for number, example in enumerate(examples) for row in example]
+    rows = [
+        {**row, "example": number, "place": place}
+        for number, example in enumerate(examples)
+        for place, row in enumerate(example)
+    ]
     order.shuffle(rows)
     states = partial_states(spark, rows)
     answers = merged(states.take(order.sample(range(states.num_rows), states.num_rows)))
     assert len(answers) == len(examples)
     for number, example in enumerate(examples):
         for name, measure in MEASURES.items():
-            counting = [row for row in example if measure.where is None or row[measure.where]]
+            # Python's sort is stable, so the place decides last.
+            in_order = sorted(example, key=itemgetter("second", "part"))
+            counting = [row for row in in_order if measure.where is None or row[measure.where]]
             values = [row[measure.argument] if measure.argument else 1 for row in counting]
             check(f"{name} of {values}", measure, answers[number][name], values)
 
@@ -170,8 +181,11 @@ def test_a_mistake_in_a_condition_is_told_with_its_line(spark: SparkSession, tmp
 
 
 def partial_states(spark: SparkSession, rows: list[dict[str, Any]]) -> pa.Table:
-    schema = ", ".join(["example int", "part int", *(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())])
-    frame = spark.createDataFrame([tuple(row[name] for name in ("example", "part", *COLUMNS)) for row in rows], schema)
+    own = ("example", "part", "second", "place")
+    schema = ", ".join([*(f"{name} int" for name in own), *(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())])
+    frame = spark.createDataFrame([tuple(row[name] for name in (*own, *COLUMNS)) for row in rows], schema)
+    order = {EVENT_TIME: "timestamp_seconds(second)", PARTITION: "part", OFFSET: "7L", PLACE: "place", TOPIC: "'t'"}
+    frame = frame.withColumns({name: F.expr(sql) for name, sql in order.items()})
     columns: dict[str, str] = {}
     for name, measure in MEASURES.items():
         aggregate = aggregate_of(measure)

@@ -5,7 +5,7 @@ Each measure, each type that it accepts, each type that can be a dimension, and 
 
 import math
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.compute.aggregation import apply_where, empty_events, plan_aggregation, with_derived
 from hourline_core.compute.projection import Projection
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline_core.model.scratch_columns import HOUR, OUTCOME
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOME, PARTITION, PLACE
 from hourline_core.runtime.spark import spark_session
 from speed_layer.fold import Fold, connect_for_folds
 from speed_layer.record_rows import with_outcome
@@ -56,6 +56,8 @@ MEASURES = {
     "sum_of_more": Measure(kind="sum", argument="small * 2 + length(loud)"),
     "distinct_bytes": Measure(kind="distinct", argument="unhex(hex(big))"),
     **{f"variance_{name}": Measure(kind="variance", argument=name) for name in ADDED},
+    **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("first", "last") for name in ORDERED},
+    "last_of_some": Measure(kind="last", argument="text", where="flag"),
     "stddev_of_some": Measure(kind="stddev", argument="real", where="flag"),
     "positive_rows": Measure(kind="count", where="big > 0"),
     "any": Measure(kind="any", argument="big > 0"),
@@ -136,8 +138,13 @@ def test_duckdb_folds_what_spark_aggregates(spark: SparkSession, rows: list[tupl
 
 def events_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
     """Events as validation gives them, all accepted, of one record without a key."""
-    types = {HOUR: "timestamp", **{name: field.spark_type for name, field in SOURCE.fields.items()}}
-    events = spark.createDataFrame(rows, ", ".join(f"`{name}` {of}" for name, of in types.items()))
+    fields = {name: field.spark_type for name, field in SOURCE.fields.items()}
+    types = {HOUR: "timestamp", **fields, EVENT_TIME: "timestamp", PARTITION: "int", OFFSET: "bigint", PLACE: "int"}
+    # Each part of the order of events has ties, but not all of them together.
+    numbered = [
+        (*row, row[0] + timedelta(seconds=n % 2), n // 2 % 2, n // 4 // 2, n // 4 % 2) for n, row in enumerate(rows)
+    ]
+    events = spark.createDataFrame(numbered, ", ".join(f"`{name}` {of}" for name, of in types.items()))
     record = empty_events(spark, SOURCE).drop(*types)
     nulls = {column.name: F.lit(None).cast(column.dataType) for column in record.schema}
     # As a rejected record: its fields are null, so it would count.
@@ -159,6 +166,8 @@ def groups(rows: list[dict[str, Any]], dimensions: list[str]) -> dict[str, dict[
 def equal(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-12)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
     if isinstance(one, bytes) and isinstance(other, bytes):
         return hashes(one) == hashes(other)
     return bool(one == other)

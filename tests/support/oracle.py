@@ -194,16 +194,17 @@ def answer(
 ) -> dict[Key, dict[str, Any]]:
     """All rows of one metric."""
     metric_rule = rule.metrics[metric]
-    groups: dict[Key, list[Body]] = {}
+    groups: dict[Key, list[Event]] = {}
     for event in counted(rule, metric, events, cutoffs):
         key = (event.hour, *(hashable(dimension(event.body)) for dimension in metric_rule.dimensions.values()))
-        groups.setdefault(key, []).append(event.body)
+        groups.setdefault(key, []).append(event)
+    in_order = attrgetter("time", "partition", "offset", "place")
     return {
         key: {
-            name: value(kind, [argument(body) for body in bodies])
+            name: value(kind, [argument(event.body) for event in sorted(together, key=in_order)])
             for name, (kind, argument) in metric_rule.measures.items()
         }
-        for key, bodies in groups.items()
+        for key, together in groups.items()
     }
 
 
@@ -331,7 +332,7 @@ def sorted_some(keys: Iterable[Key]) -> list[Key]:
 
 
 def value(kind: str, values: list[Any]) -> Any:
-    """A measure over all of its argument's values at once."""
+    """A measure over all of its argument's values at once, in the order of their events."""
     known = [value for value in values if value is not None]
     match kind:
         case "count":
@@ -342,6 +343,8 @@ def value(kind: str, values: list[Any]) -> Any:
             found = len(set(known))
         case _ if not known:
             found = None
+        case "first" | "last":
+            found = known[0] if kind == "first" else known[-1]
         case "any" | "every":
             found = any(known) if kind == "any" else all(known)
         case "variance" | "stddev" | "var_pop" | "stddev_pop":

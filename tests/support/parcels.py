@@ -65,6 +65,9 @@ FILES = {
           last_text: max(at)
           speed: mean(speed)
           mean_price: mean(price)
+          first_scan: first(scan)
+          last_price: last(price) where belt = 'a'
+          last_fast: last(speed > 5)
           spread: stddev(speed)
           price_spread: var_pop(price) where weight > 1000
           parcels: distinct(parcel)
@@ -106,6 +109,9 @@ def rule() -> SourceRule:
             "last_text": ("max", get("at")),
             "speed": ("mean", get("speed")),
             "mean_price": ("mean", _price),
+            "first_scan": ("first", get("scan")),
+            "last_price": ("last", lambda body: _price(body) if body["belt"] == "a" else None),
+            "last_fast": ("last", lambda body: body["speed"] and body["speed"] > 5),
             "spread": ("stddev", get("speed")),
             "price_spread": ("var_pop", lambda body: _price(body) if (body["weight"] or 0) > 1000 else None),
             "parcels": ("distinct", get("parcel")),

@@ -9,7 +9,7 @@ from hourline_core.errors import DeclarationError, UsageError
 
 SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 METRIC = "source: s\nmeasures: {n: count}\n"
-MEASURES = "allowed are count, sum(x), min(x), max(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), distinct(x), any(x), every(x), each also with `where` and a condition"
+MEASURES = "allowed are count, sum(x), min(x), max(x), first(x), last(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), distinct(x), any(x), every(x), each also with `where` and a condition"
 TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
 LOWER = "allowed are lower-case letters from a to z, digits and _, starting with a letter"
 DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
@@ -50,7 +50,8 @@ def with_measure(text: str) -> str:
         ("sum(a, b)", "got 'sum(a, b)', allowed is sum(x) with one argument"),
         ("sum((a)", f"got 'sum((a)', {UNCLOSED}"),
         ("sum(a) / count", f"got 'sum(a) / count', {MEASURES}"),
-        ("first(a)", f"got 'first(a)', {MEASURES}"),
+        ("latest(a)", f"got 'latest(a)', {MEASURES} — did you mean 'last(a)'?"),
+        ("skew(a)", f"got 'skew(a)', {MEASURES}"),
         ("all(a)", f"got 'all(a)', {MEASURES} — did you mean 'every(a)'?"),
         ("count_if(a, b)", "got 'count_if(a, b)', allowed is count_if(x) with one condition"),
         (

@@ -93,6 +93,7 @@ def test_a_statement_is_the_declaration_that_it_means(tmp_path: Path, statement:
         ("COUNT_IF(delay > 15)", "count where delay > 15"),
         ("ANY(delay > 15)", "any(delay > 15)"),
         ("BOOL_OR(delay > 15)", "any(delay > 15)"),
+        ("LAST(delay)", "last(delay)"),
         ("VAR_SAMP(delay)", "variance(delay)"),
         ("STDDEV_POP(delay) FILTER (WHERE delay > 15)", "stddev_pop(delay) where delay > 15"),
         ("bool_and(delay > 15) FILTER (WHERE tail = 'x')", "every(delay > 15) where tail = 'x'"),
