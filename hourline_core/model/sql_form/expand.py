@@ -7,6 +7,8 @@ from hourline_core.model.source import Source
 from hourline_core.model.yaml_files import Document, KeyPath, Mistake
 
 KEY = "sql"
+_SAID = {"source", "window", "where", "dimensions", "measures"}
+"""What a statement says. It need not say the window, since SQL has no zones."""
 
 
 def expand_sql(document: Document, sources: Mapping[str, Source]) -> None:
@@ -24,8 +26,9 @@ def expand_sql(document: Document, sources: Mapping[str, Source]) -> None:
     from hourline_core.model.sql_form.keys import StatementKeys  # Its parser takes 0.3 s to import.
 
     keys = StatementKeys(sql, sources)
-    for key in keys.values.keys() & document.content.keys():
-        _add_mistake(document, (key,), "got it beside sql, whose statement says it: leave it out")
+    for key in _SAID if keys.has_window else _SAID - {"window"}:
+        if key in document.content:
+            _add_mistake(document, (key,), "got it beside sql, whose statement says it: leave it out")
     for mistake in keys.mistakes:
         document.mistakes.append(Mistake(_line(document, mistake.line), (KEY,), str(mistake)))
     document.readable = document.readable and not document.mistakes

@@ -3,7 +3,7 @@
 from sqlglot import TokenType
 
 from hourline_core.model.sql_form.statement import Part, SqlMistake
-from hourline_core.model.sql_form.time_windows import is_window
+from hourline_core.model.sql_form.time_windows import is_window_function
 
 
 def split_from(part: Part) -> tuple[Part, Part | None]:
@@ -11,7 +11,7 @@ def split_from(part: Part) -> tuple[Part, Part | None]:
     table = part.call()
     function = table[1] if table and table[0] == "TABLE" else part
     call = function.call() if function.tokens else None
-    if call and is_window(function):
+    if call and is_window_function(function):
         source = next(iter(call[1].split()), part)
         if len(source.tokens) == 2 and source.tokens[0].text.upper() == "TABLE":
             return source.slice(1), function

@@ -127,7 +127,13 @@ class Statement:
         clauses = dict(_clauses(whole))
         if TokenType.FROM not in clauses:
             raise SqlMistake(whole.line, "got no FROM, allowed is SELECT … FROM a source")
-        return cls(*(clauses.get(keyword) for keyword in _CLAUSES))  # type: ignore[arg-type]
+        return cls(
+            select=clauses[TokenType.SELECT],
+            source=clauses[TokenType.FROM],
+            window=clauses.get(TokenType.WINDOW),
+            where=clauses.get(TokenType.WHERE),
+            group_by=clauses.get(TokenType.GROUP_BY),
+        )
 
 
 def _tokenize(sql: str) -> list[Token]:
@@ -183,6 +189,8 @@ def _clauses(whole: Part) -> Iterator[tuple[TokenType, Part]]:
 
 
 def _starts_clause(whole: Part, index: int, token: Token) -> bool:
+    if index and whole.tokens[index - 1].token_type is TokenType.DOT:
+        return False  # record.offset
     if token.token_type is TokenType.FROM:
         return whole.tokens[index - 1].token_type is not TokenType.DISTINCT  # x IS DISTINCT FROM y
     if token.token_type is TokenType.WINDOW:

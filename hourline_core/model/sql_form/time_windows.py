@@ -12,11 +12,16 @@ from hourline_core.model.sql_form.statement import Part, SqlMistake
 
 BOUNDS = ("window_start", "window_end", "windowstart", "windowend", "hour")
 """The bounds of a window, by the names of Flink, ksqlDB and Hourline. Each result has them without being asked."""
+WINDOW_FUNCTION = re.compile(
+    r"(tumble|hop|cumulate|session|session_window|window)(_start|_end|_time|_rowtime|_proctime)?", re.IGNORECASE
+)
 
-_FUNCTION = re.compile(r"(TUMBLE|HOP|SESSION|WINDOW)(_START|_END)?")
 _OPTION = re.compile(r"(SIZE|ADVANCE BY) .*", re.IGNORECASE)
-_OPTIONS = {"TUMBLING": {"SIZE"}, "HOPPING": {"SIZE", "ADVANCE BY"}}
-_LENGTH = re.compile(r"(?:interval )?'?(\d+)'? ?([a-z]+?)s?'?", re.IGNORECASE)
+_OPTIONS = {"TUMBLING": ["SIZE"], "HOPPING": ["SIZE", "ADVANCE BY"]}
+_LENGTH = re.compile(r"(?:interval )?(?:'(\d+) (\w+)'|'?(\d+)'? (\w+))", re.IGNORECASE)
+_ALLOWED = (
+    "allowed are TUMBLE(event_time, size) and HOP(event_time, every, size), with lengths such as INTERVAL '1' HOUR"
+)
 
 
 @dataclass(frozen=True)
@@ -25,81 +30,94 @@ class TimeWindow:
 
     size: str
     """A length as a declaration writes it, such as ``1 hour`` or ``2 days``."""
-    every: str | None = None
+    every: str
 
     def as_key(self) -> str | dict[str, str] | None:
         """The value of the key ``window``. None for the hour, which is its default."""
-        if self.every in (None, self.size):
-            return None if self.size == "1 hour" else self.size
-        return {"size": self.size, "every": self.every}
+        if self.every != self.size:
+            return {"size": self.size, "every": self.every}
+        return None if self.size == "1 hour" else self.size
 
 
-def is_window(part: Part) -> bool:
-    """Whether an item of SELECT or GROUP BY is a window, or one of its bounds."""
+def is_window_function(part: Part) -> bool:
+    """Whether an item of SELECT or GROUP BY, or the table after FROM, is the call of a window function."""
     call = part.call()
-    return part.text.lower() in BOUNDS if call is None else bool(_FUNCTION.fullmatch(call[0]))
+    return call is not None and WINDOW_FUNCTION.fullmatch(call[0]) is not None
 
 
-def read_window_function(part: Part, times: Collection[str]) -> TimeWindow | None:
-    """The window of a call such as ``TUMBLE(event_time, INTERVAL '1' HOUR)``. None if the part only names a bound.
+def read_window_function(part: Part, times: Collection[str]) -> TimeWindow:
+    """The window of a call such as ``TUMBLE(event_time, INTERVAL '1' HOUR)``.
 
-    ``times`` are the names of the event time in lower case; all are allowed if there are none. Raises SqlMistake for
+    ``times`` are the names of the event time, without spaces; all are allowed if there are none. Raises SqlMistake for
     other windows, and for another time.
     """
     call = part.call()
-    if call is None:
-        return None
-    function, arguments = call[0].removesuffix("_START").removesuffix("_END"), call[1].split()
+    arguments = call[1].split() if call else []
     if arguments and arguments[0].tokens[0].text.upper() == "TABLE":
         arguments = arguments[1:]
-    time = arguments[0] if arguments else part
+    if call is None or len(arguments) not in (2, 3):
+        raise SqlMistake(part.line, f"got '{part.text}', {_ALLOWED}")
+    time = arguments[0]
     if (descriptor := time.call()) and descriptor[0] == "DESCRIPTOR":
         time = descriptor[1]
-    if times and time.text.lower() not in times:
+    if times and without_spaces(time.text) not in times:
         raise SqlMistake(
             part.line,
             f"got the time '{time.text}', allowed is the source's event time: {' or '.join(sorted(times))}",
         )
     lengths = [_read_length(argument) for argument in arguments[1:]]
-    if function == "HOP" and len(lengths) == 2:
-        return _hop(every=lengths[0], size=lengths[1])
-    if function == "WINDOW" and len(lengths) == 2:
-        return _hop(every=lengths[1], size=lengths[0])
-    if function in ("TUMBLE", "WINDOW") and len(lengths) == 1:
-        return TimeWindow(size=lengths[0])
-    raise SqlMistake(
-        part.line,
-        f"got '{part.text}', allowed are TUMBLE(event_time, size) and HOP(event_time, every, size), "
-        "with lengths such as INTERVAL '1' HOUR",
-    )
+    match re.sub(r"_(START|END)$", "", call[0]), lengths:
+        case (("TUMBLE" | "WINDOW"), [size]):
+            return _window(part, size, every=size)
+        case "HOP", [every, size]:
+            return _window(part, size, every)
+        case "WINDOW", [size, every]:
+            return _window(part, size, every)
+    raise SqlMistake(part.line, f"got '{part.text}', {_ALLOWED}")
 
 
 def read_window_clause(part: Part) -> TimeWindow:
     """The window of ksqlDB's ``WINDOW TUMBLING (SIZE 1 HOUR)``. Raises SqlMistake for other windows and options."""
     call = part.call()
-    options: dict[str, str] = {}
-    for option in call[1].split() if call else []:
+    if call is None or call[0] not in _OPTIONS:
+        raise SqlMistake(
+            part.line,
+            f"got 'WINDOW {part.text}', allowed are WINDOW TUMBLING (SIZE 1 HOUR) and "
+            "WINDOW HOPPING (SIZE 1 DAY, ADVANCE BY 1 HOUR)",
+        )
+    lengths: dict[str, str] = {}
+    for option in call[1].split():
         match = _OPTION.fullmatch(option.text)
         if match is None:
             raise SqlMistake(
                 option.line,
-                f"got '{option.text}', allowed are SIZE and ADVANCE BY: the grace of a window is that of its source",
+                f"got '{option.text}', allowed are SIZE and ADVANCE BY: the grace of a window is that of its source, "
+                "and results are kept",
             )
-        options[match[1].upper()] = _read_length(option.slice(len(match[1].split())))
-    if call and options.keys() == _OPTIONS.get(call[0]):
-        return _hop(options.get("ADVANCE BY", options["SIZE"]), options["SIZE"])
-    raise SqlMistake(
-        part.line,
-        f"got 'WINDOW {part.text}', allowed are WINDOW TUMBLING (SIZE 1 HOUR) and "
-        "WINDOW HOPPING (SIZE 1 DAY, ADVANCE BY 1 HOUR)",
-    )
+        lengths[match[1].upper()] = _read_length(option.slice(len(match[1].split())))
+    if list(lengths) != _OPTIONS[call[0]] or len(call[1].split()) != len(lengths):
+        raise SqlMistake(
+            part.line, f"got 'WINDOW {part.text}', allowed is each once: {' and '.join(_OPTIONS[call[0]])}"
+        )
+    return _window(part, lengths["SIZE"], lengths.get("ADVANCE BY", lengths["SIZE"]))
 
 
-def _hop(every: str, size: str) -> TimeWindow:
-    """A day is 24 hours if it advances by hours, as in Flink."""
+def without_spaces(text: str) -> str:
+    """An expression in lower case without spaces and backquotes, to compare it."""
+    return re.sub(r"[\s`]", "", text).lower()
+
+
+def _window(part: Part, size: str, every: str) -> TimeWindow:
     count, unit = size.split()
     if every.endswith(("hour", "hours")) and unit.startswith("day"):
-        size = f"{24 * int(count)} hours"
+        return TimeWindow(f"{24 * int(count)} hours", every)  # A day of UTC has 24 hours.
+    if re.fullmatch(r"\d+ days", every):
+        raise SqlMistake(
+            part.line,
+            f"got '{part.text}', which begins on other days in Hourline: it counts days from a Monday, Flink and "
+            "ksqlDB from a Thursday; leave the window out of the statement, and write `window: "
+            f"{size if size == every else f'{{size: {size}, every: {every}}}'}` beside sql",
+        )
     return TimeWindow(size, every)
 
 
@@ -107,5 +125,5 @@ def _read_length(part: Part) -> str:
     match = _LENGTH.fullmatch(part.text)
     if match is None:
         raise SqlMistake(part.line, f"got '{part.text}', allowed is a length such as INTERVAL '1' HOUR")
-    count, unit = int(match[1]), match[2].lower()
+    count, unit = int(match[1] or match[3]), (match[2] or match[4]).lower().removesuffix("s")
     return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

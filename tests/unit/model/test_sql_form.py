@@ -87,8 +87,11 @@ def test_a_statement_is_the_declaration_that_it_means(tmp_path: Path, statement:
         ("AVG(delay)", "mean(delay)"),
         ("mean( delay )", "mean(delay)"),
         ("MAX(delay /* minutes */ + 1)", "max(delay + 1)"),
-        ("count(delay) FILTER (WHERE a OR b)", "count where (a OR b) AND (delay IS NOT NULL)"),
+        ("count(delay) FILTER (WHERE a OR b)", "count where (delay IS NOT NULL) AND (a OR b)"),
         ("SUM(`delay`)", "sum(`delay`)"),
+        ("COUNT(a OR b)", "count where (a OR b) IS NOT NULL"),
+        ("MIN(DISTINCT delay)", "min(delay)"),
+        ("SUM(record.offset)", "sum(record.offset)"),
         ("COUNT(*) FILTER (WHERE delay > 15)", "count where delay > 15"),
         ("COUNT_IF(delay > 15)", "count where delay > 15"),
         ("ANY(delay > 15)", "any(delay > 15)"),
@@ -127,7 +130,7 @@ def test_a_window_function_is_a_window(window: str, key: object) -> None:
     ("clause", "key"),
     [
         ("TUMBLING (SIZE 1 HOUR)", None),
-        ("TUMBLING (SIZE 7 DAYS)", "7 days"),
+        ("TUMBLING (SIZE 1 WEEK)", "1 week"),
         ("HOPPING (SIZE 1 DAY, ADVANCE BY 1 HOUR)", {"size": "24 hours", "every": "1 hour"}),
     ],
 )
@@ -156,9 +159,53 @@ def test_a_window_clause_of_ksqldb_is_a_window(clause: str, key: object) -> None
         ("SELECT COUNT(*) AS n\nFROM a WHERE sum(x) > 1", "2: sql: got the condition 'sum(x) > 1' with an aggregate"),
         ("SELECT\n rank() OVER (ORDER BY x) AS r FROM a", "2: sql: got 'rank() OVER (ORDER BY x)', but OVER reads"),
         ("SELECT\n SUM(DISTINCT x) AS r FROM a", "2: sql: got 'SUM(DISTINCT x)', which cannot be merged"),
-        ("SELECT\n SUM(x) / COUNT(*) AS r FROM a", "2: sql: got 'SUM(x) / COUNT(*)', an expression over aggregates"),
+        (
+            "SELECT\n SUM(x) / COUNT(*) AS r FROM a",
+            "2: sql: got 'SUM(x) / COUNT(*)', allowed is an aggregate alone: select COUNT(*) and",
+        ),
         ("SELECT\n SUM(MAX(x)) AS r FROM a", "2: sql: got 'SUM(MAX(x))', an aggregate of an aggregate"),
         ("SELECT DISTINCT a FROM b", "1: sql: got SELECT DISTINCT, allowed is SELECT"),
+        ("SELECT ALL a FROM b", "1: sql: got SELECT ALL, allowed is SELECT"),
+        (
+            "SELECT COUNT(*) FILTER (NOT a) AS n FROM b",
+            "1: sql: got 'COUNT(*) FILTER (NOT a)', allowed is FILTER (WHERE ",
+        ),
+        ("SELECT COUNT(a, b) AS n FROM c", "1: sql: got 'COUNT(a, b)', allowed is COUNT with one argument"),
+        ("SELECT COUNT(DISTINCT *) AS n FROM c", "1: sql: got 'COUNT(DISTINCT *)', allowed is COUNT with one argument"),
+        ("SELECT FIRST(x ORDER BY y) AS n FROM c", "1: sql: got 'FIRST(x ORDER BY y)', but the events of an hour are"),
+        ("SELECT COUNT(*) AS n FROM c WHERE a AS b", "1: sql: got 'a AS b', which is no expression of Spark SQL"),
+        ("SELECT try_sum(x) AS r FROM flights", "1: measures.r: got 'try_sum(x)', allowed are count, sum(x)"),
+        (
+            "SELECT window(event_time, '1 day').start AS d, COUNT(*) AS n FROM c GROUP BY 1",
+            "1: sql: got 'window(event_time, '1 day').start', allowed is WINDOW(…) alone, as an item of its own",
+        ),
+        (
+            "SELECT session_window(event_time, '1 hour') AS s, COUNT(*) AS n FROM c",
+            "1: sql: got the name 's' for the window, allowed is none: a result names its window itself",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM c GROUP BY TUMBLE(event_time, INTERVAL '7' DAY)",
+            "1: sql: got 'TUMBLE(event_time, INTERVAL '7' DAY)', which begins on other days in Hourline: it counts days",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM c WINDOW TUMBLING (SIZE 1 DAY, SIZE 2 DAYS)",
+            "1: sql: got 'WINDOW TUMBLING (SIZE 1 DAY, SIZE 2 DAYS)', allowed is each once: SIZE",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM c WINDOW SESSION (60 SECONDS)",
+            "1: sql: got 'WINDOW SESSION (60 SECONDS)', allowed ",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM c GROUP BY TUMBLE()",
+            "1: sql: got 'TUMBLE()', allowed are TUMBLE(event_time, size)",
+        ),
+        ("SELECT a, COUNT(*) AS n FROM c GROUP BY ALL", "1: sql: got GROUP BY ALL, allowed are the items of SELECT by"),
+        (
+            "SELECT upper(origin) AS origin, COUNT(*) AS n FROM flights GROUP BY origin",
+            "1: sql: got 'origin' in GROUP BY, which is a field of the source and the name of 'upper(origin)': give that",
+        ),
+        ("SELECT update, COUNT(*) AS n FROM c", "1: sql: got 'update' outside an aggregate and GROUP BY"),
+        ("SELECT " + "(" * 3000 + "a" + ")" * 3000 + " AS b FROM c", "1: sql: got '((((((("),
         ("SELECT * FROM b", "1: sql: got '*', allowed are the columns by their names"),
         ("SELECT a FROM b GROUP BY a", "1: sql: got no aggregate, allowed is one or more, such as COUNT(*) AS n"),
         ("SELECT a, COUNT(*) AS n FROM b", "1: sql: got 'a' outside an aggregate and GROUP BY: add it to GROUP BY"),
@@ -179,7 +226,7 @@ def test_a_window_clause_of_ksqldb_is_a_window(clause: str, key: object) -> None
         ("SELECT 'a FROM b", "1: sql: got a quote or a comment that does not close"),
         ("SELECT\n(a FROM b", "2: sql: got '(' without the bracket that closes it"),
         ("SELECT a) FROM b", "1: sql: got ')' without the bracket that it closes"),
-        ("SELECT a b c, COUNT(*) AS n FROM b", "1: sql: got 'a b c', which cannot be parsed"),
+        ("SELECT a b c, COUNT(*) AS n FROM b", "1: sql: got 'a b c', which is no expression of Spark SQL"),
         ("SELECT FROM b", "1: sql: got nothing after SELECT"),
         ("SELECT a", "1: sql: got no FROM, allowed is SELECT … FROM a source"),
         ("FROM b SELECT a", "1: sql: got 'FROM' at its start, allowed is one statement"),
@@ -238,9 +285,28 @@ def test_a_mistake_in_group_by_causes_no_second_one(tmp_path: Path) -> None:
     assert "got CUBE" in only
 
 
-def test_a_key_that_the_statement_says_is_refused_beside_it(tmp_path: Path) -> None:
-    [only] = mistakes(tmp_path, "source: flights\n" + in_sql("SELECT COUNT(*) AS n FROM flights"))
-    assert only == "metrics/m.yaml:1: source: got it beside sql, whose statement says it: leave it out"
+@pytest.mark.parametrize("key", ["source: flights", "dimensions: [origin]", "measures: {n: count}", "where: delay > 0"])
+def test_a_key_that_a_statement_says_is_refused_beside_it(tmp_path: Path, key: str) -> None:
+    [only] = mistakes(tmp_path, f"{key}\n" + in_sql("SELECT COUNT(*) AS n FROM flights"))
+    assert (
+        only
+        == f"metrics/m.yaml:1: {key.split(':', maxsplit=1)[0]}: got it beside sql, whose statement says it: leave it out"
+    )
+
+
+def test_a_window_stands_beside_a_statement_that_says_none(tmp_path: Path) -> None:
+    window = "window: {size: 1 day, zone: Europe/Berlin}\n"
+    metric = window + in_sql("SELECT COUNT(*) AS n FROM flights")
+    assert str(load_project(write_project(tmp_path, metric), {}).metrics["m"].window) == "1 day in Europe/Berlin"
+    hourly = in_sql("SELECT COUNT(*) AS n FROM flights WINDOW TUMBLING (SIZE 1 HOUR)")
+    [only] = mistakes(tmp_path, window + hourly)
+    assert only == "metrics/m.yaml:1: window: got it beside sql, whose statement says it: leave it out"
+
+
+def test_a_field_with_the_name_of_a_bound_is_a_field(tmp_path: Path) -> None:
+    project = write_project(tmp_path, in_sql("SELECT hour AS h, COUNT(*) AS n FROM flights GROUP BY hour"))
+    (project / "sources/flights.yaml").write_text(SOURCE.replace("origin:", "hour: int, origin:"))
+    assert load_project(project, {}).metrics["m"].dimensions == {"h": "hour"}
 
 
 @pytest.mark.parametrize("value", ["", "[a]", "{a: b}"])
@@ -255,7 +321,9 @@ def test_a_folded_statement_has_the_line_of_its_key(tmp_path: Path) -> None:
 
 
 _NAMES = st.sampled_from("abcdefgh")
-_EXPRESSIONS = st.sampled_from(["x", "`y`", "x + 1", "upper(x)", "CASE WHEN x THEN 1 ELSE 0 END", "a.b", "'it''s, (x'"])
+_EXPRESSIONS = st.sampled_from(
+    ["x", "`y`", "x + 1", "upper(x)", "x OR NOT y", "CASE WHEN x THEN 1 ELSE 0 END", "a.b", "'it''s, (x'"]
+)
 _MEASURES = st.one_of(
     st.just(("COUNT(*)", "count")),
     st.tuples(st.sampled_from(["sum", "min", "max", "mean"]), _EXPRESSIONS).map(
