@@ -78,6 +78,6 @@ def _read_aggregation(job: Job, source: Source, metric: Metric) -> AggregationPl
 def sort_tiles(aggregation: AggregationPlan, tiles: pa.Table) -> pa.Table:
     """The tiles, sorted as they lie in final."""
     sortable = [
-        name for name in aggregation.metric.dimensions if not pa.types.is_nested(aggregation.schema.field(name).type)
+        name for name in aggregation.metric.tile_columns if not pa.types.is_nested(aggregation.schema.field(name).type)
     ]
     return tiles.sort_by([(name, "ascending") for name in ["hour", *sortable]])

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.compute.windows import tile_keys
 from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import COUNTS, HOUR, SCRATCH_PREFIX
 
@@ -68,7 +69,7 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
     keys = [
         F.col(HOUR).alias("hour"),
         F.col(_PART),
-        *(F.when(is_tile, F.expr(expression)).alias(name) for name, expression in metric.dimensions.items()),
+        *(F.when(is_tile, F.expr(expression)).alias(name) for name, expression in tile_keys(metric).items()),
     ]
     twice = columns_in_both(aggregation)
     # A sketch is not compared, and costs more than all other states.

@@ -42,7 +42,7 @@ class Connection:
 
     - one per metric: ``hour`` (TIMESTAMPTZ in UTC), the dimensions, the finished measures, ``state``. If windows are
       declared, ``window_start`` and ``window_end`` (exclusive) stand for ``hour``, and ``<metric>_hours`` has the hours
-    - ``<metric>_states``: each hour with mergeable states, for roll-ups
+    - ``<metric>_states``: each hour, or each ``pane`` of it, with mergeable states, for roll-ups
     - ``<metric>_final`` and ``<metric>_provisional``: what each layer contributes
     - ``<metric>_staged``: the results of the hours that did not pass their audit
     - ``hours``: the state of each hour; ``windows``: the state of each window of the metrics that declare some

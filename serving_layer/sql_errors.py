@@ -78,7 +78,7 @@ def _explain_pending(
     for one in pending:
         metric = project.metrics[one.metric]
         if not set(map(fold_case, metric.views)).isdisjoint(tables) and name in map(
-            fold_case, (*metric.dimensions, *metric.measures)
+            fold_case, (*metric.time_columns, *metric.dimensions, *metric.measures)
         ):
             return one.in_words()
     for source in project.sources.values():

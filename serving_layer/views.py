@@ -99,7 +99,7 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
         metric, stored = _computable(connection, tables, functions)
         if metric.measures:
             states = layer_sql(tables, stored, sequence, revised_hours(connection, tables), layer)
-            yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, f'({states})')}"
+            yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, stored, f'({states})')}"
 
     yield from _result_parts(tables, _in_schema(needs), create_merged)
     for layer in LAYERS:
@@ -136,7 +136,7 @@ def _result_parts(tables: MetricTables, needs: tuple[str, ...], create: Statemen
 def _finished_views(tables: MetricTables, metric: Metric, stored: Mapping[str, str]) -> Iterator[str]:
     """The statements that make the views of finished results, from the view of states."""
     hourly = metric.hourly_views[0]
-    yield f"CREATE VIEW {identifier(hourly)} AS {finished_sql(metric, f'{metric.name}_states')}"
+    yield f"CREATE VIEW {identifier(hourly)} AS {finished_sql(metric, stored, f'{metric.name}_states')}"
     if hourly != metric.name:
         yield f"CREATE VIEW hourline.windowed_{tables.name} AS {windowed_rows_sql(tables)}"
         yield f"CREATE VIEW {identifier(metric.name)} AS {_windows_sql(tables, metric, stored)}"

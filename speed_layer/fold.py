@@ -32,7 +32,7 @@ class Fold:
         self._sql = _fold_sql(metric, self._types())
 
     def fold(self, events: pa.Table) -> pa.Table:
-        """The tiles (hour, dimensions, states as Spark has them) of ``events``: those that count, with HOUR and the
+        """The tiles (hour, tile columns, states as Spark has them) of ``events``: those that count, with HOUR and the
         columns of the metric.
 
         States equal those of ``AggregationPlan.tiles``, but for the last digits of sums of doubles. Integers are added
@@ -55,7 +55,7 @@ class Fold:
 
 def _fold_sql(metric: ProjectedMetric, types: dict[str, str]) -> str:
     declared = metric.aggregation.metric
-    keys = {"hour": HOUR, **dict(zip(declared.dimensions, metric.dimensions, strict=True))}
+    keys = {"hour": HOUR, **dict(zip(declared.tile_columns, metric.keys, strict=True))}
     selected = [f"{identifier(column)} AS {identifier(name)}" for name, column in keys.items()]
     for name, measure in declared.measures.items():
         aggregate = aggregate_of(measure)

@@ -95,7 +95,7 @@ def rows_and_groups(
 ) -> dict[datetime, tuple[int, int]]:
     """By hour, the number of rows and the number of distinct groups in the tiles."""
     connection.register("_audited", tiles)
-    keys = ", ".join(identifier(name) for name in ["hour", *aggregation.metric.dimensions])
+    keys = ", ".join(identifier(name) for name in ["hour", *aggregation.metric.tile_columns])
     rows = connection.execute(
         f"SELECT hour, count(*), count(DISTINCT row({keys})) FROM _audited GROUP BY hour"
     ).fetchall()

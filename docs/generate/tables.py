@@ -32,8 +32,9 @@ shows how to use the views. All times are timestamps in UTC with microseconds. E
 
 _METRIC_TABLES = """
 `DECLARATION` is the hash of the metric's declaration. A changed declaration has other columns and other numbers, so it
-has tables of its own. The columns are `hour`, the dimensions, and the states of the measures. `provisional` also has
-`sequence`, the number of the micro-batch. Its rows are added and never updated. `final` has one row per hour and
+has tables of its own. The columns are `hour`, the dimensions, and the states of the measures. If the metric has windows
+that begin within an hour, `pane` after `hour` is the start of the part of the hour. `provisional` also has `sequence`,
+the number of the micro-batch. Its rows are added and never updated. `final` has one row per hour (or pane) and
 dimensions, and only the version that coverage names counts. `staged` holds what a recompute computed before its audit.
 """
 

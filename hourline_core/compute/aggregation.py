@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.compute.record import with_record
+from hourline_core.compute.windows import tile_keys
 from hourline_core.model import DeclaredMetric, Metric, Source
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -64,14 +65,14 @@ class AggregationPlan(DeclaredMetric):
     states: dict[str, str]
     """The Spark SQL aggregate of each stored column."""
     schema: pa.Schema
-    """hour, the dimensions, the states."""
+    """hour, the metric's tile columns, the states."""
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By measure, the Spark SQL over one event that its states are made of. Empty: nothing is aggregated by this
     plan.
     """
 
     def tiles(self, events: DataFrame) -> DataFrame:
-        """The partial states per hour and dimensions of ``events``, with derived fields, of which all count."""
+        """The partial states per hour, pane and dimensions of ``events``, with derived fields, of which all count."""
         return _tiles(events, self.metric, self.states)
 
 
@@ -250,6 +251,6 @@ def _tiles(events: DataFrame, metric: Metric, states: dict[str, str]) -> DataFra
         events = events.where(metric.where)
     keys = [
         F.col(HOUR).alias("hour"),
-        *(F.expr(expression).alias(name) for name, expression in metric.dimensions.items()),
+        *(F.expr(expression).alias(name) for name, expression in tile_keys(metric).items()),
     ]
     return events.groupBy(*keys).agg(*(F.expr(sql).alias(column) for column, sql in states.items()))

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.aggregation import AggregationPlan, with_derived
+from hourline_core.compute.windows import tile_keys
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OUTCOME, SCRATCH_PREFIX, visible_name
 
@@ -39,8 +40,8 @@ class ProjectedMetric:
     aggregation: AggregationPlan
     conditions: tuple[str, ...]
     """Boolean columns. An event counts if all of them are true."""
-    dimensions: tuple[str, ...]
-    """For each dimension, its column."""
+    keys: tuple[str, ...]
+    """For each of the metric's tile columns, the column of the events."""
     values: Mapping[str, tuple[str, ...]]
     """By measure, the columns that its aggregate takes."""
 
@@ -80,7 +81,7 @@ class Projection:
         return ProjectedMetric(
             aggregation,
             conditions,
-            dimensions=tuple(self._column(source, text, conditions) for text in metric.dimensions.values()),
+            keys=tuple(self._column(source, text, conditions) for text in tile_keys(metric).values()),
             values={
                 name: tuple(self._column(source, text, conditions) for text in texts)
                 for name, texts in aggregation.values.items()

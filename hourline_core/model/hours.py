@@ -54,17 +54,33 @@ def parse_hour(text: str) -> datetime:
 
     Raises UsageError when the text is no time, or not on the hour.
     """
-    moment = parse_moment(text)
-    if moment is None:
-        raise UsageError(f"'{text}' is not an hour; write it as 2013-01-05T14 or 2013-01-05T14:00Z")
-    if not _FIRST <= moment < _LAST:
-        raise UsageError(f"'{text}' is outside the allowed years, {_FIRST.year} to {_LAST.year - 1}")
+    moment = _parse_allowed(text, "an hour", "2013-01-05T14 or 2013-01-05T14:00Z")
     before = HOURLY.assign(moment)
     if moment != before:
         raise UsageError(
             f"'{text}' is not on the hour (UTC); "
             f"the nearest hours are {hour_text(before)} and {hour_text(before + HOUR)}"
         )
+    return moment
+
+
+def parse_minute(text: str) -> datetime:
+    """Parse ISO text: ``2013-01-05T14:05``, or any that ``parse_hour`` reads. The default zone is UTC.
+
+    Raises UsageError when the text is no time, or not on the minute.
+    """
+    moment = _parse_allowed(text, "a minute", "2013-01-05T14:05 or 2013-01-05T14:05Z")
+    if moment.second or moment.microsecond:
+        raise UsageError(f"'{text}' is not on the minute; the one before is {hour_text(moment)}")
+    return moment
+
+
+def _parse_allowed(text: str, what: str, examples: str) -> datetime:
+    moment = parse_moment(text)
+    if moment is None:
+        raise UsageError(f"'{text}' is not {what}; write it as {examples}")
+    if not _FIRST <= moment < _LAST:
+        raise UsageError(f"'{text}' is outside the allowed years, {_FIRST.year} to {_LAST.year - 1}")
     return moment
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 
 from hourline_core.model.metric import Metric
@@ -15,14 +16,17 @@ from hourline_core.model.source import Source
 def declaration_hash(source: Source, metric: Metric) -> str:
     """12 hexadecimal digits, equal for declarations that compute the same results.
 
-    Order, description, topic, clock and grace do not matter. Fields and derived fields of the source matter only if
-    the metric's expressions name them, directly or through derived fields. So a new field does not change every metric.
-    The element of ``explode`` is such a field. Its expression does not matter: archived events have their element.
+    Order, description, topic, clock, grace and windows with the same panes do not matter. Fields and derived fields
+    of the source matter only if the metric's expressions name them, directly or through derived fields. So a new
+    field does not change every metric. The element of ``explode`` is such a field. Its expression does not matter:
+    archived events have their element.
     """
     measures = {name: str(measure) for name, measure in metric.measures.items()}
     derived, named = _collect_names(source, metric)
     key_type = {"key_type": source.key_type} if RECORD in named else {}
     elements = [name for name in source.explode if name.casefold() in named]
+    # Windows are merged from what is stored. Only the panes of that matter.
+    pane = {"pane_minutes": metric.pane // timedelta(minutes=1)} if metric.pane else {}
     content = {
         "source": {
             **key_type,
@@ -34,7 +38,7 @@ def declaration_hash(source: Source, metric: Metric) -> str:
             "derived": derived,
             "where": source.where,
         },
-        "metric": {"dimensions": metric.dimensions, "measures": measures, "where": metric.where},
+        "metric": {**pane, "dimensions": metric.dimensions, "measures": measures, "where": metric.where},
     }
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]

@@ -1,5 +1,6 @@
 """A metric: dimensions and measures over one source, declared once for both layers."""
 
+from datetime import timedelta
 from typing import Annotated, Any, Self
 
 import pydantic
@@ -18,9 +19,13 @@ from hourline_core.model.names import (
     is_column_name,
     refuse_same_names,
 )
+from hourline_core.model.windows import HOURLY
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 """The columns that name a window: timestamps in UTC, the end is exclusive."""
+
+PANE = "pane"
+"""The column of tables and of ``<metric>_states`` with the start of a pane below an hour, a timestamp in UTC."""
 
 _LIST_FORM = "allowed are field names in lower case and `name: expression`"
 
@@ -80,8 +85,8 @@ class Metric(Declaration):
     """The condition, over fields and derived fields, that an event must fulfil to count in this metric."""
 
     window: WindowForm = HOUR_WINDOW
-    """The time that a result stands for: `3h`, `1 day`, `1 week`, `1 month`, `1 year`, or a mapping. If left out, it is
-    an hour. Recompute, audit and publication go by the hour, whatever the window.
+    """The time that a result stands for: `5m`, `3h`, `1 day`, `1 week`, `1 month`, `1 year`, or a mapping. If left out,
+    it is an hour. Recompute, audit and publication go by the hour, whatever the window.
     """
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
@@ -95,14 +100,24 @@ class Metric(Declaration):
         refuse_same_names(dimensions=self.dimensions, measures=self.measures)
         if not self.window.is_hour:
             for place in ("dimensions", "measures"):
-                for name in WINDOW_COLUMNS:
+                for name in (*WINDOW_COLUMNS, PANE):
                     if name in getattr(self, place):
                         raise refuse(
-                            f"got the name {describe(name)}, which names the window of a result: choose another",
+                            f"got the name {describe(name)}, which Hourline uses for windows: choose another",
                             place,
                             name,
                         )
         return self
+
+    @property
+    def pane(self) -> timedelta | None:
+        """The length of the panes that its tables have states of. None: an hour, which needs no column."""
+        return self.window.pane if self.window.pane < HOURLY.size else None
+
+    @property
+    def tile_columns(self) -> list[str]:
+        """The columns of its tables that states are grouped by, besides the hour."""
+        return [*([PANE] if self.pane else []), *self.dimensions]
 
     @property
     def time_columns(self) -> tuple[str, ...]:

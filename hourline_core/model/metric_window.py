@@ -1,9 +1,10 @@
 """The declared windows of a metric: a size, how often one starts, and a zone."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property, reduce
+from math import gcd
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
@@ -11,13 +12,15 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonS
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.times import Zone
-from hourline_core.model.windows import CalendarWindow, HoppingWindow, Window
+from hourline_core.model.windows import HOURLY, CalendarWindow, HoppingWindow, Window
 
-Unit = Literal["hour", "day", "month"]
+Unit = Literal["minute", "day", "month"]
 
 _UNITS: dict[str, tuple[Unit, int]] = {
-    "h": ("hour", 1),
-    "hour": ("hour", 1),
+    "m": ("minute", 1),
+    "minute": ("minute", 1),
+    "h": ("minute", 60),
+    "hour": ("minute", 60),
     "d": ("day", 1),
     "day": ("day", 1),
     "w": ("day", 7),
@@ -25,29 +28,30 @@ _UNITS: dict[str, tuple[Unit, int]] = {
     "month": ("month", 1),
     "year": ("month", 12),
 }
-_FORM = r"\s*(\d+)\s*(h|d|w|(?:hour|day|week|month|year)s?)\s*"
+_FORM = r"\s*(\d+)\s*(m|h|d|w|(?:minute|hour|day|week|month|year)s?)\s*"
 _SIZE = re.compile(_FORM, re.ASCII)
-_ALLOWED = "allowed are hours, days, weeks, months and years, such as 3h, 1 day or 1 month"
-_LONGEST: dict[Unit, int] = {"hour": 876_000, "day": 36_500, "month": 1_200}
+_ALLOWED = "allowed are minutes, hours, days, weeks, months and years, such as 5m, 3h, 1 day or 1 month"
+_LONGEST: dict[Unit, int] = {"minute": 60 * 876_000, "day": 36_500, "month": 1_200}
 """A century: it keeps the ends of windows within the years that a datetime can have."""
 _MOST_OVERLAPPING = 1_000
-"""The maximum number of windows that contain one event. Reading merges each hour that often."""
+"""The maximum number of windows that contain one event. Reading merges each pane that often."""
 _CHECKED_FROM = datetime(2000, 1, 1, tzinfo=UTC)
 _CHECKED_MONTHS = 38 * 12
+_MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
 class WindowSize:
-    """A number of hours, days or months. A week is seven days, and a year twelve months."""
+    """A number of minutes, days or months. An hour is 60 minutes, a week seven days, and a year twelve months."""
 
     count: int
     unit: Unit
-    text: str
+    text: str = field(compare=False)
     """As it is declared."""
 
     @classmethod
     def parse(cls, value: object) -> "WindowSize":
-        """Parse ``3h``, ``1 day``, ``2 weeks``, ``1 month`` or ``1 year``. A WindowSize is passed on."""
+        """Parse ``5m``, ``3h``, ``1 day``, ``2 weeks``, ``1 month`` or ``1 year``. A WindowSize is passed on."""
         if isinstance(value, cls):
             return value
         match = _SIZE.fullmatch(value) if isinstance(value, str) else None
@@ -56,7 +60,7 @@ class WindowSize:
         unit, factor = _UNITS[match[2] if match[2] in _UNITS else match[2].removesuffix("s")]
         count = int(match[1]) * factor
         if not 1 <= count <= _LONGEST[unit]:
-            raise refuse(f"got {describe(value)}, {_ALLOWED}, of at least one hour and at most 100 years")
+            raise refuse(f"got {describe(value)}, {_ALLOWED}, of at least one minute and at most 100 years")
         return cls(count, unit, " ".join(str(value).split()))
 
     def __str__(self) -> str:
@@ -67,19 +71,20 @@ SizeForm = Annotated[
     WindowSize,
     PlainValidator(WindowSize.parse),
     PlainSerializer(str),
-    WithJsonSchema({"type": "string", "pattern": f"^{_FORM}$", "examples": ["3h", "1 day", "1 week", "1 month"]}),
+    WithJsonSchema({"type": "string", "pattern": f"^{_FORM}$", "examples": ["5m", "3h", "1 day", "1 week", "1 month"]}),
 ]
 
 
 class MetricWindow(Declaration):
     """The windows that a metric has results for. `window: 3h` is short for `window: {size: 3h}`.
 
-    They are merged from the results of their hours when they are read. So a change of the window needs no recompute,
-    and an event that comes late revises just the windows that contain its hour.
+    They are merged from smaller parts when they are read: from hours, or from panes below an hour if a boundary is not
+    on the hour. So a change of the window needs no recompute unless its panes change.
     """
 
     size: SizeForm
-    """The length of a window: a number of hours, days, weeks, months or years. Hours are counted from 1970 in UTC.
+    """The length of a window: a number of minutes, hours, days, weeks, months or years. Minutes and hours are counted
+    from 1970 in UTC.
     Days begin at midnight in the `zone`, weeks on Monday, months and years on their first day.
     """
 
@@ -89,25 +94,27 @@ class MetricWindow(Declaration):
     """
 
     zone: Zone | None = None
-    """The zone of days, weeks, months and years, such as `America/New_York`. Its offset from UTC must be whole hours
-    since 2000. If left out, it is UTC.
-    """
+    """The zone of days, weeks, months and years, such as `America/New_York`. If left out, it is UTC."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.every is not None:
             self._check_every(self.size, self.every)
-        if self.zone is not None:
-            self._check_zone(self.zone)
+        if self.zone is not None and self.size.unit == "minute":
+            raise refuse(
+                f"got the zone {describe(self.zone)} with the size '{self.size}', allowed is a zone for days, weeks, "
+                "months and years: minutes and hours are the same in every zone",
+                "zone",
+            )
         return self
 
     @staticmethod
     def _check_every(size: WindowSize, every: WindowSize) -> None:
         got = f"got every '{every}' with the size '{size}'"
         if every.unit != size.unit:
-            units = {"hour": "hours", "day": "days or weeks", "month": "months or years"}[size.unit]
+            units = {"minute": "minutes or hours", "day": "days or weeks", "month": "months or years"}[size.unit]
             hours = f"; for 24 hours at each hour, the size is {24 * size.count}h"
-            hint = hours if (size.unit, every.unit) == ("day", "hour") else ""
+            hint = hours if (size.unit, every.unit) == ("day", "minute") else ""
             raise refuse(f"{got}, allowed are {units} for both{hint}", "every")
         if every.count > size.count:
             raise refuse(f"{got}, allowed is at most the size, so that each event is in a window", "every")
@@ -118,22 +125,6 @@ class MetricWindow(Declaration):
                 "every",
             )
 
-    def _check_zone(self, zone: str) -> None:
-        if self.size.unit == "hour":
-            raise refuse(
-                f"got the zone {describe(zone)} with the size '{self.size}', allowed is a zone for days, weeks, "
-                "months and years: hours are the same in every zone",
-                "zone",
-            )
-        for month in range(_CHECKED_MONTHS):
-            offset = (_CHECKED_FROM + timedelta(days=30.5 * month)).astimezone(ZoneInfo(zone)).utcoffset()
-            if offset is not None and offset % timedelta(hours=1):
-                raise refuse(
-                    f"got {describe(zone)}, allowed are zones whose offset from UTC is whole hours: "
-                    f"a window is made of hours of UTC, and this zone's days begin within one",
-                    "zone",
-                )
-
     @classmethod
     def from_short_form(cls, value: Any) -> Any:
         """Read the short form: ``window: 3h`` stands for ``window: {size: 3h}``."""
@@ -142,15 +133,21 @@ class MetricWindow(Declaration):
     @property
     def is_hour(self) -> bool:
         """Whether these are the hours of UTC, which results are kept by."""
-        return (self.size.unit, self.size.count) == ("hour", 1)
+        return (self.size.unit, self.size.count) == ("minute", 60) and self.every in (None, self.size)
+
+    @property
+    def pane(self) -> timedelta:
+        """The length of the parts that the layers keep states of: the greatest that divides an hour and all windows."""
+        return self.windows.pane
 
     @cached_property
     def windows(self) -> Window:
         """Their arithmetic."""
         size, every = self.size, self.every or self.size
-        if size.unit == "hour":
-            return HoppingWindow(timedelta(hours=size.count), timedelta(hours=every.count))
-        return CalendarWindow(size.count, every.count, size.unit, ZoneInfo(self.zone or "UTC"))
+        if size.unit == "minute":
+            return HoppingWindow(size.count * _MINUTE, every.count * _MINUTE)
+        zone = ZoneInfo(self.zone or "UTC")
+        return CalendarWindow(size.count, every.count, size.unit, zone, _zone_pane(zone))
 
     def __str__(self) -> str:
         every = "" if self.every is None else f" every {self.every}"
@@ -163,5 +160,13 @@ WindowForm = Annotated[
 ]
 """Windows in their long or short form."""
 
-HOUR_WINDOW = MetricWindow(size=WindowSize(1, "hour", "1h"))
+HOUR_WINDOW = MetricWindow(size=WindowSize(60, "minute", "1h"))
 """The windows of a metric that declares none."""
+
+
+@cache
+def _zone_pane(zone: ZoneInfo) -> timedelta:
+    """The greatest part of an hour that divides all offsets of ``zone`` from UTC since 2000."""
+    moments = (_CHECKED_FROM + timedelta(days=30.5 * month) for month in range(_CHECKED_MONTHS))
+    offsets = [(moment.astimezone(zone).utcoffset() or timedelta()) // _MINUTE for moment in moments]
+    return reduce(gcd, offsets, HOURLY.size // _MINUTE) * _MINUTE

@@ -16,6 +16,7 @@ from hourline_core.model.branches import Where
 from hourline_core.model.metric import Metric
 from hourline_core.model.metric_window import WindowForm
 from hourline_core.model.names import ColumnName, MetricName
+from hourline_core.model.times import duration_text
 
 
 class Rollup(Declaration):
@@ -53,9 +54,10 @@ class MetricOverMetric:
     """The name of the metric whose states it merges."""
 
     def over(self, served: Metric) -> Metric:
-        """The same over the declaration of ``base`` that is served, which may lack some of its names."""
+        """The same over the declaration of ``base`` that is served, which may lack some of its names and its panes."""
         return self.metric.model_copy(
             update={
+                "window": served.window if self.metric.window.pane % served.window.pane else self.metric.window,
                 "dimensions": _keep(self.metric.dimensions, served.dimensions),
                 "measures": _keep(self.metric.measures, served.measures),
             }
@@ -79,6 +81,7 @@ def resolve_rollups(
             del waiting[rollup.name]
             parent = below[rollup.from_]
             mistakes += _absent_names(rollup, parent.metric, where)
+            mistakes += _unfit_window(rollup, metrics[parent.base], where)
             resolved[rollup.name] = below[rollup.name] = MetricOverMetric(_narrow(parent.metric, rollup), parent.base)
     for rollup in waiting.values():
         path = _path(rollup, waiting)
@@ -105,6 +108,16 @@ def _absent_names(rollup: Rollup, parent: Metric, where: Where) -> Iterator[str]
                 place = where("metric", rollup.name, (key, name))
                 hint = did_you_mean(name, there)
                 yield f"{place}: {key}: got '{name}', which '{rollup.from_}' does not have{hint}"
+
+
+def _unfit_window(rollup: Rollup, base: Metric, where: Where) -> Iterator[str]:
+    """A mistake if the windows are not made of the panes that ``base`` has."""
+    if rollup.window and rollup.window.pane % base.window.pane:
+        place = where("metric", rollup.name, ("window",))
+        yield (
+            f"{place}: window: got '{rollup.window}', which has panes of {duration_text(rollup.window.pane)}, allowed "
+            f"are windows made of the panes of '{base.name}', which have {duration_text(base.window.pane)}"
+        )
 
 
 def _narrow(parent: Metric, rollup: Rollup) -> Metric:

@@ -30,17 +30,21 @@ def to_stored(source: Source, metric: Metric) -> str:
                 "dimensions": metric.dimensions,
                 "measures": {name: str(measure) for name, measure in metric.measures.items()},
                 "where": metric.where,
+                "window": metric.window.model_dump(exclude_none=True),
             },
         }
     )
 
 
 def from_stored(text: str, source: Source, window: MetricWindow) -> tuple[Source, Metric]:
-    """The source and metric in ``text``. The other parts of the source (topic, clock, …) are those of ``source``.
-    Windows are not stored: they are read from hours, so a new ``window`` counts at once.
+    """The source and metric in ``text``. The other parts of the source (topic, clock, …) are those of ``source``. A new
+    ``window`` counts at once if it has the panes that are stored.
     """
     stored = json.loads(text)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
     # An older version of Hourline, which stored no ``explode``, had none.
     own = {"explode": {}, **stored["source"], "fields": fields}
-    return source.model_copy(update=own), Metric(**stored["metric"], window=window)
+    metric = Metric(**stored["metric"])
+    if window.pane == metric.window.pane:
+        metric = metric.model_copy(update={"window": window})
+    return source.model_copy(update=own), metric

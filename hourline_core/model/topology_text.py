@@ -9,6 +9,7 @@ from operator import attrgetter
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project
 from hourline_core.model.source import Source
+from hourline_core.model.times import duration_text
 from hourline_core.model.topics import topic_labels
 
 
@@ -90,7 +91,8 @@ def _steps_of_metric(metric: Metric) -> Iterator[str]:
     if metric.dimensions:
         yield f"by {', '.join(metric.dimensions)}"
     if not metric.window.is_hour:
-        yield f"in windows of {metric.window}"
+        panes = f", kept in panes of {duration_text(metric.pane)}" if metric.pane else ""
+        yield f"in windows of {metric.window}{panes}"
     yield ", ".join(f"{name} = {measure}" for name, measure in metric.measures.items())
 
 

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
+from math import gcd
 from typing import Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_MICROSECOND, _MINUTE = timedelta(microseconds=1), timedelta(minutes=1)
 _MONDAY = date(1969, 12, 29).toordinal()
 """Days are counted from a Monday, so that seven of them are a week."""
 
@@ -67,12 +68,12 @@ class TumblingWindow:
 
 
 HOURLY = TumblingWindow(timedelta(hours=1))
-"""The hours of UTC. They are the panes of all windows so far, and what is recomputed, audited and published."""
+"""The hours of UTC: what is recomputed, audited and published. They are the panes of windows that begin on the hour."""
 
 
 @dataclass(frozen=True)
 class HoppingWindow:
-    """Windows of whole hours. One starts at each multiple of ``every`` since 1970 in UTC. ``every`` is at most the
+    """Windows of whole minutes. One starts at each multiple of ``every`` since 1970 in UTC. ``every`` is at most the
     ``size``; if it is the size, they do not overlap.
     """
 
@@ -81,8 +82,8 @@ class HoppingWindow:
 
     @property
     def pane(self) -> timedelta:
-        """An hour."""
-        return HOURLY.size
+        """The greatest part of an hour that divides all windows."""
+        return gcd(self.size // _MINUTE, self.every // _MINUTE, HOURLY.size // _MINUTE) * _MINUTE
 
     @property
     def shortest(self) -> timedelta:
@@ -109,11 +110,8 @@ class CalendarWindow:
     every: int
     unit: Literal["day", "month"]
     zone: ZoneInfo
-
-    @property
-    def pane(self) -> timedelta:
-        """An hour."""
-        return HOURLY.size
+    pane: timedelta
+    """A part of an hour that divides the zone's offsets from UTC."""
 
     @property
     def shortest(self) -> timedelta:
@@ -122,7 +120,7 @@ class CalendarWindow:
 
     def touching(self, first: datetime, last: datetime) -> Spans:
         """See Window."""
-        # One more at each side, since a boundary is moved to the full hour.
+        # One more at each side, since a boundary is moved to the start of a pane.
         earliest = (self._number(first) - self.size) // self.every
         latest = self._number(last) // self.every + 1
         starts = [number * self.every for number in range(earliest, latest + 1)]
@@ -137,7 +135,8 @@ class CalendarWindow:
         return local.toordinal() - _MONDAY if self.unit == "day" else local.year * 12 + local.month - 1
 
     def _boundary(self, number: int) -> int:
-        return _midnight(self.zone, date.fromordinal(_MONDAY + number) if self.unit == "day" else _month(number))
+        day = date.fromordinal(_MONDAY + number) if self.unit == "day" else _month(number)
+        return _midnight(self.zone, day, self.pane)
 
 
 def _month(number: int) -> date:
@@ -146,12 +145,12 @@ def _month(number: int) -> date:
 
 
 @cache
-def _midnight(zone: ZoneInfo, day: date) -> int:
-    """When ``day`` begins in ``zone``. Before 1970 many zones were some minutes off: there it is the full hour before.
+def _midnight(zone: ZoneInfo, day: date, pane: timedelta) -> int:
+    """When ``day`` begins in ``zone``. Long ago many zones were some minutes off: there it is the pane's start before.
 
     A midnight that the clocks skip gives the moment when they do, as zoneinfo takes it.
     """
-    return _micros(HOURLY.assign(datetime.combine(day, time(), zone).astimezone(UTC)))
+    return _micros(TumblingWindow(pane).assign(datetime.combine(day, time(), zone).astimezone(UTC)))
 
 
 def _micros(moment: datetime) -> int:

@@ -35,14 +35,14 @@ def counted_states_sql(
     layers: Collection[Layer] = LAYERS,
     hours: str = "h.state <> 'missing'",
 ) -> str:
-    """A query: hour, the dimensions, state columns, state, sequence (null: final) of every row of ``layers`` that
+    """A query: hour, tile columns, state columns, state, sequence (null: final) of every row of ``layers`` that
     counts at progress ``sequence``, in ``hours`` (a condition on the states ``h``).
 
     It reads the provisional and final tables of one declaration and its hours, as attached by tables.py. Missing
     hours are left out, since their answer would be incomplete.
     """
     metric = tables.metric
-    columns = ", ".join(f"t.{identifier(name)}" for name in ["hour", *metric.dimensions, *_merges(metric, stored)])
+    columns = ", ".join(f"t.{identifier(name)}" for name in ["hour", *metric.tile_columns, *_merges(metric, stored)])
     above = (
         f"t.sequence <= {sequence} AND t.sequence >= {tables.complete_from} "
         f"AND t.sequence > coalesce(h.cutoff, {NO_CUTOFF})"
@@ -75,7 +75,7 @@ def revised_share(connection: duckdb.DuckDBPyConnection, tables: MetricTables, r
 def merged_rows_sql(
     tables: MetricTables, stored: Mapping[str, str], sequence: int, revised: Collection[datetime], kept: bool
 ) -> str:
-    """The statement that makes ``hourline.merged_<metric>_<declaration>``: hour, the dimensions, merged state columns
+    """The statement that makes ``hourline.merged_<metric>_<declaration>``: hour, tile columns, merged state columns
     and state of all hours that are not final.
 
     ``stored`` is as ``stored_types`` gives it, ``sequence`` is that of the progress, and ``revised`` is as
@@ -87,7 +87,7 @@ def merged_rows_sql(
 
 
 def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], revised: Collection[datetime]) -> str:
-    """A query over the merged rows and the final table: hour, the dimensions, merged state columns, state."""
+    """A query over the merged rows and the final table: hour, tile columns, merged state columns, state."""
     merged = f"FROM hourline.merged_{tables.name}"
     return merged if tables.final is None else f"{merged} UNION ALL {_final_sql(tables, stored, revised)}"
 
@@ -95,7 +95,7 @@ def merged_states_sql(tables: MetricTables, stored: Mapping[str, str], revised: 
 def layer_sql(
     tables: MetricTables, stored: Mapping[str, str], sequence: int, revised: Collection[datetime], layer: Layer
 ) -> str:
-    """A query: hour, the dimensions, merged state columns of what one layer contributes, and the state of the hour."""
+    """A query: hour, tile columns, merged state columns of what one layer contributes, and the state of the hour."""
     merged = _merged_sql(tables, stored, sequence, [layer])
     if tables.final is None or layer != "final":
         return merged
@@ -104,7 +104,7 @@ def layer_sql(
 
 def _merged_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int, layers: Collection[Layer]) -> str:
     """The merged rows of ``layers`` in all hours that are not final."""
-    keys = ", ".join(map(identifier, ["hour", *tables.metric.dimensions]))
+    keys = ", ".join(map(identifier, ["hour", *tables.metric.tile_columns]))
     merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(tables.metric, stored).items())
     counted = counted_states_sql(tables, stored, sequence, layers, "h.state NOT IN ('missing', 'final')")
     return f"SELECT {keys}, {merged}, any_value(state) AS state FROM ({counted}) GROUP BY {keys}"
@@ -112,7 +112,7 @@ def _merged_sql(tables: MetricTables, stored: Mapping[str, str], sequence: int, 
 
 def _final_sql(tables: MetricTables, stored: Mapping[str, str], revised: Collection[datetime]) -> str:
     """The rows of all hours that are final. They have nothing to merge."""
-    columns = ", ".join(map(identifier, ["hour", *tables.metric.dimensions, *_merges(tables.metric, stored)]))
+    columns = ", ".join(map(identifier, ["hour", *tables.metric.tile_columns, *_merges(tables.metric, stored)]))
     rows = f"SELECT {columns}, 'final' AS state FROM hourline.final_{tables.name}"
     # Every hour with rows in final is covered. Nearly all of them are final, so the others are left out. Joining final
     # with the states of hours would take a third of the time of a small query.
@@ -128,13 +128,20 @@ def rolled_up_sql(metric: Metric, stored: Mapping[str, str], states: str) -> str
     """A query over the view ``states`` of another metric, which has more dimensions: hour, the dimensions, merged state
     columns, state.
     """
-    keys = ", ".join(map(identifier, ["hour", *metric.dimensions]))
+    keys = ", ".join(map(identifier, ["hour", *metric.tile_columns]))
     merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(metric, stored).items())
     return f"SELECT {keys}, {merged}, any_value(state) AS state FROM {states} GROUP BY {keys}"
 
 
-def finished_sql(metric: Metric, states: str) -> str:
-    """A query over the view ``states``: hour, the dimensions, the finished measures, state. Its rows are merged."""
+def finished_sql(metric: Metric, stored: Mapping[str, str], states: str) -> str:
+    """A query over the view or query ``states``, whose rows are merged by hour, pane and dimensions: hour, the
+    dimensions, the finished measures, state.
+    """
+    if metric.pane:
+        # The state is that of the hour.
+        columns = ["hour", *map(identifier, [*metric.dimensions, *metric.measures]), "state"]
+        rows = values_sql(metric, stored, f"FROM {states}", metric.dimensions, ("hour", "state"))
+        return f"SELECT {', '.join(columns)} FROM ({rows})"
     values = [f"{finished_value(name, measure)} AS {identifier(name)}" for name, measure in metric.measures.items()]
     return f"SELECT {', '.join(['hour', *map(identifier, metric.dimensions), *values, 'state'])} FROM {states}"
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 import duckdb
 
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model.hours import HOUR
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import literal
 
@@ -19,6 +20,14 @@ _NO_WINDOWS = """
     WHERE false"""
 
 
+_HOUR_MICROS = HOUR // timedelta(microseconds=1)
+_HOURS = (
+    f"range(make_timestamptz(epoch_us(window_start) - "
+    f"(epoch_us(window_start) % {_HOUR_MICROS} + {_HOUR_MICROS}) % {_HOUR_MICROS}), window_end, INTERVAL 1 HOUR)"
+)
+"""DuckDB SQL for the hours that share time with a window."""
+
+
 def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> str:
     """The statement that makes ``hourline.windows_<metric>_<declaration>``: window_start, window_end, state, closed.
 
@@ -26,8 +35,8 @@ def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTabl
     written into it, so that any DuckDB can run it.
     """
     windows = tables.metric.window.windows
-    stretches = connection.execute(_stretches_sql(tables, windows.shortest)).fetchall()
-    spans = [windows.touching(first, last) for first, last in stretches]
+    stretches = connection.execute(_stretches_sql(tables, max(windows.shortest, HOUR))).fetchall()
+    spans = [windows.touching(first, last + HOUR - windows.pane) for first, last in stretches]
     grace = f"INTERVAL '{int(tables.source.grace.total_seconds())} seconds'"
     return f"""
         CREATE TABLE hourline.windows_{tables.name} AS
@@ -44,7 +53,7 @@ def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTabl
             UNION ALL
             SELECT window_start, window_end, known.closed, h.state
             FROM known JOIN (FROM hourline.hours_{tables.name} WHERE state <> 'final') h
-              ON h.hour >= window_start AND h.hour < window_end
+              ON h.hour + INTERVAL 1 HOUR > window_start AND h.hour < window_end
         )
         SELECT window_start, window_end, {weakest_sql()} AS state, closed FROM states
         GROUP BY window_start, window_end, closed"""
@@ -52,23 +61,24 @@ def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTabl
 
 def windowed_rows_sql(tables: MetricTables) -> str:
     """A query: window_start, window_end, state of the window, and the other columns of the view ``<metric>_states``: a
-    row for each row of that view and window that contains it.
+    row for each row of that view and window that contains its pane.
 
     Windows with missing hours are left out. A filter on the window reaches the tables: DuckDB reads only the hours of
     the windows that it joins.
     """
+    inside = " WHERE s.pane >= w.window_start AND s.pane < w.window_end" if tables.metric.pane else ""
     return f"""
         SELECT w.window_start, w.window_end, w.state, s.* EXCLUDE (state)
-        FROM (SELECT window_start, window_end, state, unnest(range(window_start, window_end, INTERVAL 1 HOUR)) AS hour
+        FROM (SELECT window_start, window_end, state, unnest({_HOURS}) AS hour
               FROM hourline.windows_{tables.name} WHERE state <> 'missing') w
-        JOIN {tables.metric.name}_states s USING (hour)"""
+        JOIN {tables.metric.name}_states s USING (hour){inside}"""
 
 
 def hours_of_windows_sql(hours: str, windows: str) -> str:
-    """A query: hour, state of those of ``hours`` (a table with these columns) that are in one of ``windows`` (a query
-    with window_start and window_end).
+    """A query: hour, state of those of ``hours`` (a table with these columns) that share time with one of ``windows``
+    (a query with window_start and window_end).
     """
-    inside = f"SELECT unnest(range(window_start, window_end, INTERVAL 1 HOUR)) FROM ({windows})"
+    inside = f"SELECT unnest({_HOURS}) FROM ({windows})"
     return f"SELECT hour, state FROM {hours} WHERE hour IN ({inside})"
 
 

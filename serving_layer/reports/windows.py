@@ -25,7 +25,7 @@ class HourOfWindow(Described):
     state: HourStateName
     """The state of the hour."""
     measures: dict[str, Any]
-    """The values of this hour alone. All null: no event of it counts, or it is missing."""
+    """The values of what this hour alone contributes. All null: no event of it counts, or it is missing."""
 
 
 class WindowExplanation(Described):
@@ -110,12 +110,15 @@ def _find_window(connection: Connection, tables: MetricTables, start: datetime) 
 
 def _hours(connection: Connection, cell: Cell, end: datetime) -> list[HourOfWindow]:
     database, tables, measures = connection.database, cell.tables, list(cell.metric.measures)
-    window = f"SELECT {literal(cell.hour)} AS window_start, {literal(end)} AS window_end"
+    start, after = literal(cell.hour), literal(end)
+    window = f"SELECT {start} AS window_start, {after} AS window_end"
     states = hours_of_windows_sql(f"hourline.hours_{tables.name}", window)
-    dimensions = " AND ".join(["true", *cell.value_conditions({name: name for name in cell.values})])
-    rows = (
-        f"FROM {cell.metric.name}_states WHERE {dimensions} AND hour >= {literal(cell.hour)} AND hour < {literal(end)}"
-    )
+    conditions = [
+        f"hour + INTERVAL 1 HOUR > {start} AND hour < {after}",
+        *([f"pane >= {start} AND pane < {after}"] if cell.metric.pane else []),
+        *cell.value_conditions({name: name for name in cell.values}),
+    ]
+    rows = f"FROM {cell.metric.name}_states WHERE {' AND '.join(conditions)}"
     values = values_sql(cell.metric, cell.stored, rows, [])
     found = database.sql(f"FROM ({states}) LEFT JOIN ({values}) USING (hour) ORDER BY hour").to_arrow_table()
     return [

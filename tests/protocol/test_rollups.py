@@ -1,5 +1,6 @@
 """A metric over another metric is that metric over all events: states are merged, never finished values."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -15,10 +16,11 @@ import serving_layer
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model import Project
 from hourline_core.model.hour_state import WEAKEST_FIRST
+from hourline_core.model.metric_window import HOUR_WINDOW
 from hourline_core.model.rollup import Rollup, resolve_rollups
 from serving_layer.reports.lineage import explain_number
 from tests.support.visits import Visit, Visits, hour, values
-from tests.support.window_oracle import DECLARED, HOUR, Declared, parse_window, windows_of
+from tests.support.window_oracle import DECLARED, HOUR, MINUTE, Declared, parse_window, windows_of
 
 HOURS = st.integers(200, 230)
 VISITS = st.lists(
@@ -82,6 +84,40 @@ def test_a_rollup_is_its_metric_over_all_events(steps: list[Any], declared: Decl
                 answered = {row[: len(dimensions) + 1]: row[len(dimensions) + 1 :] for row in rows}
                 assert len(answered) == len(rows)
                 assert answered == expected(visits, windows, states, dimensions)
+
+
+def test_windows_over_panes_are_those_of_all_events(tmp_path: Path) -> None:
+    visits = Visits(tmp_path, "5m")
+    visits.start()
+    visits.micro_batch(*(Visit(number // 60, "ab"[number % 2], number, minute=number % 60) for number in range(150)))
+    visits.publish(0, 1)
+    visits.micro_batch(Visit(1, "a", 1000, minute=59))
+    over = with_rollups(
+        visits.project,
+        quarters={"window": parse_window("15m"), "dimensions": []},
+        halves={"from": "quarters", "window": parse_window("30m")},
+        hours_of_it={"window": parse_window("1h"), "dimensions": ["page"]},
+    )
+    with serving_layer.connect(over) as connection:
+        for name, minutes in (("quarters", 15), ("halves", 30)):
+            rows = connection.sql(f"SELECT window_start, visits, mean_ms FROM {name}").fetchall()
+            of_window: defaultdict[datetime, list[int]] = defaultdict(list)
+            for visit in visits.visits:
+                of_window[hour(visit.hour) + visit.minute // minutes * minutes * MINUTE].append(visit.ms)
+            assert {start: tuple(values) for start, *values in rows} == {
+                start: (len(times), sum(times) / len(times)) for start, times in of_window.items()
+            }
+        assert connection.sql("SELECT page, visits FROM hours_of_it ORDER BY hour, page").fetchall() == [
+            ("a", 30),
+            ("b", 30),
+            ("a", 31),
+            ("b", 30),
+            ("a", 15),
+            ("b", 15),
+        ]
+    # While the metric is still served by the hour, so are those over it.
+    before = visits.metric.model_copy(update={"window": HOUR_WINDOW})
+    assert over.rollups["halves"].over(before).window.is_hour
 
 
 @pytest.fixture

@@ -18,9 +18,11 @@ import serving_layer
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model import Project
 from hourline_core.model.hour_state import WEAKEST_FIRST
+from serving_layer.reports.windows import explain_window
 from tests.support.visits import Visit, Visits, hour, values
-from tests.support.window_oracle import DECLARED, HOUR, Declared, parse_window, windows_of
+from tests.support.window_oracle import DECLARED, HOUR, MINUTE, WITH_PANES, Declared, parse_window, windows_of
 
+HOURLY = Declared("1h", "hour", 1, 1)
 SPRING = 220
 """The number of the hour, three before the clocks of New York change."""
 HOURS = st.integers(SPRING, SPRING + 40)
@@ -32,6 +34,7 @@ VISITS = st.lists(
         ms=st.sampled_from([5, 120, 900]),
         visit=st.sampled_from([None, "x", "y", "z"]),
         missed=st.booleans(),
+        minute=st.integers(0, 59),
     ),
     min_size=1,
     max_size=5,
@@ -50,13 +53,29 @@ def expected(visits: Visits, declared: Declared, states: Mapping[datetime, str],
     """By start and end, page and slow: the measures and the state, counted visit by visit."""
     answer: dict[Any, Any] = {}
     for start, end in windows_of(declared, states).items():
-        numbers = [number for number in range(SPRING - 50, SPRING + 100) if start <= hour(number) < end]
-        counted = [v for number in numbers for v in visits.final(number) + visits.provisional(number)]
-        of_hours = [state for one, state in states.items() if start <= one < end]
+        numbers = [
+            number for number in range(SPRING - 50, SPRING + 100) if start < hour(number + 1) and hour(number) < end
+        ]
+        in_hours = [v for number in numbers for v in visits.final(number) + visits.provisional(number)]
+        counted = [v for v in in_hours if start <= v.time < end]
+        of_hours = [state for one, state in states.items() if start < one + HOUR and one < end]
         state = min([*of_hours, *(["provisional"] if clock < end else [])], key=WEAKEST_FIRST.index)
         for group in {(v.page, v.slow) for v in counted}:
             answer[start, end, *group] = (*values(v for v in counted if (v.page, v.slow) == group).values(), state)
     return answer
+
+
+def after(folder: Path, steps: list[Any], window: str = "1h") -> Visits:
+    """A workspace after these micro-batches and recomputes."""
+    visits = Visits(folder, window)
+    visits.start()
+    visits.micro_batch(Visit(SPRING, "a", 5))
+    for step in steps:
+        if isinstance(step, list):
+            visits.micro_batch(Visit(SPRING, "a", 5), *step)
+        else:
+            visits.publish(*sorted(step[0] | step[1]), blocked=step[1])
+    return visits
 
 
 def answered(connection: serving_layer.Connection, condition: str = "true") -> dict[Any, Any]:
@@ -69,14 +88,7 @@ def answered(connection: serving_layer.Connection, condition: str = "true") -> d
 @given(steps=STEPS, windows=st.lists(st.sampled_from(DECLARED), min_size=2, max_size=3, unique=True))
 def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Declared]) -> None:
     with TemporaryDirectory() as folder:
-        visits = Visits(Path(folder))
-        visits.start()
-        visits.micro_batch(Visit(SPRING, "a", 5))
-        for step in steps:
-            if isinstance(step, list):
-                visits.micro_batch(Visit(SPRING, "a", 5), *step)
-            else:
-                visits.publish(*sorted(step[0] | step[1]), blocked=step[1])
+        visits = after(Path(folder), steps)
         for declared in windows:
             with serving_layer.connect(with_window(visits.project, declared.yaml)) as connection:
                 states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
@@ -95,6 +107,41 @@ def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Dec
                         one.hour for one in connection.states(f"SELECT sum(visits) FROM loads WHERE {condition}")
                     ]
                     assert rests_on == [h for h in sorted(states) if any(start <= h < end for start, end in bounds)]
+
+
+@pytest.mark.parametrize("declared", WITH_PANES, ids=lambda declared: declared.yaml)
+@settings(max_examples=3)
+@given(steps=STEPS)
+def test_a_window_that_begins_within_an_hour_is_its_own_events(declared: Declared, steps: list[Any]) -> None:
+    with TemporaryDirectory() as folder:
+        visits = after(Path(folder), steps, declared.yaml)
+        with serving_layer.connect(visits.project) as connection:
+            states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
+            wanted = expected(visits, declared, states, visits.clock)
+            assert answered(connection) == wanted
+            told = connection.sql("SELECT window_start, window_end FROM windows").fetchall()
+            assert dict(told) == windows_of(declared, states)
+            for condition in (f"window_start = '{chosen}'" for chosen in list({key[0] for key in wanted})[:2]):
+                bounds = [key[:2] for key in wanted if f"'{key[0]}'" in condition]
+                assert answered(connection, condition) == {key: row for key, row in wanted.items() if key[:2] in bounds}
+                rests_on = [one.hour for one in connection.states(f"SELECT sum(visits) FROM loads WHERE {condition}")]
+                assert rests_on == [
+                    h for h in sorted(states) if any(start < h + HOUR and h < end for start, end in bounds)
+                ]
+            hourly = {row[:3]: row[3:] for row in connection.sql("FROM loads_hours").fetchall()}
+            of_hours = {
+                (start, *key): row for (start, _, *key), row in expected(visits, HOURLY, states, visits.clock).items()
+            }
+            layers = "FROM loads_final UNION ALL FROM loads_provisional"
+            of_layers = f"SELECT page, slow, sum(visits) FROM ({layers}) GROUP BY ALL"
+            by_group = "SELECT page, slow, sum(visits) FROM loads_hours GROUP BY ALL"
+            assert (
+                connection.sql(f"{of_layers} ORDER BY ALL").fetchall()
+                == connection.sql(f"{by_group} ORDER BY ALL").fetchall()
+            )
+            # An hour is in its own state, also before the clock has passed its end.
+            assert {key: row[:-1] for key, row in hourly.items()} == {key: row[:-1] for key, row in of_hours.items()}
+            assert all(row[-1] == states[key[0]] for key, row in hourly.items())
 
 
 @pytest.fixture
@@ -209,3 +256,45 @@ def test_any_duckdb_gives_the_same_windows_by_the_script(visits: Visits) -> None
         assert plain.execute(f"SELECT {columns} FROM loads ORDER BY ALL").fetchall() == wanted
     assert wanted
     assert all(end - start == timedelta(days=2) for start, end, *_ in wanted)
+
+
+@pytest.fixture
+def minutes(tmp_path: Path) -> Visits:
+    """Windows of 5 minutes. Hour 0 is final, and 1 is provisional. Each minute has a visit until 01:09."""
+    visits = Visits(tmp_path, "5m")
+    visits.start()
+    visits.micro_batch(*(Visit(number // 60, "a", number, minute=number % 60) for number in range(70)))
+    visits.publish(0)
+    return visits
+
+
+def test_a_window_of_minutes_is_explained_by_what_its_hours_contribute(minutes: Visits) -> None:
+    with serving_layer.connect(minutes.project) as connection:
+        explained = explain_window(connection, "loads", hour(0) + 55 * MINUTE)
+        assert (explained.state, explained.measures["visits"], explained.measures["mean_ms"]) == ("final", 5, 57)
+        assert [(one.hour, one.measures["visits"]) for one in explained.hours] == [(hour(0), 5)]
+    with serving_layer.connect(with_window(minutes.project, "{size: 30m, every: 5m}")) as connection:
+        explained = explain_window(connection, "loads", hour(0) + 45 * MINUTE)
+        assert (explained.state, explained.measures["visits"]) == ("provisional", 25)
+        assert [(one.hour, one.state, one.measures["visits"]) for one in explained.hours] == [
+            (hour(0), "final", 15),
+            (hour(1), "provisional", 10),
+        ]
+
+
+def test_other_windows_of_the_same_panes_need_no_recompute_and_other_panes_do(minutes: Visits) -> None:
+    with serving_layer.connect(with_window(minutes.project, "15 minutes")) as connection:
+        # What is stored has panes of 5 minutes: its windows are served until hours of the new panes are recomputed.
+        assert connection.sql("SELECT max(window_end - window_start) FROM loads").fetchall() == [(5 * MINUTE,)]
+        assert connection.sql("SELECT sum(visits) FROM loads").fetchall() == [(70,)]
+    with serving_layer.connect(with_window(minutes.project, "1h")) as connection:
+        assert connection.sql("SELECT sum(visits) FROM loads").fetchall() == [(70,)]
+    with serving_layer.connect(with_window(minutes.project, "{size: 1h, every: 5m}")) as connection:
+        assert connection.sql("SELECT max(visits) FROM loads").fetchall() == [(60,)]
+
+
+def test_a_metric_of_hours_is_served_by_the_hour_until_its_new_panes_are_computed(visits: Visits) -> None:
+    with serving_layer.connect(with_window(visits.project, "5m")) as connection:
+        assert connection.sql("SELECT sum(visits) FROM loads WHERE hour IS NOT NULL").fetchall() == [(101,)]
+        with pytest.raises(UsageError, match="no column 'window_start' yet"):
+            connection.sql("SELECT window_start FROM loads")

@@ -1,5 +1,5 @@
 """A project of another shape: nested fields, no ids, local times over both changes of the clocks, epoch milliseconds, a
-wall clock, huge numbers.
+wall clock, huge numbers, windows that begin within an hour.
 """
 
 import random
@@ -94,6 +94,7 @@ FILES = {
         """,
     "metrics/everything.yaml": """\
         source: meters
+        window: {size: 1 day, zone: Asia/Kolkata}
         measures:
           n: count
           total: sum(total)
@@ -104,6 +105,7 @@ FILES = {
         """,
     "metrics/symbols.yaml": """\
         source: ticks
+        window: 20m
         dimensions: {symbol: symbol, up: Ratio > 1}
         measures: {n: count, low: min(price), high: max(price), mean_price: mean(price), ratio: mean(Ratio), prices: distinct(price)}
         where: price > 0 or price is null
@@ -133,7 +135,7 @@ FILES = {
           id_hash: sum(id_hash)
         """,
 }
-CAIRO = ZoneInfo("Africa/Cairo")
+CAIRO, KOLKATA = ZoneInfo("Africa/Cairo"), ZoneInfo("Asia/Kolkata")
 NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 TICKS_BEGIN = NOW - timedelta(days=1)
 """By wall time, all hours since then are there."""
@@ -291,6 +293,8 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     project.recompute(few_without_events(project))
     assert project.check() > 1000
     with serving_layer.connect(project.project) as connection:
+        days = connection.sql("SELECT window_start, n FROM everything").fetchall()
+        thirds = connection.sql("SELECT window_start, sum(n) FROM symbols GROUP BY window_start").fetchall()
         explained = {
             ("outcome", "rejected"): explain_number(connection, "own_names", first, {"outcome": "rejected"}),
             ("topic", "b"): explain_number(connection, "archive_names", first, {"topic": "b"}),
@@ -300,6 +304,12 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
             "WHERE _hourline_topic = 'another.ticks' AND NOT _hourline_duplicate AND _hourline_hour IS NOT NULL"
         ).fetchall()
     ticks = project.events("ticks")
+    of_kolkata = (event.time.astimezone(KOLKATA).date() for event in project.events("meters"))
+    assert Counter({start.astimezone(KOLKATA).date(): n for start, n in days}) == Counter(of_kolkata)
+    counted = (event.time for event in ticks if event.body["price"] is None or event.body["price"] > 0)
+    assert Counter(dict(thirds)) == Counter(
+        time.replace(minute=time.minute // 20 * 20, second=0, microsecond=0) for time in counted
+    )
     for (field, value), explanation in explained.items():
         of_cell = [event for event in ticks if (event.hour, event.body[field]) == (first, value)]
         assert explanation.events and explanation.events.events == len(of_cell) > 0

@@ -4,6 +4,7 @@ Each measure, each type that it accepts, each type that can be a dimension, and 
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -24,6 +25,7 @@ from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOM
 from hourline_core.runtime.spark import spark_session
 from speed_layer.fold import Fold, connect_for_folds
 from speed_layer.record_rows import with_outcome
+from tests.support.window_oracle import parse_window
 
 NAN, INFINITE = float("nan"), float("inf")
 DOUBLES = [0.0, -0.0, 1.5, -2.25, 1e308, -1e308, 1e-300, 1e17, NAN, INFINITE, -INFINITE]
@@ -94,6 +96,7 @@ METRICS = [
         measures={"real_sum": MEASURES["sum_real"], "select": Measure(kind="max", argument="`select`")},
     ),
     Metric(name="whole", source="rows", dimensions={}, measures={"rows": MEASURES["rows"]}),
+    Metric(name="in_panes", source="rows", window=parse_window("20m"), measures={"rows": MEASURES["rows"]}),
     Metric(
         name="with_an_expression_for_some",
         source="rows",
@@ -125,7 +128,7 @@ def test_duckdb_folds_what_spark_aggregates(spark: SparkSession, rows: list[tupl
     counted = apply_where(with_derived(events.where(F.col(OUTCOME) == "accepted"), SOURCE), SOURCE)
     connection = connect_for_folds()
     for aggregation in aggregations:
-        dimensions = list(aggregation.metric.dimensions)
+        dimensions = aggregation.metric.tile_columns
         of_spark = groups(aggregation.tiles(counted).toArrow().cast(aggregation.schema).to_pylist(), dimensions)
         fold = Fold(connection, projection.metrics[aggregation.name])
         folded = groups(fold.fold(with_outcome(projected, "accepted")).to_pylist(), dimensions)
@@ -134,6 +137,22 @@ def test_duckdb_folds_what_spark_aggregates(spark: SparkSession, rows: list[tupl
             for column, state in states.items():
                 got = folded[key][column]
                 assert equal(got, state), f"{aggregation.metric.name}.{column} of {key}: {got!r}, Spark has {state!r}"
+
+
+def test_a_tile_has_the_events_of_its_pane(spark: SparkSession) -> None:
+    event_times = [HOURS[0] + timedelta(seconds=seconds) for seconds in (0, 1199, 1200, 2399, 2400, 3599, 3600)]
+    events = spark.createDataFrame(
+        [(time, HOURS[time.hour]) for time in event_times], f"{EVENT_TIME} timestamp, {HOUR} timestamp"
+    )
+    events = events.select(
+        "*", *(F.lit(None).cast(field.spark_type).alias(name) for name, field in SOURCE.fields.items())
+    )
+    (metric,) = (metric for metric in METRICS if metric.name == "in_panes")
+    tiles = plan_aggregation(spark, SOURCE, metric).tiles(events).toArrow().to_pylist()
+    wanted = Counter(time.replace(minute=time.minute // 20 * 20, second=0) for time in event_times)
+    assert {(row["hour"], row["pane"]): row["rows"] for row in tiles} == {
+        (pane.replace(minute=0), pane): count for pane, count in wanted.items()
+    }
 
 
 def events_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
@@ -150,7 +169,11 @@ def events_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
     # As a rejected record: its fields are null, so it would count.
     rejected = events.limit(1).select(HOUR, *(F.lit(None).cast(of).alias(name) for name, of in events.dtypes[1:]))
     outcomes = [(events, "accepted"), (rejected, "rejected")]
-    return reduce(DataFrame.unionByName, [rows.withColumns({**nulls, OUTCOME: F.lit(of)}) for rows, of in outcomes])
+    time = F.expr(f"{HOUR} + make_dt_interval(0, 0, pmod(coalesce(small, 30), 60), 7)")
+    return reduce(
+        DataFrame.unionByName,
+        [rows.withColumns({**nulls, EVENT_TIME: time, OUTCOME: F.lit(of)}) for rows, of in outcomes],
+    )
 
 
 def groups(rows: list[dict[str, Any]], dimensions: list[str]) -> dict[str, dict[str, Any]]:

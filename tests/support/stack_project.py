@@ -238,7 +238,8 @@ class StackProject:
             of_metrics = {}
             wall = None if self.project.sources[source].clock == "event_time" else now
             for metric, metric_rule in rule.metrics.items():
-                rows = connection.sql(f"FROM {metric}").to_arrow_table().to_pylist()
+                by_hour = self.project.metrics[metric].hourly_views[0]
+                rows = connection.sql(f"FROM {by_hour}").to_arrow_table().to_pylist()
                 cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, cutoffs))
                 states = oracle.states(rule, metric, events, cutoffs, wall)
                 states |= dict.fromkeys(self.incomplete & states.keys(), "incomplete")

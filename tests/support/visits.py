@@ -28,6 +28,7 @@ from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
 from speed_layer.source_tables import open_source_tables
 from tests.support.project_files import write_project
+from tests.support.window_oracle import parse_window
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 FILES = {
@@ -54,6 +55,12 @@ TILES = pa.schema(
         "pages": pa.binary(),
     }
 )
+
+
+def tile_schema(pane: timedelta | None) -> pa.Schema:
+    return TILES if pane is None else TILES.insert(1, pa.field("pane", TIMESTAMP))
+
+
 FIELDS = pa.schema({"visit": pa.string(), "page": pa.string(), "ms": pa.int64(), "at": pa.string()})
 
 
@@ -67,6 +74,11 @@ class Visit:
     sequence: int = 0
     duplicate: bool = False
     late: bool = False
+    minute: int = 0
+
+    @property
+    def time(self) -> datetime:
+        return hour(self.hour) + timedelta(minutes=self.minute)
 
     @property
     def slow(self) -> bool:
@@ -104,11 +116,17 @@ def first_of_each(visits: Iterable[Visit]) -> list[Visit]:
     return found
 
 
-def tiles(visits: Iterable[Visit]) -> pa.Table:
-    """Their partial states, as Spark would compute them."""
-    groups: defaultdict[tuple[datetime, str | None, bool], list[Visit]] = defaultdict(list)
+def tiles(visits: Iterable[Visit], pane: timedelta | None = None) -> pa.Table:
+    """Their partial states, as Spark would compute them, by ``pane`` if there is one."""
+    groups: defaultdict[tuple[Any, ...], list[Visit]] = defaultdict(list)
     for visit in visits:
-        groups[hour(visit.hour), visit.page, visit.slow].append(visit)
+        start = (
+            []
+            if pane is None
+            else [max(hour(visit.hour) + pane * n for n in range(60) if pane * n <= visit.time - hour(visit.hour))]
+        )
+        groups[hour(visit.hour), *start, visit.page, visit.slow].append(visit)
+    schema = tile_schema(pane)
     rows = []
     for key, group in groups.items():
         sketch = update_theta_sketch(12)
@@ -117,18 +135,20 @@ def tiles(visits: Iterable[Visit]) -> pa.Table:
                 sketch.update(f".{visit.page}")
         total = sum(visit.ms for visit in group)
         states = (len(group), len(group), total, max(visit.ms for visit in group), sketch.compact().serialize())
-        rows.append(dict(zip(TILES.names, (*key, *states), strict=True)))
-    return pa.Table.from_pylist(rows, TILES)
+        rows.append(dict(zip(schema.names, (*key, *states), strict=True)))
+    return pa.Table.from_pylist(rows, schema)
 
 
 class Visits:
     """The project in ``folder``, its tables, and all visits of finished micro-batches."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, window: str = "1h") -> None:
         self.project = load_project(write_project(folder, FILES))
+        loads = self.project.metrics["loads"].model_copy(update={"window": parse_window(window)})
+        self.project = replace(self.project, metrics={**self.project.metrics, "loads": loads})
         self.source, self.metric = self.project.sources["visits"], self.project.metrics["loads"]
         self.layout = Layout.of(self.project)
-        self.aggregation = AggregationPlan(self.source, self.metric, {}, TILES)
+        self.aggregation = AggregationPlan(self.source, self.metric, {}, tile_schema(self.metric.pane))
         self.visits: list[Visit] = []
         self.cutoffs: dict[int, int] = {}
         self.clock = BASE
@@ -158,7 +178,7 @@ class Visits:
                     "topic": "visits",
                     "partition": 0,
                     "offset": offset + number,
-                    "event_time": hour(visit.hour),
+                    "event_time": visit.time,
                 },
                 **{
                     "hour": hour(visit.hour),
@@ -177,9 +197,12 @@ class Visits:
         )
         for name in source_tables.provisional:
             source_tables.append(
-                source_tables.provisional[name], source_tables.provisional_schemas[name], tiles(new), self.sequence
+                source_tables.provisional[name],
+                source_tables.provisional_schemas[name],
+                tiles(new, self.metric.pane),
+                self.sequence,
             )
-        self.clock = max(self.clock, *(hour(visit.hour) for visit in batch))
+        self.clock = max(self.clock, *(visit.time for visit in batch))
         hours = tuple(
             HourEvents(
                 hour(number),
@@ -213,7 +236,7 @@ class Visits:
         publication = Publication(self.project)
         chosen = [hour(number) for number in hours]
         counted = first_of_each(self.visits)
-        rows = tiles(visit for visit in counted if visit.hour in hours)
+        rows = tiles((visit for visit in counted if visit.hour in hours), self.metric.pane)
         staged = stage_metric(self.project, MetricTiles(self.aggregation, chosen, cutoff, rows))
         metric = MetricPublication(staged, {hour(number): "expectations" for number in blocked})
         with open_database(self.project) as (database, snapshot):
@@ -256,7 +279,7 @@ class Visits:
             v for v in self.visits if (v in once if v.sequence <= self.cutoffs.get(v.hour, 0) else not v.duplicate)
         ]
         counted, first = ([v for v in of if hour(v.hour) in hours] for of in (counting, first_of_each(self.visits)))
-        return Replayed(tiles(counted), tiles(first), {})
+        return Replayed(tiles(counted, self.metric.pane), tiles(first, self.metric.pane), {})
 
     def final(self, number: int) -> list[Visit]:
         """The visits of one hour that its recompute counted."""

@@ -1,6 +1,5 @@
-"""The windows that hours are in, by walking through hours one by one. No boundary is computed."""
+"""The windows that hours are in, by walking through hours, or parts of them, one by one. No boundary is computed."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -11,7 +10,7 @@ from ruamel.yaml import YAML
 
 from hourline_core.model.metric_window import MetricWindow, WindowForm
 
-HOUR = timedelta(hours=1)
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 _MARGIN = 24 * 800
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONDAY = date(1969, 12, 29)
@@ -26,12 +25,15 @@ class Declared:
     count: int
     every: int
     zone: str = "UTC"
+    step: timedelta = HOUR
+    """The length that no boundary divides."""
 
-    def number(self, hour: datetime) -> int:
-        """The number of the unit that contains ``hour``."""
-        local = hour.astimezone(ZoneInfo(self.zone))
+    def number(self, moment: datetime) -> int:
+        """The number of the unit that contains ``moment``."""
+        local = moment.astimezone(ZoneInfo(self.zone))
         return {
-            "hour": (hour - _EPOCH) // HOUR,
+            "minute": (moment - _EPOCH) // MINUTE,
+            "hour": (moment - _EPOCH) // HOUR,
             "day": (local.date() - _MONDAY).days,
             "month": local.year * 12 + local.month - 1,
         }[self.unit]
@@ -51,6 +53,17 @@ DECLARED = [
     Declared("{size: 1 year, every: 3 months, zone: Europe/Paris}", "month", 12, 3, "Europe/Paris"),
 ]
 
+WITH_PANES = [
+    Declared("5m", "minute", 5, 5, step=5 * MINUTE),
+    Declared("7m", "minute", 7, 7, step=MINUTE),
+    Declared("{size: 90m, every: 20m}", "minute", 90, 20, step=10 * MINUTE),
+    Declared("{size: 24h, every: 15m}", "minute", 24 * 60, 15, step=15 * MINUTE),
+    Declared("{size: 1 day, zone: Asia/Kolkata}", "day", 1, 1, "Asia/Kolkata", 30 * MINUTE),
+    Declared("{size: 1 week, every: 1 day, zone: Asia/Kathmandu}", "day", 7, 1, "Asia/Kathmandu", 15 * MINUTE),
+    Declared("{size: 1 day, zone: Australia/Lord_Howe}", "day", 1, 1, "Australia/Lord_Howe", 30 * MINUTE),
+]
+"""Windows with boundaries within an hour."""
+
 
 def parse_window(yaml: str) -> MetricWindow:
     """The windows that are declared so."""
@@ -60,22 +73,21 @@ def parse_window(yaml: str) -> MetricWindow:
 
 def windows_of(declared: Declared, hours: Iterable[datetime]) -> dict[datetime, datetime]:
     """The end, by start, of each window that contains one of ``hours``."""
-    known = set(hours)
+    known = {hour + declared.step * part for hour in hours for part in range(HOUR // declared.step)}
     if not known:
         return {}
-    first, count = min(known), int((max(known) - min(known)) / HOUR)
-    margin = {"hour": 60, "day": 24 * 20, "month": _MARGIN}[declared.unit]
-    all_hours = [first + HOUR * number for number in range(-margin, count + margin)]
-    numbers = [declared.number(hour) for hour in all_hours]
+    first, count = min(known), (max(known) - min(known)) // declared.step
+    margin = {"minute": 1500, "hour": 60, "day": 24 * 40, "month": _MARGIN}[declared.unit]
+    moments = [first + declared.step * number for number in range(-margin, count + margin)]
+    numbers = [declared.number(moment) for moment in moments]
     bounds: dict[int, datetime] = {}
-    for hour, number in zip(all_hours, numbers, strict=True):
-        bounds.setdefault(number, hour)
-    touched: defaultdict[int, list[datetime]] = defaultdict(list)
-    for hour in known:
-        number = declared.number(hour)
+    for moment, number in zip(moments, numbers, strict=True):
+        bounds.setdefault(number, moment)
+    touched = set()
+    for moment in known:
+        number = declared.number(moment)
         latest = number // declared.every * declared.every
-        for start in range(latest, number - declared.count, -declared.every):
-            touched[start].append(hour)
+        touched |= set(range(latest, number - declared.count, -declared.every))
     return {_first(bounds, start): _first(bounds, start + declared.count) for start in touched}
 
 

@@ -109,7 +109,7 @@ def without_spaces(text: str) -> str:
 
 def _window(part: Part, size: str, every: str) -> TimeWindow:
     count, unit = size.split()
-    if every.endswith(("hour", "hours")) and unit.startswith("day"):
+    if every.split()[1].startswith(("hour", "minute")) and unit.startswith("day"):
         return TimeWindow(f"{24 * int(count)} hours", every)  # A day of UTC has 24 hours.
     if re.fullmatch(r"\d+ days", every):
         raise SqlMistake(

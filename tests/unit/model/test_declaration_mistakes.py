@@ -417,17 +417,17 @@ def test_no_project(tmp_path: Path) -> None:
         load_project(tmp_path / "missing", {})
 
 
-SIZES = "allowed are hours, days, weeks, months and years, such as 3h, 1 day or 1 month"
+SIZES = "allowed are minutes, hours, days, weeks, months and years, such as 5m, 3h, 1 day or 1 month"
 
 
 @pytest.mark.parametrize(
     ("window", "said"),
     [
         ("3", f"window.size: got '3', {SIZES}"),
-        ("90m", f"window.size: got '90m', {SIZES}"),
+        ("90s", f"window.size: got '90s', {SIZES}"),
         ("{every: 1h}", "window.size: is missing"),
-        ("0h", f"window.size: got '0h', {SIZES}, of at least one hour and at most 100 years"),
-        ("101 years", f"window.size: got '101 years', {SIZES}, of at least one hour and at most 100 years"),
+        ("0h", f"window.size: got '0h', {SIZES}, of at least one minute and at most 100 years"),
+        ("101 years", f"window.size: got '101 years', {SIZES}, of at least one minute and at most 100 years"),
         (
             "{size: 1h, every: 3h}",
             "window.every: got every '3h' with the size '1h', allowed is at most the size, so that each event is in a window",
@@ -446,11 +446,7 @@ SIZES = "allowed are hours, days, weeks, months and years, such as 3h, 1 day or 
         ),
         (
             "{size: 3h, zone: Europe/Paris}",
-            "window.zone: got the zone 'Europe/Paris' with the size '3h', allowed is a zone for days, weeks, months and years: hours are the same in every zone",
-        ),
-        (
-            "{size: 1 day, zone: Asia/Kolkata}",
-            "window.zone: got 'Asia/Kolkata', allowed are zones whose offset from UTC is whole hours: a window is made of hours of UTC, and this zone's days begin within one",
+            "window.zone: got the zone 'Europe/Paris' with the size '3h', allowed is a zone for days, weeks, months and years: minutes and hours are the same in every zone",
         ),
         (
             "{size: 1 day, zone: Europe/Pari}",
@@ -458,7 +454,7 @@ SIZES = "allowed are hours, days, weeks, months and years, such as 3h, 1 day or 
         ),
     ],
 )
-def test_windows_that_no_hours_make_are_refused(tmp_path: Path, window: str, said: str) -> None:
+def test_windows_that_cannot_be_are_refused(tmp_path: Path, window: str, said: str) -> None:
     assert mistakes(tmp_path, {"metrics/m.yaml": f"{METRIC}window: {window}\n"}) == [f"metrics/m.yaml:3: {said}"]
 
 
@@ -484,6 +480,21 @@ def test_a_metric_over_another_one_names_what_that_has(tmp_path: Path) -> None:
     ]
 
 
+def test_windows_over_a_metric_are_made_of_its_panes(tmp_path: Path) -> None:
+    over = "from: m\nwindow: "
+    files: dict[str, str | bytes] = {
+        "metrics/m.yaml": f"{METRIC}window: 10m\n",
+        "metrics/made.yaml": f"{over}{{size: 1h, every: 20m}}\n",
+        "metrics/not_made.yaml": f"{over}15m\n",
+        "metrics/over_made.yaml": "from: made\nwindow: {size: 1 day, zone: Asia/Kathmandu}\n",
+    }
+    allowed = "which has panes of 15m, allowed are windows made of the panes of 'm', which have 10m"
+    assert mistakes(tmp_path, files) == [
+        f"metrics/not_made.yaml:2: window: got '15m', {allowed}",
+        f"metrics/over_made.yaml:2: window: got '1 day in Asia/Kathmandu', {allowed}",
+    ]
+
+
 def test_the_columns_and_views_of_windows_are_no_other_names(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
         "metrics/m.yaml": "source: s\nwindow: 3h\nmeasures: {window_end: count}\n",
@@ -491,6 +502,6 @@ def test_the_columns_and_views_of_windows_are_no_other_names(tmp_path: Path) -> 
         "metrics/n_hours.yaml": "source: s\nmeasures: {window_end: count}\n",
     }
     assert mistakes(tmp_path, files) == [
-        "metrics/m.yaml:3: measures.window_end: got the name 'window_end', which names the window of a result: choose another",
+        "metrics/m.yaml:3: measures.window_end: got the name 'window_end', which Hourline uses for windows: choose another",
         "metrics/n_hours.yaml:1: name: got 'n_hours', which is the view of the hours of 'n', as that has windows: choose another name",
     ]

@@ -118,6 +118,7 @@ def test_an_aggregate_is_a_measure(aggregate: str, measure: str) -> None:
         ("TUMBLE(event_time, INTERVAL '1 day')", "1 day"),
         ("HOP(event_time, INTERVAL '1' MONTH, INTERVAL '1' YEAR)", {"size": "1 year", "every": "1 month"}),
         ("HOP(event_time, INTERVAL '1' HOUR, INTERVAL '1' DAY)", {"size": "24 hours", "every": "1 hour"}),
+        ("HOP(event_time, INTERVAL '5' MINUTE, INTERVAL '1' DAY)", {"size": "24 hours", "every": "5 minutes"}),
         ("window(event_time, '2 days', '1 day')", {"size": "2 days", "every": "1 day"}),
     ],
 )

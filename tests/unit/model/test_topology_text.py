@@ -20,7 +20,7 @@ FILES = {
         """,
     "sources/visits.yaml": "topic: web\nfields: {hits: array<timestamp>}\nexplode: {hit: hits}\nevent_time: hit\n",
     "metrics/turnover.yaml": 'source: orders\ndimensions: [big]\nwhere: "\\"a\\" <> \'#\'"\nmeasures: {orders: count, sum: sum(amount)}\n',
-    "metrics/hits.yaml": "source: visits\nmeasures: {hits: count}\n",
+    "metrics/hits.yaml": "source: visits\nwindow: 90m\nmeasures: {hits: count}\n",
 }
 
 
@@ -31,7 +31,7 @@ def test_the_text_lists_topics_sources_and_metrics_with_what_they_do(tmp_path: P
         "    metric turnover: where \"a\" <> '#'; by big; orders = count, sum = sum(amount)",
         "topic web",
         "  source visits: explodes hits into hit; event time hit",
-        "    metric hits: hits = count",
+        "    metric hits: in windows of 90m, kept in panes of 30m; hits = count",
     ]
 
 
@@ -59,7 +59,7 @@ def test_a_source_of_several_topics_is_listed_with_the_first_and_drawn_once(tmp_
         "  source views: event time at",
         "topic app",
         "  source visits: explodes hits into hit; event time hit",
-        "    metric hits: hits = count",
+        "    metric hits: in windows of 90m, kept in panes of 30m; hits = count",
         "topic web",
         "  source visits: as above",
     ]

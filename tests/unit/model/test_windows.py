@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.model.windows import HOURLY, TumblingWindow
-from tests.support.window_oracle import DECLARED, HOUR, Declared, parse_window, windows_of
+from tests.support.window_oracle import DECLARED, HOUR, WITH_PANES, Declared, parse_window, windows_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 moments = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 (zone added)
@@ -47,7 +47,7 @@ def spans_of(declared: Declared, first: datetime, last: datetime) -> dict[dateti
     return dict(zip(*moments, strict=True))
 
 
-@pytest.mark.parametrize("declared", DECLARED, ids=lambda declared: declared.yaml)
+@pytest.mark.parametrize("declared", [*DECLARED, *WITH_PANES], ids=lambda declared: declared.yaml)
 @settings(max_examples=10)
 @given(day=st.sampled_from(ODD), offset=st.integers(-30, 60), length=st.integers(0, 90))
 def test_the_windows_of_hours_are_those_that_contain_one(
@@ -55,7 +55,17 @@ def test_the_windows_of_hours_are_those_that_contain_one(
 ) -> None:
     first = day + HOUR * offset
     hours = [first + HOUR * number for number in range(length + 1)]
-    assert spans_of(declared, first, hours[-1]) == windows_of(declared, hours)
+    assert spans_of(declared, first, hours[-1] + HOUR - declared.step) == windows_of(declared, hours)
+
+
+@pytest.mark.parametrize("declared", [*DECLARED, *WITH_PANES], ids=lambda declared: declared.yaml)
+def test_a_pane_is_the_greatest_part_of_an_hour_that_no_boundary_divides(declared: Declared) -> None:
+    assert parse_window(declared.yaml).pane == declared.step
+
+
+def test_one_hour_is_the_hour_however_it_is_written() -> None:
+    assert all(parse_window(text).is_hour for text in ("1h", "60 minutes", "{size: 1 hour, every: 60m}"))
+    assert not any(parse_window(text).is_hour for text in ("30m", "2h", "{size: 1h, every: 20m}", "1 day"))
 
 
 @pytest.mark.parametrize(("day", "length"), [((2024, 3, 10), 23), ((2024, 11, 3), 25), ((2024, 6, 1), 24)])
@@ -67,6 +77,6 @@ def test_a_day_of_new_york_has_23_to_25_hours(day: tuple[int, int, int], length:
 
 def test_windows_at_the_ends_of_time_have_bounds() -> None:
     for year in (2, 9998):
-        for declared in DECLARED:
+        for declared in [*DECLARED, *WITH_PANES]:
             moment = datetime(year, 6, 1, tzinfo=UTC)
             assert all(start <= moment < end for start, end in spans_of(declared, moment, moment).items())
