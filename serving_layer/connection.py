@@ -127,7 +127,8 @@ class Connection:
         """
         with self.explaining(query):
             self._check(query)
-            return find_hour_states(self._duckdb, query, map(StateTables.of, self.served))
+            served = [StateTables.of(tables, self.project.base_of(tables.metric.name)) for tables in self.served]
+            return find_hour_states(self._duckdb, query, served)
 
     def sources(self, query: str) -> list[str]:
         """The sources that ``query``, one SELECT, names by the views of their metrics and records. If it names none of
@@ -277,7 +278,8 @@ class Connection:
         if self.snapshot.unreadable:
             named = find_names(self._duckdb, query)
             for view, damage in self.snapshot.unreadable.items():
-                if named.may_be_any or view in named.tables:
+                merged = {name for name, rollup in self.project.rollups.items() if rollup.base == view}
+                if named.may_be_any or not named.tables.isdisjoint({view, *merged}):
                     raise TableError(f"'{view}' cannot be answered: {damage}")
 
     def _open(self) -> None:

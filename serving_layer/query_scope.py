@@ -39,7 +39,9 @@ class HourState(NamedTuple):
 class StateTables(NamedTuple):
     """Where the states of a metric are."""
 
+    name: str
     metric: str
+    """The metric whose hours they are: itself, or of a rollup the metric that it merges."""
     hours: str
     """The table with the states of its hours, as SQL."""
     hourly_views: Collection[str]
@@ -50,17 +52,17 @@ class StateTables(NamedTuple):
     """
 
     @classmethod
-    def of(cls, tables: MetricTables) -> "StateTables":
-        """As attached by sql/tables.py."""
+    def of(cls, tables: MetricTables, base: str) -> "StateTables":
+        """As attached by sql/tables.py. ``base`` has the tables of the metric."""
         metric = tables.metric
         windows = None if metric.window.is_hour else f"hourline.windows_{tables.name}"
-        return cls(metric.name, f"hourline.hours_{tables.name}", metric.hourly_views, windows)
+        return cls(metric.name, base, f"hourline.hours_{tables.name}", metric.hourly_views, windows)
 
     @property
     def views(self) -> "dict[str, _View]":
         """By name."""
         by_hour = {view: _View(self, ("hour",), self.hours) for view in self.hourly_views}
-        return by_hour if self.windows is None else by_hour | {self.metric: _View(self, WINDOW_COLUMNS, self.windows)}
+        return by_hour if self.windows is None else by_hour | {self.name: _View(self, WINDOW_COLUMNS, self.windows)}
 
 
 class _View(NamedTuple):

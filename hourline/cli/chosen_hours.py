@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from hourline.cli.options import require_known
 from hourline.cli.output import note
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import HourRange, hour_text, parse_range, wall_clock
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 def chosen_metrics(project: "Project", names: list[str] | None) -> list[str] | None:
     """The metrics of --metric. None: all. Raises UsageError with a near name."""
-    return [require_known("metric", name, list(project.metrics)) for name in names] if names else None
+    return [project.find_metric(name).name for name in names] if names else None
 
 
 def past_range(start: str, end: str) -> HourRange:

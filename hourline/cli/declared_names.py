@@ -28,6 +28,8 @@ def find_declared(project: "Project", text: str) -> tuple[Kind, str]:
     if not kinds:
         if others := [one for one, declared in of_kind.items() if name in declared]:
             raise UsageError(f"'{name}' is a {others[0]}, not a {kind}")
+        if name in project.rollups:
+            project.find_metric(name)
         allowed = [*project.sources, *project.metrics]
         raise UsageError(f"there is no source or metric '{text}'{did_you_mean(text, allowed)}")
     return kinds[0], name

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.options import Format, OneHour, ProjectFolder, ReportFormat, Workspace, load, require_known
+from hourline.cli.options import Format, OneHour, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import say, say_json, say_table, signed_number
 from hourline_core.model.hours import parse_hour
 
@@ -27,7 +27,7 @@ def drift(
     from serving_layer.reports.drift import report_drift
 
     if metric is not None:
-        require_known("metric", metric, list(declared.metrics))
+        declared.find_metric(metric)
     with connect(declared) as connection:
         report = report_drift(connection, parse_hour(hour) if hour else None, metric)
     if format is ReportFormat.JSON:

@@ -42,4 +42,4 @@ def say_window(explained: "WindowExplanation") -> None:
         right=measures,
     )
     say("")
-    say(f"`hourline explain {explained.metric} HOUR` explains one of these hours")
+    say(f"`hourline explain {explained.merged_from} HOUR` explains one of these hours")

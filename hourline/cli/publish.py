@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.options import ProjectFolder, Workspace, load, require_known
+from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import hour_text, parse_hour, wall_clock
@@ -49,11 +49,11 @@ def publish(
         return
     if len(accept) > 1:
         raise UsageError(f"got {len(accept)} times --accept with an hour; allowed is one metric, and its hour")
-    name, moment = require_known("metric", accept[0], list(declared.metrics)), parse_hour(hour)
+    metric, moment = declared.find_metric(accept[0]), parse_hour(hour)
     from batch_layer.accept import accept as accept_hour
 
-    accept_hour(declared, declared.metrics[name], moment, person, reason.strip(), wall_clock)
-    say(f"published {hour_text(moment)} of {name}, accepted by {person}: {reason.strip()}")
+    accept_hour(declared, metric, moment, person, reason.strip(), wall_clock)
+    say(f"published {hour_text(moment)} of {metric.name}, accepted by {person}: {reason.strip()}")
 
 
 def _say_accepted(accepted: "Accepted", person: str, reason: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.chosen_hours import note_pending
-from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
+from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline.cli.problems import format_number, say_problem
 from hourline.exit_status import MISTAKE
@@ -45,7 +45,7 @@ def quality(
             "--failed shows what was ever blocked"
         )
     if metric is not None:
-        require_known("metric", metric, list(declared.metrics))
+        declared.find_metric(metric)
     from serving_layer import connect
     from serving_layer.reports.quality import report_quality
 

@@ -9,15 +9,21 @@ from hourline_core.model.source import Source
 
 
 def find_mistakes(
-    sources: Mapping[str, Source], metrics: Mapping[str, Metric], where: Where, unread: Collection[str] = ()
+    sources: Mapping[str, Source],
+    metrics: Mapping[str, Metric],
+    where: Where,
+    unread: Collection[str] = (),
+    rollups: Collection[str] = (),
 ) -> list[str]:
-    """One line for each mistake. ``unread`` are sources that exist, but whose own declaration has a mistake."""
+    """One line for each mistake. ``unread`` are sources that exist, but whose own declaration has a mistake, and
+    ``rollups`` the names of metrics over metrics.
+    """
     mistakes = [*find_branch_mistakes(sources, where)]
     source_names = {*sources, *unread}
     for name, metric in metrics.items():
         if metric.source not in source_names and source_names:
             place = where("metric", name, ("source",))
-            if metric.source in metrics:
+            if metric.source in (*metrics, *rollups):
                 hint = f": it is a metric, and a metric over it has `from: {metric.source}` in place of `source`"
             else:
                 hint = did_you_mean(metric.source, source_names)

@@ -88,7 +88,7 @@ class _Loading:
             )
         unread = {name for kind, name in self.documents if kind == "source" and name not in sources}
         place = partial(place_of, self.documents)
-        self.mistakes += find_mistakes(sources, metrics, place, unread)
+        self.mistakes += find_mistakes(sources, metrics, place, unread, rollups)
         undeclared = {name for kind, name in self.documents if kind == "metric"} - metrics.keys() - rollups.keys()
         over, mistakes = resolve_rollups(rollups, metrics, place, undeclared)
         self.mistakes += mistakes

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from hourline_core.errors import DeclarationError
+from hourline_core.errors import DeclarationError, UsageError, did_you_mean
 from hourline_core.model.cross_checks import find_mistakes
 from hourline_core.model.metric import Metric
-from hourline_core.model.rollup import MetricOverMetric
+from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
 from hourline_core.model.yaml_files import Document, KeyPath
@@ -31,7 +31,7 @@ class Project:
     sources: Mapping[str, Source]
     metrics: Mapping[str, Metric]
     """The metrics over sources. They are computed, recomputed, audited and published."""
-    rollups: Mapping[str, MetricOverMetric] = field(default_factory=dict)
+    rollups: Mapping[str, ResolvedRollup] = field(default_factory=dict)
     """The metrics over other metrics. They are merged when they are read."""
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict, repr=False, compare=False)
     """The file of each (kind, name). Empty for a project built in Python."""
@@ -46,6 +46,20 @@ class Project:
         mistakes += find_mistakes(self.sources, self.metrics, self.where_declared)
         if mistakes:
             raise DeclarationError("\n".join(mistakes))
+
+    def find_metric(self, name: str) -> Metric:
+        """The metric with tables that has this name. Raises UsageError, with a near name or with the metric that a
+        rollup merges.
+        """
+        if rollup := self.rollups.get(name):
+            raise UsageError(f"metric '{name}' is merged from '{rollup.base}' when it is read: name '{rollup.base}'")
+        if name not in self.metrics:
+            raise UsageError(f"there is no metric '{name}'{did_you_mean(name, self.metrics)}")
+        return self.metrics[name]
+
+    def base_of(self, name: str) -> str:
+        """The name of the metric whose tables a metric is served from: its own, or what a rollup merges."""
+        return self.rollups[name].base if name in self.rollups else name
 
     @property
     def all_metrics(self) -> dict[str, Metric]:

@@ -6,17 +6,25 @@ mean of means is the mean of all events, and a distinct count counts each value 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
+from pydantic import AfterValidator
 
 from hourline_core.errors import did_you_mean
-from hourline_core.model.base import Declaration
+from hourline_core.model.base import Declaration, refuse
 from hourline_core.model.branches import Where
-from hourline_core.model.metric import Metric
+from hourline_core.model.metric import WINDOW_COLUMNS, Metric
 from hourline_core.model.metric_window import WindowForm
 from hourline_core.model.names import ColumnName, MetricName
 from hourline_core.model.times import duration_text
+
+
+def _each_once(names: list[str]) -> list[str]:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise refuse(f"got '{name}' again, allowed is each name once", str(place))
+    return names
 
 
 class Rollup(Declaration):
@@ -35,10 +43,10 @@ class Rollup(Declaration):
     description: str | None = None
     """A description for people."""
 
-    dimensions: list[ColumnName] | None = None
+    dimensions: Annotated[list[ColumnName], AfterValidator(_each_once)] | None = None
     """The dimensions to keep; the others are rolled up. If left out, all."""
 
-    measures: list[ColumnName] | None = None
+    measures: Annotated[list[ColumnName], pydantic.Field(min_length=1), AfterValidator(_each_once)] | None = None
     """The measures to keep. If left out, all."""
 
     window: WindowForm | None = None
@@ -46,7 +54,7 @@ class Rollup(Declaration):
 
 
 @dataclass(frozen=True)
-class MetricOverMetric:
+class ResolvedRollup:
     """A rollup as the metric that it is, and the metric that has its tables."""
 
     metric: Metric
@@ -55,8 +63,10 @@ class MetricOverMetric:
 
     def over(self, served: Metric) -> Metric:
         """The same over the declaration of ``base`` that is served, which may lack some of its names and its panes."""
-        return self.metric.model_copy(
+        return served.model_copy(
             update={
+                "name": self.metric.name,
+                "description": self.metric.description,
                 "window": served.window if self.metric.window.pane % served.window.pane else self.metric.window,
                 "dimensions": _keep(self.metric.dimensions, served.dimensions),
                 "measures": _keep(self.metric.measures, served.measures),
@@ -66,15 +76,15 @@ class MetricOverMetric:
 
 def resolve_rollups(
     rollups: Mapping[str, Rollup], metrics: Mapping[str, Metric], where: Where, unread: Collection[str] = ()
-) -> tuple[dict[str, MetricOverMetric], list[str]]:
+) -> tuple[dict[str, ResolvedRollup], list[str]]:
     """Each rollup as a metric, and one line for each mistake.
 
     ``where`` gives the place of a declaration. ``unread`` are metrics that exist, but whose own declaration has a
     mistake: nothing is said of what is over them.
     """
-    resolved: dict[str, MetricOverMetric] = {}
+    resolved: dict[str, ResolvedRollup] = {}
     mistakes: list[str] = []
-    below = {name: MetricOverMetric(metric, name) for name, metric in metrics.items()}
+    below = {name: ResolvedRollup(metric, name) for name, metric in metrics.items()}
     waiting = dict(rollups)
     while ready := [rollup for rollup in waiting.values() if rollup.from_ in below]:
         for rollup in ready:
@@ -82,7 +92,9 @@ def resolve_rollups(
             parent = below[rollup.from_]
             mistakes += _absent_names(rollup, parent.metric, where)
             mistakes += _unfit_window(rollup, metrics[parent.base], where)
-            resolved[rollup.name] = below[rollup.name] = MetricOverMetric(_narrow(parent.metric, rollup), parent.base)
+            narrowed = _narrow(parent.metric, rollup)
+            mistakes += _clashes_with_window(narrowed, where)
+            resolved[rollup.name] = below[rollup.name] = ResolvedRollup(narrowed, parent.base)
     for rollup in waiting.values():
         path = _path(rollup, waiting)
         place = where("metric", rollup.name, ("from",))
@@ -92,7 +104,7 @@ def resolve_rollups(
                 "allowed is a metric that leads to a source"
             )
         elif rollup.from_ not in (*rollups, *unread):
-            hint = did_you_mean(rollup.from_, [*metrics, *rollups])
+            hint = did_you_mean(rollup.from_, [*metrics, *rollups.keys() - {rollup.name}])
             mistakes.append(f"{place}: from: got '{rollup.from_}', which is no metric of this project{hint}")
     return resolved, mistakes
 
@@ -118,6 +130,15 @@ def _unfit_window(rollup: Rollup, base: Metric, where: Where) -> Iterator[str]:
             f"{place}: window: got '{rollup.window}', which has panes of {duration_text(rollup.window.pane)}, allowed "
             f"are windows made of the panes of '{base.name}', which have {duration_text(base.window.pane)}"
         )
+
+
+def _clashes_with_window(metric: Metric, where: Where) -> Iterator[str]:
+    """A mistake for each kept name that is a column of its windows."""
+    if not metric.window.is_hour:
+        for name in WINDOW_COLUMNS:
+            if name in (*metric.dimensions, *metric.measures):
+                place = where("metric", metric.name, ("window",))
+                yield f"{place}: window: got windows with '{name}', which names the window of a result: leave it out"
 
 
 def _narrow(parent: Metric, rollup: Rollup) -> Metric:

@@ -135,8 +135,11 @@ class CalendarWindow:
         return local.toordinal() - _MONDAY if self.unit == "day" else local.year * 12 + local.month - 1
 
     def _boundary(self, number: int) -> int:
-        day = date.fromordinal(_MONDAY + number) if self.unit == "day" else _month(number)
-        return _midnight(self.zone, day, self.pane)
+        try:
+            day = date.fromordinal(_MONDAY + number) if self.unit == "day" else _month(number)
+            return _midnight(self.zone, day, self.pane)
+        except (ValueError, OverflowError):  # before the year 1, or after 9999
+            return _micros(_FIRST if number < self._number(_EPOCH) else _LAST)
 
 
 def _month(number: int) -> date:

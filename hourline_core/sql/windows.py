@@ -1,6 +1,6 @@
 """DuckDB SQL for windows other than hours: which there are, their states, and the rows of their hours.
 
-A window has a row as soon as one of its hours has one. Its state is the weakest of its hours. Until its source's clock
+A window is listed as soon as one of its hours is known. Its state is the weakest of its hours. Until its source's clock
 has passed its end, it is at most ``provisional``, since hours of it are still to come.
 """
 

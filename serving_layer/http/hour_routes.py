@@ -260,4 +260,6 @@ def _json(report: Described) -> Body:
 def _check(connection: Connection, metric: str | None) -> None:
     """Raises NotFoundError."""
     if metric is not None:
+        if metric in connection.project.rollups:
+            connection.project.find_metric(metric)
         tables_of(connection, metric)

@@ -128,7 +128,7 @@ def states_in(connection: Connection, tables: MetricTables, hours: HourRange, gr
         windows = f"FROM hourline.windows_{tables.name} WHERE window_start >= ? AND window_start < ?"
         query = hours_of_windows_sql(table, windows)
     rows = connection.database.execute(f"{query} ORDER BY hour", [hours.start, hours.end]).fetchall()
-    return [HourState(tables.metric.name, *row) for row in rows]
+    return [HourState(connection.project.base_of(tables.metric.name), *row) for row in rows]
 
 
 def metric_sql(connection: Connection, tables: MetricTables, question: MetricQuestion) -> MetricSql:

@@ -35,6 +35,8 @@ class WindowExplanation(Described):
 
     metric: str
     """The name of the metric."""
+    merged_from: str
+    """The name of the metric whose hours it is made of: its own, or of a rollup the metric that it merges."""
     description: str | None
     """Its description."""
     window: str
@@ -75,6 +77,7 @@ def explain_window(
         refuse_without_rows(connection, cell, "_window")
     return WindowExplanation(
         metric=metric,
+        merged_from=connection.project.base_of(metric),
         description=tables.metric.description,
         window=str(tables.metric.window),
         window_start=start,

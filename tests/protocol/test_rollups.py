@@ -137,14 +137,14 @@ def test_a_rollup_of_a_rollup_merges_the_states_of_the_first_metric(visits: Visi
     with serving_layer.connect(project) as connection:
         assert connection.sql("SELECT visits, mean_ms, pages FROM total").fetchall() == [(20, 4.5, 2)]
         states = connection.states("FROM total")
-        assert [(one.metric, one.hour) for one in states] == [("total", hour(number)) for number in range(10)]
+        assert [(one.metric, one.hour) for one in states] == [("loads", hour(number)) for number in range(10)]
 
 
 def test_a_strict_reader_of_a_rollup_is_refused_what_its_metric_is_refused(visits: Visits) -> None:
     visits.publish(7, blocked=[7])
     with serving_layer.connect(with_rollups(visits.project, total={"dimensions": []}), strict=True) as connection:
         assert connection.sql(f"SELECT visits FROM total WHERE hour < '{hour(7)}'").fetchall() == [(2,)] * 7
-        with pytest.raises(UnreliableResultError, match=r"'total' .*blocked"):
+        with pytest.raises(UnreliableResultError, match=r"of 'loads' .*blocked"):
             connection.sql("FROM total")
 
 

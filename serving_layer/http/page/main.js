@@ -302,7 +302,7 @@ async function start() {
     for (const id of ["quality", "late", "drift"]) place(id).replaceChildren(nothing("Nothing yet."));
   }
   place("sql").hidden = !project.sql;
-  place("sql-text").value = view.sql || (project.metrics.length ? `FROM ${project.metrics[0].name} ORDER BY hour DESC LIMIT 20` : "FROM hours");
+  place("sql-text").value = view.sql || (project.metrics.length ? `FROM ${project.metrics[0].name} ORDER BY ${project.metrics[0].window ? "window_start" : "hour"} DESC LIMIT 20` : "FROM hours");
   startSql({ form: place("sql-form"), text: place("sql-text"), result: place("sql-result"), asked: (sql) => { view.sql = sql; history.replaceState(null, "", addressOf(view)); } });
   document.addEventListener("keydown", (event) => event.key === "Escape" && view.hour && closeHour());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cards.forEach((card) => card.redraw()));

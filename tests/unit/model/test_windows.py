@@ -68,6 +68,16 @@ def test_one_hour_is_the_hour_however_it_is_written() -> None:
     assert not any(parse_window(text).is_hour for text in ("30m", "2h", "{size: 1h, every: 20m}", "1 day"))
 
 
+@pytest.mark.parametrize(
+    ("window", "hour"),
+    [("1 year", datetime(9999, 12, 31, 23)), ("100 years", datetime(3, 1, 1)), ("1 week", datetime.min)],
+)
+def test_a_window_at_the_end_of_time_ends_there(window: str, year: int, month: int, day: int) -> None:
+    hour = datetime(year, month, day, 23, tzinfo=UTC)
+    ((start, end),) = zip(*parse_window(window).windows.touching(hour, hour), strict=True)
+    assert EPOCH + timedelta(microseconds=start) <= hour < EPOCH + timedelta(microseconds=end)
+
+
 @pytest.mark.parametrize(("day", "length"), [((2024, 3, 10), 23), ((2024, 11, 3), 25), ((2024, 6, 1), 24)])
 def test_a_day_of_new_york_has_23_to_25_hours(day: tuple[int, int, int], length: int) -> None:
     noon = datetime(*day, 17, tzinfo=UTC)

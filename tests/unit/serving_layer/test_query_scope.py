@@ -14,7 +14,9 @@ from serving_layer.query_scope import HourState, StateTables, find_hour_states, 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 HOURS = 48
 METRICS = {
-    name: StateTables(name, f"hours_{name}", [f"{name}{end}" for end in ("", "_states", "_final", "_provisional")])
+    name: StateTables(
+        name, name, f"hours_{name}", [f"{name}{end}" for end in ("", "_states", "_final", "_provisional")]
+    )
     for name in ("totals", "odd")
 }
 
