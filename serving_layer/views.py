@@ -39,7 +39,7 @@ _DRIFT = """
            at_close, provisional, final, cutoff, published
     FROM hourline.drift LEFT JOIN UNNEST(causes) AS known(c) ON true"""
 
-_WHY_ABSENT = "DuckDB alone cannot merge sketches; `hourline export` and `hourline query` give it"
+_WHY_ABSENT = "DuckDB alone cannot merge their states; `hourline export` and `hourline query` give it"
 
 _NO_LATE_EVENTS = """
     SELECT NULL::VARCHAR AS source, NULL::TIMESTAMPTZ AS hour, NULL::TIMESTAMPTZ AS event_time,

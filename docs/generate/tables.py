@@ -23,6 +23,7 @@ from hourline_core.ledger.layout import (
 )
 from hourline_core.ledger.progress_columns import PROGRESS_COLUMNS
 from hourline_core.model import Measure, MeasureKind, Project, Settings
+from hourline_core.model.measure_text import EXAMPLES
 from serving_layer.connection import Connection
 
 _INTRODUCTION = """
@@ -118,7 +119,7 @@ def _views() -> Iterator[str]:
 
 def _states() -> Iterator[tuple[str, str]]:
     for kind in get_args(MeasureKind):
-        measure = Measure(kind=kind, argument=None if kind == "count" else "x")
+        measure = Measure.parse(EXAMPLES[kind])
         yield code(measure), ", ".join(map(code, aggregate_of(measure).columns("m")))
 
 

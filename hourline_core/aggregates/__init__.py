@@ -13,6 +13,7 @@ from hourline_core.aggregates.distinct import Distinct
 from hourline_core.aggregates.ends import End
 from hourline_core.aggregates.extremes import Extreme
 from hourline_core.aggregates.mean import Mean
+from hourline_core.aggregates.quantile import Quantile
 from hourline_core.aggregates.sum import Sum
 from hourline_core.aggregates.variance import Variance
 from hourline_core.model import Measure, MeasureKind
@@ -31,6 +32,7 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "stddev": Variance,
     "var_pop": Variance,
     "stddev_pop": Variance,
+    "quantile": Quantile,
     "distinct": Distinct,
     "any": Condition,
     "every": Condition,

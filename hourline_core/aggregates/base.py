@@ -14,6 +14,7 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | mean     | n, bigint; total as for sum                                           | double                     |
 | variance | n, bigint; mean, double; M2, the sum of squared deviations from the   | double                     |
 | stddev   | mean, double; likewise for var_pop and stddev_pop                     |                            |
+| quantile | the numbers of values (y, double) in log buckets (x, int), as a list   | double, within 1 %         |
 | distinct | theta sketch (Apache DataSketches), 2^12 nominal entries, binary      | bigint, exact up to 4,096  |
 |          |                                                                       | values, then within 3 %    |
 | any,     | whether the condition was true of one event, or of all, boolean       | as the state               |
@@ -60,7 +61,7 @@ class Aggregate(ABC):
     starts_at_zero: ClassVar[bool] = False
     """Whether the value without events is zero, so that the first events change it by their whole amount."""
     needs_functions: ClassVar[bool] = False
-    """Whether merging or finishing needs the functions of sql/sketches.py, which DuckDB has only in Python."""
+    """Whether merging or finishing needs functions of sql/sketches.py, which DuckDB has only in Python."""
 
     def columns(self, name: str) -> list[str]:
         """The stored columns of the measure ``name``, in the order of ``states``."""

@@ -2,11 +2,17 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, TypeAdapter, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter, WithJsonSchema, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expressions import Expression, outer_commas
-from hourline_core.model.measure_text import PATTERN, MeasureKind, split_measure
+from hourline_core.model.measure_text import EXAMPLES, PATTERN, MeasureKind, split_measure
+
+
+def _rank(number: float) -> float:
+    if not 0 <= number <= 1:
+        raise refuse(f"got '{number}', allowed is a number from 0 to 1, such as 0.99")
+    return number
 
 
 class Measure(Declaration):
@@ -14,8 +20,8 @@ class Measure(Declaration):
     `kind(argument) where condition`, such as `sum(delay) where delay > 15`.
 
     SQL's words are read, too: `avg(x)` is `mean(x)`, `count(distinct x)` is `distinct(x)`, `count(*)` is `count`,
-    `count_if(c)` is `count where c`, `var_samp(x)` is `variance(x)`, `stddev_samp(x)` is `stddev(x)`, `bool_or(c)` and
-    `some(c)` are `any(c)`, and `bool_and(c)` is `every(c)`.
+    `count_if(c)` is `count where c`, `median(x)` is `quantile(x, 0.5)`, `var_samp(x)` is `variance(x)`,
+    `stddev_samp(x)` is `stddev(x)`, `bool_or(c)` and `some(c)` are `any(c)`, and `bool_and(c)` is `every(c)`.
     """
 
     kind: MeasureKind
@@ -23,11 +29,15 @@ class Measure(Declaration):
     values in a group, then within about 3 %. `any` and `every` take a condition, and say whether it is true of at least
     one event, and of all events. `variance` and `stddev` are those of a sample, as in SQL: divided by n - 1, and null
     for a single value. `var_pop` and `stddev_pop` are divided by n. `first` and `last` go by event time. Where that is
-    equal, the lower partition is first, then the lower offset, then the lower place.
+    equal, the lower partition is first, then the lower offset, then the lower place. `quantile` is a mergeable estimate
+    within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives.
     """
 
     argument: Expression | None = None
     """The expression to aggregate. `count` has none."""
+
+    quantile: Annotated[float, AfterValidator(_rank)] | None = None
+    """For `quantile` alone: from 0, the smallest value, to 1, the largest. It is written behind the argument."""
 
     where: Expression | None = None
     """The condition, over fields and derived fields, that an event must fulfil to count in this measure. The group of
@@ -47,10 +57,13 @@ class Measure(Declaration):
             )
         if self.argument is not None and outer_commas(self.argument):
             raise refuse(f"got {describe(str(self))}, allowed is {self.kind}(x) with one argument")
+        if (self.kind == "quantile") != (self.quantile is not None):
+            raise refuse(f"got {describe(str(self))}, allowed is {EXAMPLES[self.kind]}, with a number from 0 to 1")
         return self
 
     def __str__(self) -> str:
-        call = self.kind if self.argument is None else f"{self.kind}({self.argument})"
+        arguments = [str(part) for part in (self.argument, self.quantile) if part is not None]
+        call = f"{self.kind}({', '.join(arguments)})" if arguments else self.kind
         return call if self.where is None else f"{call} where {self.where}"
 
     @classmethod

@@ -22,13 +22,17 @@ MeasureKind = Literal[
     "stddev",
     "var_pop",
     "stddev_pop",
+    "quantile",
     "distinct",
     "any",
     "every",
 ]
 KINDS: tuple[str, ...] = get_args(MeasureKind)
-_FORMS = ", ".join(kind if kind == "count" else f"{kind}(x)" for kind in KINDS)
-_ALLOWED = f"allowed are {_FORMS}, each also with `where` and a condition"
+EXAMPLES: Mapping[str, str] = {
+    kind: {"count": "count", "quantile": "quantile(x, 0.99)"}.get(kind, f"{kind}(x)") for kind in KINDS
+}
+"""By kind, its text form."""
+_ALLOWED = f"allowed are {', '.join(EXAMPLES.values())}, each also with `where` and a condition"
 SYNONYMS: Mapping[str, MeasureKind] = {
     "avg": "mean",
     "var_samp": "variance",
@@ -40,6 +44,8 @@ SYNONYMS: Mapping[str, MeasureKind] = {
 """SQL's own words for a kind. A declaration may use them; it is read as if it had the kind."""
 COUNT_IF = "count_if"
 """SQL's word for a count with a condition."""
+MEDIAN = "median"
+"""SQL's word for the quantile 0.5."""
 _COUNT_DISTINCT = re.compile(r"distinct\b\s*(.*)", re.IGNORECASE | re.DOTALL)
 _FILTER = re.compile(r"(.*\))\s*filter\s*\(\s*where\b\s*(.*)\)", re.IGNORECASE | re.DOTALL)
 OTHER_WORDS: Mapping[str, str] = {
@@ -58,14 +64,14 @@ OTHER_WORDS: Mapping[str, str] = {
     "all": "every",
     "var": "variance",
     "std": "stddev",
+    "percentile": "quantile",
+    "percentile_approx": "quantile",
+    "approx_percentile": "quantile",
+    "approx_quantile": "quantile",
 }
-_NO_PART_OF_QUANTILE = "the medians (or percentiles) of two parts do not say what that of the whole is"
 _NO_PART_OF_MODE = "the most frequent value of the whole need not be the most frequent one of any part"
 _NO_PART_OF_RANK = "an event's rank among a part does not say its rank in the whole"
 NOT_MERGEABLE = {
-    "median": _NO_PART_OF_QUANTILE,
-    "percentile": _NO_PART_OF_QUANTILE,
-    "quantile": _NO_PART_OF_QUANTILE,
     "mode": _NO_PART_OF_MODE,
     "rank": _NO_PART_OF_RANK,
     "dense_rank": _NO_PART_OF_RANK,
@@ -76,14 +82,14 @@ NOT_MERGEABLE = {
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:\((.*)\))?", re.DOTALL | re.ASCII)
 
 PATTERN = (
-    rf"^\s*({'|'.join([*KINDS, COUNT_IF, *SYNONYMS])})\s*(\([\s\S]*\))?"
+    rf"^\s*({'|'.join([*KINDS, COUNT_IF, MEDIAN, *SYNONYMS])})\s*(\([\s\S]*\))?"
     r"(\s*\b[wW][hH][eE][rR][eE]\b[\s\S]+)?\s*$"
 )
 """The text form as a regular expression of JSON Schema."""
 
 
-def split_measure(text: Any) -> dict[str, str | None]:
-    """The parts of a measure in its text form: kind, argument and where. Raises what a validator raises."""
+def split_measure(text: Any) -> dict[str, Any]:
+    """The parts of a measure in its text form: kind, argument, quantile and where. Raises what a validator raises."""
     if isinstance(text, str) and outer_commas(text) is None:
         raise refuse(f"got {describe(text)}, {UNCLOSED}")
     if not isinstance(text, str):
@@ -93,17 +99,22 @@ def split_measure(text: Any) -> dict[str, str | None]:
     if call is None or outer_commas(call[2] or "") is None:
         raise _unknown_form(text)
     kind, argument = SYNONYMS.get(call[1], call[1]), (call[2] or "").strip()
-    if kind not in (*KINDS, COUNT_IF):
+    quantile: str | float | None = None
+    if kind not in (*KINDS, COUNT_IF, MEDIAN):
         raise _unknown_kind(text.strip(), kind, argument)
     if kind == COUNT_IF:
         kind, argument, where = "count", "", _both(text, argument, where)
+    elif kind == MEDIAN:
+        kind, quantile = "quantile", 0.5
+    elif kind == "quantile" and (commas := outer_commas(argument)):
+        argument, quantile = argument[: commas[-1]].strip(), argument[commas[-1] + 1 :].strip()
     elif kind == "count" and (of := _COUNT_DISTINCT.fullmatch(argument)):
         kind, argument = "distinct", of[1].strip()
     elif kind == "count" and argument == "*":
         argument = ""
     elif kind == "count" and call[2] is not None and not argument:
         raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean 'count'?")
-    return {"kind": kind, "argument": argument or None, "where": where}
+    return {"kind": kind, "argument": argument or None, "quantile": quantile, "where": where}
 
 
 def _split_where(text: str) -> tuple[str, str | None]:
@@ -137,5 +148,5 @@ def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
     if meant is None:
         return refuse(f"got {describe(text)}, {_ALLOWED}")
     # The whole call, ready to copy.
-    call = meant if meant == "count" else f"{meant}({argument or 'x'})"
+    call = EXAMPLES[meant].replace("(x", f"({argument or 'x'}")
     return refuse(f"got {describe(text)}, {_ALLOWED} — did you mean '{call}'?")

@@ -16,12 +16,15 @@ from collections.abc import Sequence
 import duckdb
 from datasketches import compact_theta_sketch, theta_union, update_theta_sketch
 
+from hourline_core.sql.histograms import install_histogram_functions
+
 _LOG_ENTRIES = 12  # as Spark's theta_sketch_agg by default
 _FOLDED = ("BIGINT", "DOUBLE", "VARCHAR")
 
 
 def install_sketch_functions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the functions above available on ``connection``."""
+    """Make the functions above, and those of histograms, available on ``connection``."""
+    install_histogram_functions(connection)
     blobs = duckdb.list_type("BLOB")
     connection.create_function("theta_union", _union, [blobs], "BLOB")
     connection.create_function("theta_estimate", _estimate, ["BLOB"], "BIGINT")

@@ -66,6 +66,8 @@ MEASURES = {
     **{f"stddev_{name}": Measure(kind="stddev", argument=name) for name in NUMBERS},
     **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("first", "last") for name in COLUMNS},
     "last_of_some": Measure(kind="last", argument="big", where="flag"),
+    **{f"quantile_{name}": Measure(kind="quantile", argument=name, quantile=0.7) for name in NUMBERS},
+    "quantile_of_some": Measure(kind="quantile", argument="real", quantile=1, where="flag"),
     "var_pop": Measure(kind="var_pop", argument="tiny"),
     "stddev_pop": Measure(kind="stddev_pop", argument="real"),
     "any": Measure(kind="any", argument="flag"),
@@ -218,13 +220,17 @@ def merged(states: pa.Table) -> dict[int, dict[str, Any]]:
 def check(what: str, measure: Measure, got: Any, values: list[Any]) -> None:
     if measure.kind == "distinct":
         values = [0.0 if value == 0 and isinstance(value, float) else value for value in values]
-    want = oracle.value(measure.kind, values)
+    if measure.kind == "quantile":
+        values = [None if value is None else max(-1e18, min(float(value), 1e18)) for value in values]
+    want = oracle.value(measure.kind, values, measure.quantile or 0)
     known = [float(value) for value in values if isinstance(value, int | float | Decimal)]
     if measure.kind in ("sum", "mean") and want is not None and (measure.kind == "mean" or isinstance(want, float)):
         # Of doubles that cancel each other out, the error is relative to what was added, not to what is left.
         assert math.isclose(got, want, rel_tol=1e-9, abs_tol=1e-9 * math.fsum(map(abs, known))), (
             f"{what}: got {got!r}, want {want!r}"
         )
+    elif measure.kind == "quantile":
+        assert oracle.same(got, want, "quantile"), f"{what}: got {got!r}, want {want!r}"
     elif measure.kind in SPREADS and want is not None and got is not None:
         largest = max(map(abs, known))
         size = largest if measure.kind.startswith("stddev") else largest * largest

@@ -60,6 +60,8 @@ MEASURES = {
     **{f"variance_{name}": Measure(kind="variance", argument=name) for name in ADDED},
     **{f"{kind}_{name}": Measure(kind=kind, argument=name) for kind in ("first", "last") for name in ORDERED},
     "last_of_some": Measure(kind="last", argument="text", where="flag"),
+    **{f"quantile_{name}": Measure(kind="quantile", argument=name, quantile=0.9) for name in ADDED},
+    "quantile_of_some": Measure(kind="quantile", argument="real", quantile=0.5, where="flag"),
     "stddev_of_some": Measure(kind="stddev", argument="real", where="flag"),
     "positive_rows": Measure(kind="count", where="big > 0"),
     "any": Measure(kind="any", argument="big > 0"),

@@ -301,7 +301,9 @@ def compare(found: list[dict[str, Any]], rule: MetricRule, expected: Mapping[Key
 
 
 def same(got: Any, want: Any, kind: str) -> bool:
-    """Equal; sums of doubles, means, variances and standard deviations within 1e-9."""
+    """Equal; sums of doubles, means, variances and standard deviations within 1e-9, quantiles within 1 %."""
+    if kind == "quantile" and want is not None and got is not None:
+        return math.isclose(got, want, rel_tol=0.010001, abs_tol=1e-9)
     rounded = kind in ("mean", "variance", "stddev", "var_pop", "stddev_pop")
     if want is not None and got is not None and (rounded or (kind == "sum" and isinstance(want, float))):
         return math.isclose(got, want, rel_tol=1e-9)
@@ -331,7 +333,7 @@ def sorted_some(keys: Iterable[Key]) -> list[Key]:
     return sorted(keys, key=repr)[:5]
 
 
-def value(kind: str, values: list[Any]) -> Any:
+def value(kind: str, values: list[Any], quantile: float = 0.5) -> Any:
     """A measure over all of its argument's values at once, in the order of their events."""
     known = [value for value in values if value is not None]
     match kind:
@@ -345,6 +347,8 @@ def value(kind: str, values: list[Any]) -> Any:
             found = None
         case "first" | "last":
             found = known[0] if kind == "first" else known[-1]
+        case "quantile":
+            found = sorted(known)[math.floor(quantile * (len(known) - 1))]
         case "any" | "every":
             found = any(known) if kind == "any" else all(known)
         case "variance" | "stddev" | "var_pop" | "stddev_pop":

@@ -68,6 +68,8 @@ FILES = {
           first_scan: first(scan)
           last_price: last(price) where belt = 'a'
           last_fast: last(speed > 5)
+          median_speed: median(speed)
+          median_price: quantile(price, 0.5) where fragile
           spread: stddev(speed)
           price_spread: var_pop(price) where weight > 1000
           parcels: distinct(parcel)
@@ -112,6 +114,8 @@ def rule() -> SourceRule:
             "first_scan": ("first", get("scan")),
             "last_price": ("last", lambda body: _price(body) if body["belt"] == "a" else None),
             "last_fast": ("last", lambda body: body["speed"] and body["speed"] > 5),
+            "median_speed": ("quantile", get("speed")),
+            "median_price": ("quantile", lambda body: _price(body) if body["fragile"] else None),
             "spread": ("stddev", get("speed")),
             "price_spread": ("var_pop", lambda body: _price(body) if (body["weight"] or 0) > 1000 else None),
             "parcels": ("distinct", get("parcel")),

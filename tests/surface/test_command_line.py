@@ -67,7 +67,7 @@ def test_a_wrong_argument_gets_one_sentence(failing: Failing, declared: Path, ar
     ("file", "right", "wrong", "said"),
     [
         ("metrics/flow.yaml", "sum(weight)", "smu(weight)", "metrics/flow.yaml:8: measures.weight: got 'smu(weight)'"),
-        ("metrics/flow.yaml", "sum(weight)", "median(weight)", "cannot be merged"),
+        ("metrics/flow.yaml", "sum(weight)", "mode(weight)", "cannot be merged"),
         ("metrics/flow.yaml", "source: scans", "source: scnas", "metrics/flow.yaml:1: source: got 'scnas'"),
         ("sources/scans.yaml", "weight: int", "weight: integer", "sources/scans.yaml:7: fields.weight"),
         ("sources/scans.yaml", "grace: 1h", "grase: 1h", "did you mean 'grace'?"),

@@ -161,6 +161,19 @@ def test_sketches_are_rolled_up(safe: Sandbox) -> None:
     assert counted.column(0).to_pylist() == [30, 20]
 
 
+def test_histograms_are_rolled_up(safe: Sandbox) -> None:
+    database = duckdb.connect()
+    install_sketch_functions(database)
+    database.execute(
+        "CREATE TABLE visits AS SELECT h % 2 AS hour, [{'x': h::INTEGER, 'y': 1.0::DOUBLE}] AS p FROM range(9) r(h)"
+    )
+    for query in (
+        "SELECT quantile_value(p, 0.5), quantile_value(p, 1) FROM visits",
+        "SELECT hour, quantile_merge(p) FROM visits GROUP BY hour ORDER BY hour",
+    ):
+        assert safe.answer(query, database, ["visits"]).to_pylist() == database.sql(query).to_arrow_table().to_pylist()
+
+
 def test_every_escape_is_refused_with_the_part_that_is(
     safe: Sandbox, connection: serving_layer.Connection, canary: Canary
 ) -> None:

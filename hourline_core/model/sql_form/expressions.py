@@ -6,16 +6,16 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from hourline_core.model.measure_text import COUNT_IF, KINDS, NOT_MERGEABLE, OTHER_WORDS
+from hourline_core.model.measure_text import COUNT_IF, KINDS, MEDIAN, NOT_MERGEABLE, OTHER_WORDS
 from hourline_core.model.sql_form.statement import Part, SqlMistake
 from hourline_core.model.sql_form.time_windows import WINDOW_FUNCTION
 
 _UNKNOWN_TO_SQLGLOT = ("try_sum", "try_avg", "count_min_sketch", "rownumber")
-_AGGREGATES = {*KINDS, COUNT_IF, *OTHER_WORDS, *NOT_MERGEABLE, *_UNKNOWN_TO_SQLGLOT}
+_AGGREGATES = {*KINDS, COUNT_IF, MEDIAN, *OTHER_WORDS, *NOT_MERGEABLE, *_UNKNOWN_TO_SQLGLOT}
 """Aggregates by their names in a declaration and in Spark."""
 
 _REFUSED: dict[type[exp.Expr], str] = {
-    exp.WithinGroup: "but the events of an hour are never sorted",
+    exp.WithinGroup: "but the events of an hour are never sorted: QUANTILE(x, 0.5) is a mergeable estimate",
     exp.Window: "but OVER reads other rows, which may still change: use a window function where you query, with "
     "`hourline query`",
     exp.Query: "but an expression reads one event, not a subquery: declare what it reads as a field of the source, or "

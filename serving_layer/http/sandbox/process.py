@@ -89,10 +89,13 @@ def _database(limits: Limits) -> duckdb.DuckDBPyConnection:
     install_sketch_functions(database)
     for setting in ("TimeZone = 'UTC'", "temp_directory = ''", "enable_external_access = false"):
         database.execute(f"SET {setting}")
-    sketch = pa.table({"sketch": pa.nulls(1, pa.binary()), "moment": pa.array([0], pa.timestamp("us", "UTC"))})
+    columns = {"sketch": pa.nulls(1, pa.binary()), "moment": pa.array([0], pa.timestamp("us", "UTC"))}
+    histogram = pa.list_(pa.struct({"x": pa.int32(), "y": pa.float64()}))
+    sketch = pa.table({**columns, "histogram": pa.array([[{"x": 1, "y": 1.0}]], histogram)})
     database.register("_part", sketch)
     database.execute(
-        "SELECT json_serialize_sql('FROM x'), strftime(moment, '%x'), distinct_count(sketch) FROM _part GROUP BY ALL"
+        "SELECT json_serialize_sql('FROM x'), strftime(moment, '%x'), distinct_count(sketch), "
+        "quantile_value(histogram, 0.5) FROM _part GROUP BY ALL"
     ).to_arrow_table()
     database.unregister("_part")
     database.execute("SET lock_configuration = true")

@@ -73,7 +73,7 @@ FUNCTIONS = _words(
     md5_number mean median microsecond millennium millisecond min min_by minute mismatches mod mode month monthname multiply
     nanosecond nextafter nfc_normalize not_ilike_escape not_like_escape now nth_value ntile nullif octet_length ord
     parse_dirname parse_dirpath parse_filename parse_path percent_rank pi position pow power prefix printf product
-    quantile quantile_cont quantile_disc quarter radians random range rank rank_dense regexp_escape regexp_extract regexp_extract_all
+    quantile quantile_cont quantile_disc quantile_merge quantile_value quarter radians random range rank rank_dense regexp_escape regexp_extract regexp_extract_all
     regexp_full_match regexp_matches regexp_replace regexp_split_to_array regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
     regr_sxx regr_sxy regr_syy repeat replace reservoir_quantile reverse right right_grapheme round round_even roundbankers row row_number
     row_to_json rpad rtrim

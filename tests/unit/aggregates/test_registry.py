@@ -10,11 +10,12 @@ import pytest
 
 from hourline_core.aggregates import StateColumn, UnsuitableArgumentError, aggregate_of
 from hourline_core.model import Measure, MeasureKind
+from hourline_core.model.measure_text import EXAMPLES
 
 
 @pytest.mark.parametrize("kind", get_args(MeasureKind))
 def test_each_state_has_a_column_a_partial_a_fold_and_a_merge(kind: MeasureKind) -> None:
-    aggregate = aggregate_of(Measure(kind=kind, argument=None if kind == "count" else "x"))
+    aggregate = aggregate_of(Measure.parse(EXAMPLES[kind]))
     columns = aggregate.columns("delay")
     assert len(set(columns)) == len(columns) == len(aggregate.states)
     values = aggregate.values({"count": "", "any": "boolean", "every": "boolean"}.get(kind, "int"))

@@ -9,7 +9,7 @@ from hourline_core.errors import DeclarationError, UsageError
 
 SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 METRIC = "source: s\nmeasures: {n: count}\n"
-MEASURES = "allowed are count, sum(x), min(x), max(x), first(x), last(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), distinct(x), any(x), every(x), each also with `where` and a condition"
+MEASURES = "allowed are count, sum(x), min(x), max(x), first(x), last(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), quantile(x, 0.99), distinct(x), any(x), every(x), each also with `where` and a condition"
 TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
 LOWER = "allowed are lower-case letters from a to z, digits and _, starting with a letter"
 DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
@@ -65,11 +65,9 @@ def with_measure(text: str) -> str:
         ("", f"got nothing, {MEASURES}"),
         ("[a]", f"got a list, {MEASURES}"),
         ("{kind: sum}", f"got a mapping, {MEASURES}"),
-        (
-            "median(a)",
-            "got 'median(a)', which cannot be merged from partial results "
-            f"(the medians (or percentiles) of two parts do not say what that of the whole is); {MEASURES}",
-        ),
+        ("median()", "got 'quantile' without an argument, allowed is quantile(x) with a field or expression"),
+        ("percentile(a)", f"got 'percentile(a)', {MEASURES} — did you mean 'quantile(a, 0.99)'?"),
+        ("quantile(a)", "got 'quantile(a)', allowed is quantile(x, 0.99), with a number from 0 to 1"),
         (
             "mode(a)",
             "got 'mode(a)', which cannot be merged from partial results "
@@ -79,6 +77,15 @@ def with_measure(text: str) -> str:
 )
 def test_measures(tmp_path: Path, measure: str, said: str) -> None:
     assert mistakes(tmp_path, {"metrics/m.yaml": with_measure(measure)}) == [f"metrics/m.yaml:4: measures.x: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("quantile", "said"),
+    [(number, "a number from 0 to 1, such as 0.99") for number in ("1.5", "-0.1", "nan")] + [("b", "a number")],
+)
+def test_quantiles(tmp_path: Path, quantile: str, said: str) -> None:
+    found = mistakes(tmp_path, {"metrics/m.yaml": with_measure(f"quantile(a, {quantile})")})
+    assert found == [f"metrics/m.yaml:4: measures.x.quantile: got '{quantile}', allowed is {said}"]
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ def test_a_statement_is_the_declaration_that_it_means(tmp_path: Path, statement:
         ("ANY(delay > 15)", "any(delay > 15)"),
         ("BOOL_OR(delay > 15)", "any(delay > 15)"),
         ("LAST(delay)", "last(delay)"),
+        ("MEDIAN(delay)", "quantile(delay, 0.5)"),
+        ("QUANTILE(delay, 0.99) FILTER (WHERE delay > 0)", "quantile(delay, 0.99) where delay > 0"),
         ("VAR_SAMP(delay)", "variance(delay)"),
         ("STDDEV_POP(delay) FILTER (WHERE delay > 15)", "stddev_pop(delay) where delay > 15"),
         ("bool_and(delay > 15) FILTER (WHERE tail = 'x')", "every(delay > 15) where tail = 'x'"),
@@ -270,10 +272,10 @@ def test_all_mistakes_of_a_statement_are_listed_at_once(tmp_path: Path) -> None:
 
 
 def test_what_the_declaration_refuses_has_the_line_of_its_item(tmp_path: Path) -> None:
-    statement = "SELECT\n Origin,\n COUNT(*) AS n,\n MEDIAN(delay) AS m\nFROM flights\nGROUP BY Origin"
+    statement = "SELECT\n Origin,\n COUNT(*) AS n,\n MODE(delay) AS m\nFROM flights\nGROUP BY Origin"
     dimension, measure = mistakes(tmp_path, in_sql(statement))
     assert dimension.startswith("metrics/m.yaml:3: dimensions.Origin: got the name 'Origin', allowed are lower-case")
-    assert measure.startswith("metrics/m.yaml:5: measures.m: got 'median(delay)', which cannot be merged from partial")
+    assert measure.startswith("metrics/m.yaml:5: measures.m: got 'mode(delay)', which cannot be merged from partial")
 
 
 def test_a_source_that_is_not_there_has_the_line_of_from(tmp_path: Path) -> None:
