@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.read import keep_counted
 from batch_layer.totals import HourTotals, compute_tiles_and_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline_core.model.scratch_columns import COUNTS, HOUR
+from hourline_core.model.scratch_columns import COUNTS, EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC
 from hourline_core.runtime.spark import spark_session
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(3)]
@@ -28,6 +29,7 @@ SOURCE = Source(
     event_time=EventTime(expression="at"),
 )
 MEASURES = ["count", "sum(big)", "sum(rate)", "mean(rate)", "min(big)", "max(shop)", "distinct(big)"]
+MEASURES += ["quantile(rate, 0.5)", "count where big > 0", "any(rate > 0)", "last(shop)"]
 # The dimensions are null for whole hours in the job, and events may have such values, too.
 METRIC = Metric(
     name="turnover",
@@ -66,7 +68,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def test_both_groupings_count_each_event_once(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
     kinds = {HOUR: "timestamp", COUNTS: "boolean", **{name: SOURCE.fields[name].spark_type for name in FIELDS}}
     schema = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-    events = spark.createDataFrame([tuple(row[name] for name in kinds) for row in rows], schema)
+    # The offset alone says which event is the last.
+    numbered = [(*(row[name] for name in kinds), number) for number, row in enumerate(rows)]
+    events = spark.createDataFrame(numbered, f"{schema}, {OFFSET} bigint")
+    events = events.withColumns({EVENT_TIME: F.col(HOUR), PARTITION: F.lit(0), PLACE: F.lit(0), TOPIC: F.lit("sales")})
     aggregation = plan_aggregation(spark, SOURCE, METRIC)
     tiles, totals = compute_tiles_and_totals(aggregation, events)
     alone = aggregation.tiles(keep_counted(events)).toArrow().cast(aggregation.schema)
@@ -91,7 +96,12 @@ def check_totals(aggregation: AggregationPlan, totals: HourTotals, rows: list[di
         assert measured[hour]["m1"] == sum(row["big"] for row in wanted)
         assert measured[hour]["m4"] == min(row["big"] for row in wanted)
         assert measured[hour]["m5"] == max((row["shop"] for row in wanted if row["shop"] is not None), default=None)
-        assert "m6" not in measured[hour], "a sketch is not compared"
+        assert not {"m6", "m7"} & measured[hour].keys(), "a sketch is not compared"
+        assert measured[hour]["m8"] == sum(row["big"] > 0 for row in wanted)
+        above = [row["rate"] > 0 or math.isnan(row["rate"]) for row in wanted if row["rate"] is not None]
+        assert measured[hour]["m9"] == (any(above) if above else None)
+        shops = [row["shop"] for row in wanted if row["shop"] is not None]
+        assert (measured[hour]["m10"] or {}).get("value") == (shops[-1] if shops else None)
         rates = [abs(row["rate"]) for row in wanted if row["rate"] is not None]
         size = totals.sizes.get((hour, "m2"))
         assert rates if size is not None else not rates
