@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MICROSECOND, _MINUTE = timedelta(microseconds=1), timedelta(minutes=1)
 _MONDAY = date(1969, 12, 29).toordinal()
 """Days are counted from a Monday, so that seven of them are a week."""

@@ -69,8 +69,7 @@ def test_one_hour_is_the_hour_however_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "hour"),
-    [("1 year", datetime(9999, 12, 31, 23)), ("100 years", datetime(3, 1, 1)), ("1 week", datetime.min)],
+    ("window", "year", "month", "day"), [("1 year", 9999, 12, 31), ("100 years", 3, 1, 1), ("1 week", 1, 1, 1)]
 )
 def test_a_window_at_the_end_of_time_ends_there(window: str, year: int, month: int, day: int) -> None:
     hour = datetime(year, month, day, 23, tzinfo=UTC)
