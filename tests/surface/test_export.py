@@ -21,7 +21,7 @@ from tests.support.bare_tables import BareTables
 from tests.support.speed_process import wait_until
 
 FORMATS: list[Format] = ["duckdb", "parquet"]
-RESULTS = {"totals", "odd", "hours", "drift", "late_events", "quality"}
+RESULTS = {"totals", "odd", "hours", "drift", "late_events", "quality", "windows"}
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_ctrl_c_leaves_what_was_there_and_nothing_else(
     write(tables, target, form)
     before = {name: rows(table) for name, table in exported(target).items()}
     monkeypatch.setattr(
-        exporting, "_rows_sql", lambda view: "SELECT count(*) AS n FROM range(1_000_000_000_000) a WHERE range % 7 = 3"
+        exporting, "_rows_sql", lambda view, time: "SELECT count(*) AS n FROM range(1_000_000_000_000) a WHERE range % 7 = 3"
     )
 
     def press() -> None:
