@@ -16,7 +16,7 @@ measured in addition: the tables of `benchmarks/history.py`, written by the prod
 four hours of event time, each published at its end. Log entries and old files are kept for two hours, so nothing
 becomes old enough to be cleaned up in this compressed time. These are CPU milliseconds, to exclude other load. A commit
 costs more with each file of the table, until maintenance merges them; so both hundreds begin equally long after the
-last maintenance. Every 20th micro-batch merges the smallest files; these are included.
+last maintenance. Every 20 micro-batches, each table merges its smallest files; these are included.
 
 *Highest to the median*: micro-batches with maintenance (every 200th compacts progress, prunes, compacts and vacuums
 before the next one begins) are reported separately. Wall times have a long tail on a machine with other load, so the

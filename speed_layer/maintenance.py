@@ -32,8 +32,13 @@ MICRO_BATCHES = 200
 """The number of micro-batches between two runs of maintenance."""
 
 MERGED = 20
-"""The number of micro-batches after which the smallest files are merged. Commits and reads take longer with each file
-of a table.
+"""The number of micro-batches after which the smallest files of a table are merged. Commits and reads take longer with
+each file of a table.
+"""
+
+_MERGED_ROWS = 500_000
+"""Files with this number of rows are not merged again, whatever their size. The next commit waits for a merge, which
+takes about a second for a million rows.
 """
 
 
@@ -41,8 +46,10 @@ def maintain_after(project: Project, source_tables: "SourceTables", finished: in
     """Do what is due after ``finished`` micro-batches. Raises ConflictError as ``maintain_source`` does."""
     if finished % MICRO_BATCHES == 0:
         maintain_source(project, source_tables)
-    elif finished % MERGED == 0:
-        for table in source_tables.tables:
+        return
+    for number, table in enumerate(source_tables.tables):
+        # The tables take turns, so that no commit waits for the merges of all of them.
+        if (finished - number) % MERGED == 0:
             compact(table, below=SMALL_BYTES)
 
 
@@ -62,7 +69,7 @@ def maintain_source(
     cutoffs = coverage.recomputed_up_to(source_tables.source.name)
     compact_progress(source_tables.progress, clock() - _asked_again(project, kept_hours), cutoffs)
     for table in source_tables.tables:
-        compact(table)
+        compact(table, below_rows=_MERGED_ROWS)
         vacuum(table, kept_hours)
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
@@ -20,18 +21,25 @@ SAVED_FILES = 4
 """The number of files that merging files of final must save. Each publication adds one, and readers open all."""
 
 
-def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES) -> None:
+def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES, below_rows: int | None = None) -> None:
     """Merge files smaller than ``below`` bytes of neighbouring values of the column ``by`` into larger ones. Rows do
     not change. With less than the default ``below``, a small file between the values of a larger one is left as it is.
+    With ``below_rows``, so is a file with this number of rows or more.
 
     Raises TableError when they cannot be read, ConflictError as ``append`` does. It does not use delta-rs' own
     OPTIMIZE, which commits after another process's commit, and then doubles the rows.
     """
     files = file_ranges(table, by)
-    for run in _runs_of_small_files(files, below):
+    for run in _runs_of_small_files(files, below, below_rows):
         lowest, highest = run[0].first, max(file.last for file in run)
-        rows = read_rows(table, [file.path for file in files if file.first <= highest and file.last >= lowest])
-        rows = rows.filter((pc.field(by) >= lowest) & (pc.field(by) <= highest)).sort_by(by)
+        within = [file for file in files if file.first <= highest and file.last >= lowest]
+        # In one piece, since delta-rs writes several in any order.
+        rows = read_rows(table, [file.path for file in within]).combine_chunks()
+        # Each of these two copies all rows. Micro-batches are in order, and no larger file has rows among theirs.
+        if len(within) > len(run):
+            rows = rows.filter((pc.field(by) >= lowest) & (pc.field(by) <= highest))
+        if not _is_in_order(rows[by]):
+            rows = rows.sort_by(by)
         first, last = (f"'{sql_timestamp(end)}'" if isinstance(end, datetime) else end for end in (lowest, highest))
         # If that is the whole table, delta-rs need not look for the replaced rows.
         whole = all(lowest <= file.first and file.last <= highest for file in files)
@@ -53,13 +61,18 @@ def count_compactable(table: DeltaTable, by: str = "sequence", below: int = _FIL
     return sum(len(run) - 1 for run in _runs_of_small_files(file_ranges(table, by), below))
 
 
-def _runs_of_small_files(files: list[FileRange], below: int) -> list[list[FileRange]]:
+def _is_in_order(values: pa.ChunkedArray) -> bool:
+    return bool(pc.all(pc.less_equal(values[:-1], values[1:]), skip_nulls=False).as_py())
+
+
+def _runs_of_small_files(files: list[FileRange], below: int, below_rows: int | None = None) -> list[list[FileRange]]:
     """Each run of two or more small files, between large ones."""
     # A run with values between those of a large file rewrites a part of that. The daily maintenance alone may do so.
     large = [file for file in files if file.size >= below] if below < _FILE_BYTES else []
     runs: list[list[FileRange]] = [[]]
     for file in files:
-        if file.size < below and not any(file.first <= one.last and file.last >= one.first for one in large):
+        is_small = file.size < below and (below_rows is None or file.rows < below_rows)
+        if is_small and not any(file.first <= one.last and file.last >= one.first for one in large):
             runs[-1].append(file)
         else:
             runs.append([])

@@ -15,13 +15,15 @@ class FileRange(NamedTuple):
 
     path: str
     size: int
+    rows: int
     first: Any
     last: Any
 
 
 def file_ranges(table: DeltaTable, by: str) -> list[FileRange]:
     """In order."""
-    files = pa.table(table.get_add_actions(flatten=True)).select(["path", "size_bytes", f"min.{by}", f"max.{by}"])
+    columns = ["path", "size_bytes", "num_records", f"min.{by}", f"max.{by}"]
+    files = pa.table(table.get_add_actions(flatten=True)).select(columns)
     return sorted(map(FileRange._make, zip(*files.to_pydict().values(), strict=True)), key=attrgetter("first"))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import serving_layer
@@ -14,7 +15,7 @@ from hourline_core.storage.compaction import compact
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.retention import STREAMED
-from speed_layer.maintenance import MICRO_BATCHES, maintain_source
+from speed_layer.maintenance import MERGED, MICRO_BATCHES, maintain_after, maintain_source
 from tests.support.bare_tables import BareTables
 
 
@@ -39,6 +40,27 @@ def test_files_and_log_entries_stop_growing(micro_batches: int, tmp_path: Path) 
     assert max(logs.values()) < 3.2 * micro_batches + 20, logs
     assert max(size for folder, size in most.items() if folder not in logs) < 1.25 * micro_batches, most
     tables.start()
+    tables.check()
+
+
+def test_the_small_files_of_one_table_at_a_time_are_merged(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, [0] * 3 * MERGED)
+    tables.start()
+    merged: list[str] = []
+    for number in range(1, 3 * MERGED + 1):
+        tables.micro_batch(1)
+        before = [table.version() for table in tables.source_tables.tables]
+        maintain_after(tables.project, tables.source_tables, number)
+        changed = [
+            table.table_uri
+            for table, version in zip(tables.source_tables.tables, before, strict=True)
+            if table.version() > version
+        ]
+        assert len(changed) <= 1, f"after micro-batch {number}"
+        merged += changed
+    written = [table for table in tables.source_tables.tables if table.file_uris()]
+    assert {table.table_uri for table in written} == set(merged)
+    assert max(len(table.file_uris()) for table in written) <= MERGED
     tables.check()
 
 
@@ -136,3 +158,31 @@ def test_compaction_keeps_rows_of_files_that_were_written_in_different_ways(tmp_
     after = open_table(uri, {}).to_pyarrow_table()
     assert sorted(after.to_pylist(), key=str) == sorted(before, key=str)
     assert len(before) == 15
+
+
+def test_rows_of_a_larger_file_among_merged_ones_are_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema([("sequence", pa.int64())])
+    table = open_or_create(str(tmp_path / "events" / "sales"), {}, "events", schema, STREAMED, "")
+    commits.append(table, pa.table({"sequence": list(range(0, 90_000, 3))}, schema), {})
+    large = max(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
+    for sequence in (66, 60, 63):
+        commits.append(table, pa.table({"sequence": [sequence]}, schema), {})
+    before = sorted(table.to_pyarrow_table()["sequence"].to_pylist())
+    monkeypatch.setattr("hourline_core.storage.compaction._FILE_BYTES", large)  # the size that is not merged again
+    compact(table, below=large)
+    assert len(table.file_uris()) < 4
+    assert sorted(table.to_pyarrow_table()["sequence"].to_pylist()) == before
+
+
+def test_files_are_merged_in_order_and_one_with_many_rows_is_left(tmp_path: Path) -> None:
+    schema = pa.schema([("sequence", pa.int64())])
+    table = open_or_create(str(tmp_path / "events" / "sales"), {}, "events", schema, STREAMED, "")
+    for sequences in ([3, 1, 2], [5, 7], [4], [6]):  # [4], [5, 7], [6] in order of their first ones
+        commits.append(table, pa.table({"sequence": sequences}, schema), {})
+    (large,) = (path for path in table.file_uris() if len(pq.read_table(path)) == 3)
+    compact(table, below_rows=3)
+    left = table.file_uris()
+    assert large in left
+    assert len(left) == 2
+    (merged,) = set(left) - {large}
+    assert pq.read_table(merged)["sequence"].to_pylist() == [4, 5, 6, 7]
