@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from hourline_core.errors import BrokerError
+from hourline_core.errors import HourlineError
+from hourline_core.faults import explain_fault, log_fault
 from hourline_core.model import Project, Source
+from hourline_core.runtime.surroundings import surroundings_of
 
 LIMIT_SECONDS = 2.0
 """The maximum time that a status waits for Kafka."""
@@ -89,8 +91,10 @@ class KafkaOffsets:
             kafka = reachable_kafka(self._project)
             topics = find_topics(kafka, source, options, self.seconds)
             return {topic: self._of_topic(kafka, topic) for topic in topics}
-        except BrokerError as error:
-            return Unknown(str(error))
+        except Exception as error:  # The tables can be reported without Kafka, whatever its client raises.
+            if not isinstance(error, HourlineError):
+                log_fault(error, self._project.workspace / "logs" / "errors.log", "the look-up of Kafka's offsets")
+            return Unknown(str(explain_fault(error, surroundings_of(self._project))))
 
     def _of_topic(self, kafka: str, topic: str) -> dict[int, PartitionOffsets]:
         from hourline_core.runtime.kafka_records import record_times

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from hourline_core.ledger.pending import PendingDeclaration
 from hourline_core.ledger.read_offsets import offsets_in, reading_of
@@ -11,7 +12,7 @@ from hourline_core.model.topics import matches
 from hourline_core.runtime.kafka_absence import KafkaAbsence, last_absence
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.sql.literals import literal
-from hourline_core.sql.progress import counts_sql, read_offsets_sql
+from hourline_core.sql.progress import COUNTS, counts_sql, read_offsets_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.gaps import GapReport, list_gaps
@@ -25,7 +26,7 @@ class SourceStatus(Described):
     source: str
     """The name of the source."""
     sequence: int
-    """The sequence of its last finished micro-batch."""
+    """The sequence of its last finished micro-batch. 0: nothing was read yet."""
     records: int
     """The number of records read: records + exploded = accepted + rejected + duplicates + tombstones + empty +
     not_taken.
@@ -69,7 +70,9 @@ class SourceStatus(Described):
     finished: datetime | None
     """When its last micro-batch was finished (UTC)."""
     partitions: list[PartitionStatus]
-    """The partitions of its topics. Those without a record are listed if Kafka has answered."""
+    """The partitions of its topics. Those without a record are listed if Kafka has answered. None is before the first
+    start of the speed layer.
+    """
 
 
 class HourStatus(Described):
@@ -133,7 +136,7 @@ class ProjectStatus(Described):
     kafka_away: KafkaAway | None
     """The last time without Kafka. Null: the running speed layer has seen none, or none runs."""
     sources: list[SourceStatus]
-    """The sources that have progress."""
+    """All sources."""
     changing: list[ChangingMetric]
     """The metrics whose new declaration is not served yet."""
     hours: list[HourStatus]
@@ -165,11 +168,7 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     absence = last_absence(project.workspace)
     if absence:
         speed += f"; {_say_absence(absence)}"
-    sources = [
-        _source(connection, source, offsets[source.name])
-        for source in project.sources.values()
-        if source.name in connection.snapshot.progress
-    ]
+    sources = [_source(connection, source, offsets[source.name]) for source in project.sources.values()]
     rows = connection.sql(
         "SELECT hour, name AS source, state, events, late, closed FROM hours WHERE kind = 'source' "
         f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
@@ -239,23 +238,37 @@ def _report_change(connection: Connection, pending: PendingDeclaration) -> Chang
 
 
 def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unknown) -> SourceStatus:
+    if source.name not in connection.snapshot.progress:
+        counts: dict[str, Any] = dict.fromkeys(("sequence", "skipped", "late", *COUNTS), 0)
+        return SourceStatus(
+            source=source.name, gaps=[], clock=None, finished=None, partitions=[], **counts, **_in_kafka({}, offsets)
+        )
     sequence = connection.snapshot.progress[source.name].sequence
     (counts,) = connection.sql(counts_sql(source, sequence)).to_arrow_table().to_pylist()
     readings = find_readings(connection, source, sequence)
     known_offsets = {} if isinstance(offsets, Unknown) else offsets
-    ends = [of for partitions in known_offsets.values() for of in partitions.values()]
     return SourceStatus(
         source=source.name,
         sequence=sequence,
         gaps=list_gaps(connection, source.name),
         skipped=sum(offsets_in(ranges) for of in readings.values() for ranges in of.reading.skipped.values()),
-        lag=None if isinstance(offsets, Unknown) else count_lag(readings, offsets),
-        lag_unknown=offsets.reason if isinstance(offsets, Unknown) else None,
-        in_transaction=None if isinstance(offsets, Unknown) else sum(of.held_back for of in ends),
-        in_transaction_since=min((of.held_back_since for of in ends if of.held_back_since), default=None),
         partitions=report_partitions(connection, source, readings, known_offsets),
         **counts,
+        **_in_kafka(readings, offsets),
     )
+
+
+def _in_kafka(readings: Mapping[str, TopicReading], offsets: TopicOffsets | Unknown) -> dict[str, Any]:
+    """The fields of a source's status that say what waits in Kafka."""
+    if isinstance(offsets, Unknown):
+        return {"lag": None, "lag_unknown": offsets.reason, "in_transaction": None, "in_transaction_since": None}
+    ends = [of for partitions in offsets.values() for of in partitions.values()]
+    return {
+        "lag": count_lag(readings, offsets),
+        "lag_unknown": None,
+        "in_transaction": sum(of.held_back for of in ends),
+        "in_transaction_since": min((of.held_back_since for of in ends if of.held_back_since), default=None),
+    }
 
 
 def find_readings(connection: Connection, source: Source, sequence: int) -> dict[str, TopicReading]:

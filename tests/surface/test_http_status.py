@@ -1,19 +1,24 @@
 """The status over HTTP, and reads beside it, where Kafka does not answer."""
 
+import errno
 import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Event
+from typing import NoReturn
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from hourline_core.model import Project
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.lease import lease
+from serving_layer.connection import Connection
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets
-from serving_layer.reports.status import report_project_status
+from serving_layer.reports.status import report_project_status, report_status
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import Visit, serving, visit_tables
 
@@ -49,10 +54,42 @@ def test_the_status_says_that_a_silent_kafka_did_not_answer_within_its_limit(sil
         assert "did not answer within 2 seconds" in str(reason)
 
 
+def test_the_status_lists_each_source_before_the_first_start(silent: Project, tmp_path: Path) -> None:
+    new = replace(silent, settings=silent.settings.model_copy(update={"workspace": tmp_path}))
+    (source,) = report_project_status(new, last=1).sources
+    assert (source.source, source.sequence, source.accepted, source.lag) == ("clicks", 0, 0, None)
+    with Connection(new) as connection:
+        waiting = {"clicks": {"clicks": {0: PartitionOffsets(2, 5, held_back=3)}}}
+        (source,) = report_status(connection, 1, waiting).sources
+    assert (source.lag, source.in_transaction, source.lag_unknown) == (3, 3, None)
+
+
 def test_the_status_says_that_the_projects_own_kafka_is_not_running(tables: BareTables) -> None:
     with serving(tables.project) as client:
         (source,) = client.get("/api/v1/status").json()["sources"]
     assert source["lag"] is None and "the embedded Kafka is not running" in source["lag_unknown"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN)), "does not answer"),
+        (KeyError("p"), "a fault of Hourline: KeyError: 'p'"),
+        (OSError(errno.EMFILE, "Too many open files"), "`ulimit -n`"),
+    ],
+)
+def test_whatever_kafkas_client_raises_is_one_sentence_of_the_status(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr("hourline_core.runtime.topics.find_topics", fail)
+    monkeypatch.setattr("hourline_core.runtime.kafka.reachable_kafka", lambda project: "kafka:9092")
+    (source,) = report_project_status(tables.project, last=1).sources
+    assert (source.lag, source.accepted) == (None, 1)
+    assert words in str(source.lag_unknown) and "\n" not in str(source.lag_unknown)
+    assert str(error) in (tables.project.workspace / "logs" / "errors.log").read_text()
 
 
 def test_a_look_up_that_never_ends_holds_up_no_status(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
