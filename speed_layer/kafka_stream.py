@@ -103,7 +103,9 @@ def write_starting_offsets(checkpoint: Path, start: Mapping[str, Mapping[int, in
     file.write_bytes(b"\0v1\n" + json.dumps(start).encode())
 
 
-def starting_offsets(topic: str, available: dict[int, tuple[int, int]], reading: Reading) -> dict[int, int]:
+def starting_offsets(
+    source: str, topic: str, available: dict[int, tuple[int, int]], reading: Reading
+) -> dict[int, int]:
     """Return the offset to begin at in each partition of a topic: after what was read, else at the earliest.
 
     ``available`` gives each partition's earliest and latest offset. To go on would lose records silently when Kafka has
@@ -121,7 +123,7 @@ def starting_offsets(topic: str, available: dict[int, tuple[int, int]], reading:
             raise SourceError(
                 f"topic '{topic}' partition {partition}: read up to offset {offset - 1}, but Kafka's last one is "
                 f"{latest - 1}; it has lost data; what was read is archived and stays; bring the topic's log back from "
-                "a backup, or delete the topic, recreate it and read that: `hourline reset SOURCE`"
+                f"a backup, or delete the topic, recreate it and read that: `hourline reset {source}`"
             )
     return {partition: max(read.get(partition, 0), earliest) for partition, (earliest, _) in available.items()}
 

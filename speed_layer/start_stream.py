@@ -79,7 +79,7 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
     batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
     readings = batch.source_tables.progress.readings(topic_ids.values())
     start = {
-        topic: starting_offsets(topic, topic_offsets(bootstrap, topic, options), readings[of])
+        topic: starting_offsets(source.name, topic, topic_offsets(bootstrap, topic, options), readings[of])
         for topic, of in topic_ids.items()
     }
     settings = project.settings.speed

@@ -49,7 +49,7 @@ def main(folder: Path, bootstrap: str, answers: Path | None) -> None:
         print(f"{read:,} records")  # noqa: T201
 
     with tempfile.TemporaryDirectory() as checkpoint, speed_session(project) as spark:
-        start = {topic: starting_offsets(topic, offsets, Reading({}, {}, {}))}
+        start = {topic: starting_offsets(topic, topic, offsets, Reading({}, {}, {}))}
         records = read_topics(spark, source, bootstrap, {}, start, most)
         events = records.select(F.from_json(F.col(VALUE).cast("string"), FIELDS).alias("event")).select("event.*")
         writer = events.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
