@@ -129,9 +129,10 @@ def _limit(of: int) -> int | None:
 def _folder(errors: Iterable[BaseException], around: Surroundings, number: int | None) -> Path | str:
     """The folder that the fault is about: the one that is named, else the one that is in that state."""
     named = _paths(errors, around)
-    for folder in around.folders:
-        if any(path.is_relative_to(folder) for path in named):
-            return folder
+    # The deepest: a disk may be mounted within the workspace.
+    within = [folder for folder in around.folders if any(path.is_relative_to(folder) for path in named)]
+    if within:
+        return max(within, key=lambda folder: len(folder.parts))
     for folder in around.folders:
         with suppress(OSError):
             state = os.statvfs(folder)

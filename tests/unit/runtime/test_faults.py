@@ -117,6 +117,13 @@ def test_the_first_cause_is_told(error: Exception, kind: type[HourlineError], wo
     assert not set("\n\t\x1b↳") & set(str(told)), str(told)
 
 
+def test_the_disk_is_named_by_the_deepest_folder_that_holds_the_file() -> None:
+    around = Surroundings([Path("/data/shop/.hourline"), Path("/data/shop/.hourline/tables")])
+    for file, folder in (("tables/visits/part-0", "/data/shop/.hourline/tables"), ("run/x", "/data/shop/.hourline")):
+        error = OSError(errno.ENOSPC, "No space left on device", f"/data/shop/.hourline/{file}")
+        assert f"the disk of {folder} is full" in str(explain_fault(error, around))
+
+
 @pytest.mark.parametrize("kind", [TableError, SetupError, SparkError])
 def test_an_error_of_ours_that_a_full_disk_has_caused_says_so(kind: type[HourlineError]) -> None:
     try:
