@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from typer.main import get_command
 
+from hourline.cli import app
 from hourline_core.errors import ConflictError, FaultError, KafkaAwayError, SourceError
 from tests.support import raised
 from tests.support.command_line import NO_KAFKA, PROJECT, Failing
@@ -32,6 +34,27 @@ COMMANDS = [
     ["status"],
     ["serve"],
 ]
+OTHERS = [
+    ["check"],
+    ["show", "flow"],
+    ["graph"],
+    ["advise", "grace", "scans"],
+    ["expectations", "suggest", "flow"],
+    ["airflow", "up"],
+    ["airflow", "run"],
+    ["audit", "flow", "--from", "2024-05-06T20", "--to", "2024-05-06T22"],
+    ["publish", "2024-05-06T20", "--accept", "flow", "--reason", "checked"],
+    ["quality"],
+    ["late"],
+    ["drift"],
+    ["shell"],
+    ["explain", "flow", "2024-05-06T20"],
+    ["export", "x.duckdb"],
+    ["sql"],
+    ["gaps"],
+    ["down"],
+]
+WITHOUT_PROJECT = {"init", "schema"}
 THROWN: list[tuple[BaseException, int, str]] = [
     (raised.FULL_LOG, 75, "is full"),
     (raised.FULL_JAVA, 75, "is full"),
@@ -71,6 +94,19 @@ def test_each_fault_is_one_sentence_in_each_command(
     assert "\x1b" not in said
     if status == 70:
         assert f"the trace is in {declared / '.hourline' / 'logs' / 'errors.log'}" in said
+
+
+@pytest.mark.parametrize("command", OTHERS, ids=[" ".join(command[:2]) for command in OTHERS])
+def test_every_other_command_tells_a_fault_in_one_sentence(
+    failing: Failing, declared: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setattr("hourline.cli.options._note_loaded", after_loading(raised.FULL_LOG))
+    assert "is full" in failing.sentence(*command, folder=declared, status=75)
+
+
+def test_no_command_is_left_out() -> None:
+    tried = {command[0] for command in (*COMMANDS, *OTHERS)}
+    assert tried | WITHOUT_PROJECT == set(get_command(app).commands)  # type: ignore[attr-defined] # it is a group
 
 
 def test_the_trace_behind_a_sentence_about_kafka_is_in_the_log(
