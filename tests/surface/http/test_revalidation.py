@@ -1,0 +1,87 @@
+"""Heads, ETags and earlier answers over HTTP: an answer is given again only if it is the same."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hourline import connect
+from serving_layer.reports.quality import report_quality
+from tests.support.bare_tables import BareTables, hour
+from tests.support.http_answers import KEYS, VISITS, rows, wait_for
+from tests.support.visits_tables import Visit, grouped, iso, serving, visit_tables
+
+
+def test_the_heads_of_answers_can_be_asked_for(client: httpx.Client) -> None:
+    for path in ("metrics/visits", "hours?from=noon", "changes"):
+        head = client.head(f"/api/v1/{path}")
+        assert head.content == b""
+        if path != "changes":
+            answer = client.get(f"/api/v1/{path}")
+            assert (head.status_code, dict(head.headers) | {"date": ""}) == (
+                answer.status_code,
+                dict(answer.headers) | {"date": ""},
+            )
+
+
+def test_an_answer_that_a_client_has_is_not_sent_again(client: httpx.Client) -> None:
+    for path in (
+        "metrics/visits?grain=day",
+        "project",
+        "hours",
+        "late",
+        "drift",
+        "quality",
+        f"explain/visits/{iso(hour(2))}",
+        f"metrics/visits/hours/{iso(hour(1))}",
+    ):
+        first = client.get(f"/api/v1/{path}")
+        again = client.get(f"/api/v1/{path}", headers={"If-None-Match": f'"other", {first.headers["etag"]}'})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"]), path
+    assert client.get("/api/v1/project", headers={"If-None-Match": "*"}).status_code == 304
+    as_csv = client.get("/api/v1/metrics/visits?grain=day", headers={"Accept": "text/csv"})
+    assert as_csv.headers["etag"] != client.get("/api/v1/metrics/visits?grain=day").headers["etag"]
+
+
+def test_tables_put_in_the_place_of_others_answer_for_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(visits: list[Visit]) -> BareTables:
+        tables = visit_tables(tmp_path / "tables", visits, monkeypatch)
+        tables.start()
+        tables.micro_batch(len(visits))
+        return tables
+
+    before = write(VISITS[:3])
+    with serving(before.project) as client:
+        first = client.get("/api/v1/metrics/visits")
+    (tmp_path / "tables").rename(tmp_path / "away")
+    with serving(write(VISITS[:5]).project) as client:
+        second = client.get("/api/v1/metrics/visits", headers={"If-None-Match": first.headers["etag"]})
+    assert first.json()["token"] == second.json()["token"]  # both have seen one micro-batch
+    assert (rows(first, *KEYS), rows(second, *KEYS)) == (grouped(VISITS[:3], *KEYS), grouped(VISITS[:5], *KEYS))
+
+
+def test_an_old_answer_is_given_again_and_a_strict_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = visit_tables(tmp_path, VISITS, monkeypatch)
+    tables.start()
+    tables.micro_batch(30)
+    with serving(tables.project) as client:
+        before = client.get("/api/v1/metrics/visits")
+        tables.micro_batch(30)
+        tables.publish(0, 1, metrics=["totals", "visits"], blocked=[1])
+        assert wait_for(client, "p1-clicks.2")
+        again = client.get("/api/v1/metrics/visits", params={"as_of": before.json()["token"]})
+        assert again.content == before.content
+        assert again.headers["etag"] == before.headers["etag"]
+        refused = client.get("/api/v1/metrics/visits?strict=true")
+        assert refused.status_code == 409
+        assert "of 'visits' 2024-03-01T01:00Z blocked" in refused.json()["error"]
+        assert client.get("/api/v1/metrics/visits", params={"strict": True, "from": iso(hour(2))}).status_code == 200
+        told = client.get("/api/v1/quality").json()
+        with connect(tables.project) as connection:
+            same = report_quality(connection)
+        assert told["advice"] == same.advice and told["advice"].startswith("2 problems block 1 hour:")
+        assert [(one["id"], one["retry"], one["readers"], len(one["hours"])) for one in told["problems"]] == [
+            (one.id, one.retry, {"provisional result": 1}, 1) for one in same.problems
+        ]
