@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from batch_layer.reports.site import moment_text, shorten, templates, write
 from batch_layer.reports.trend_views import Hover, TrendView, describe_hour, hovered, trend_view
-from batch_layer.reports.trends import Finding, Line, Trend, findings_of, hour_of, trend_of
+from batch_layer.reports.trends import Line, QualityRow, Trend, hour_of, read_quality_rows, trend_of
 from batch_layer.reports.words import columns, number, observed
 from hourline_core.ledger.problems import NEW, read_row
 from hourline_core.ledger.report_pages import anchor, page_name, page_path
@@ -48,9 +48,9 @@ def write_page(
     ``rows`` are those of the audit, and ``past`` those of earlier audits of the same that are shown beside them
     (QUALITY_SCHEMA, of this metric alone). ``moment`` (UTC) is the time of the audit. Raises OSError.
     """
-    own = findings_of(rows)
+    own = read_quality_rows(rows)
     audited = {finding.hour for finding in own}
-    trend = trend_of(source, metric, [one for one in findings_of(past) if one.hour not in audited] + own)
+    trend = trend_of(source, metric, [one for one in read_quality_rows(past) if one.hour not in audited] + own)
     mine = [line for line in trend.lines if audited & line.findings.keys()]
     by_state: dict[str, list[Line]] = {"failed": [], "warned": [], "new": [], "passed": []}
     for line in mine:
@@ -78,7 +78,7 @@ def write_page(
     return write(site, page_path(publication, page_name(source, metric)), page)
 
 
-def _worst(findings: Sequence[Finding]) -> str:
+def _worst(findings: Sequence[QualityRow]) -> str:
     states = {finding.state for finding in findings}
     return next(state for state in ("failed", "warned", "passed") if state in states)
 
@@ -97,7 +97,7 @@ def _view(trend: Trend, lines: list[Line], audited: set[int]) -> TrendView:
     """The view of ``lines``. The hours of the audit have tooltips, and those that did not pass. With those of all other
     hours, the pages of four weeks would take hundreds of megabytes.
     """
-    found: dict[int, list[Finding]] = {}
+    found: dict[int, list[QualityRow]] = {}
     for line in lines:
         for hour, finding in line.findings.items():
             found.setdefault(hour, []).append(finding)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import isfinite, isnan
 
-from batch_layer.reports.trends import Finding, Line, hour_of
+from batch_layer.reports.trends import Line, QualityRow, hour_of
 
 HEIGHT = 100
 """The size of a curve's chart, in its own units."""
@@ -92,7 +92,7 @@ def date_marks(first: int, end: int, most: int = 6) -> list[tuple[float, str]]:
     return [((hour - first) / length, f"{hour_of(hour):{form}}") for hour in range(first + -first % step, end, step)]
 
 
-def _extent(findings: Sequence[Finding]) -> tuple[float, float]:
+def _extent(findings: Sequence[QualityRow]) -> tuple[float, float]:
     """The lower and upper end of the axis. It contains all values that passed. Bounds and other values are left out
     if they would flatten these.
     """

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from batch_layer.reports.charts import Curve, cells, curve, date_marks, ticks
-from batch_layer.reports.trends import Finding, Line, Trend, hour_of
+from batch_layer.reports.trends import Line, QualityRow, Trend, hour_of
 from batch_layer.reports.words import bounds, columns, observed, sentence
 from hourline_core.ledger.report_pages import page_name
 
@@ -132,7 +132,7 @@ def hovered(states: dict[int, str]) -> list[int]:
     return sorted(hour for hour, state in states.items() if len(states) <= _HOVERED or state != "passed")
 
 
-def describe_hour(hour: int, findings: Iterable[Finding], state: str = "") -> str:
+def describe_hour(hour: int, findings: Iterable[QualityRow], state: str = "") -> str:
     """The tooltip of an hour: failures and warnings first, then values."""
     ordered = sorted(findings, key=lambda finding: (finding.success, finding.observed is None))
     texts = [f"{hour_of(hour):%Y-%m-%d %H:%M} UTC{state and f': {state}'}"]

@@ -18,7 +18,7 @@ _WINDOW = SHOWN // HOURLY.size
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class QualityRow:
     """One expectation in one hour. The fields are those of QUALITY_SCHEMA. ``hour`` counts hours since 1970 (UTC)."""
 
     publication: int
@@ -50,10 +50,10 @@ class Finding:
 class Line:
     """One expectation over the hours."""
 
-    findings: dict[int, Finding]
+    findings: dict[int, QualityRow]
 
     @property
-    def newest(self) -> Finding:
+    def newest(self) -> QualityRow:
         """What was found in the newest hour."""
         return self.findings[max(self.findings)]
 
@@ -77,7 +77,7 @@ class Trend:
     """By audited hour: passed, warned, failed, blocked or accepted."""
     publications: dict[int, int] = field(default_factory=dict)
     """By audited hour, the newest publication, whose audit counts."""
-    accepted: dict[int, Finding] = field(default_factory=dict)
+    accepted: dict[int, QualityRow] = field(default_factory=dict)
     """By hour that a person has accepted, the record of it."""
     mended: dict[int, int] = field(default_factory=dict)
     """By hour that failed an earlier audit and none of its newest one, when that ran."""
@@ -95,8 +95,8 @@ def hour_of(number: int) -> datetime:
 
 def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
     """A trend for each source and for each of its metrics, in order. ``blocked`` has metrics and hours."""
-    grouped: dict[tuple[str, str | None], list[Finding]] = defaultdict(list)
-    for finding in findings_of(rows):
+    grouped: dict[tuple[str, str | None], list[QualityRow]] = defaultdict(list)
+    for finding in read_quality_rows(rows):
         grouped[finding.source, finding.metric].append(finding)
     open_hours = set(blocked)
     newest: dict[str, int] = {}
@@ -115,8 +115,8 @@ def trends(rows: pa.Table, blocked: Iterable[tuple[str, int]]) -> list[Trend]:
     return collected
 
 
-def findings_of(rows: pa.Table) -> list[Finding]:
-    """The rows (QUALITY_SCHEMA) as findings. An expectation that was not applied to an hour has none there."""
+def read_quality_rows(rows: pa.Table) -> list[QualityRow]:
+    """The rows (QUALITY_SCHEMA) as Python has them, without those of expectations that were not applied."""
     rows = rows.append_column("row", pa.array(range(rows.num_rows)))
     rows = rows.filter(pc.fill_null(rows["applied"], True))
     # Numbers instead of moments: making half a million datetimes costs more than all the rest.
@@ -124,16 +124,16 @@ def findings_of(rows: pa.Table) -> list[Finding]:
         rows[name].cast(pa.timestamp("s", tz="UTC"), safe=False).cast(pa.int64()) for name in ("audited", "hour")
     )
     made = {"audited": audited, "hour": pc.divide(hour, _SECONDS)}
-    columns = [made[name] if name in made else rows[name] for name in Finding.__dataclass_fields__]
-    return [Finding(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
+    columns = [made[name] if name in made else rows[name] for name in QualityRow.__dataclass_fields__]
+    return [QualityRow(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
 
 
 def trend_of(
-    source: str, metric: str | None, findings: list[Finding], blocked: Collection[tuple[str, int]] = ()
+    source: str, metric: str | None, findings: list[QualityRow], blocked: Collection[tuple[str, int]] = ()
 ) -> Trend:
     """The trend of ``findings``, which are all about one source and ``metric``, over all their hours."""
     audits: dict[int, int] = {}
-    accepted: dict[int, Finding] = {}
+    accepted: dict[int, QualityRow] = {}
     for finding in findings:
         if finding.expectation != "accepted":
             audits[finding.hour] = max(audits.get(finding.hour, 0), finding.publication)
@@ -174,11 +174,11 @@ def trend_of(
     )
 
 
-def _lines(findings: list[Finding]) -> list[Line]:
+def _lines(findings: list[QualityRow]) -> list[Line]:
     """One line per expectation, also if its bounds have changed. Two expectations with other parameters on the same
     columns have two lines.
     """
-    alike: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[QualityRow]] = defaultdict(list)
     for finding in findings:
         alike[finding.expectation, finding.about, finding.origin, finding.severity].append(finding)
     lines = []
@@ -187,7 +187,7 @@ def _lines(findings: list[Finding]) -> list[Line]:
         if len(line.findings) == len(group):
             lines.append(line)
             continue
-        apart: dict[str | None, dict[int, Finding]] = defaultdict(dict)
+        apart: dict[str | None, dict[int, QualityRow]] = defaultdict(dict)
         for finding in group:
             apart[finding.parameters][finding.hour] = finding
         lines += [Line(part) for part in apart.values()]

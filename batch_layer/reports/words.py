@@ -4,7 +4,7 @@ import json
 from typing import Protocol
 
 from batch_layer.reports.site import shorten
-from batch_layer.reports.trends import Finding
+from batch_layer.reports.trends import QualityRow
 from hourline_core.ledger.problems import counted
 
 _COMPARED = {"expect_column_pair_values_to_be_equal": " = ", "expect_column_pair_values_a_to_be_greater_than_b": " ≥ "}
@@ -72,7 +72,7 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
-def observed(finding: Finding) -> str:
+def observed(finding: QualityRow) -> str:
     """What was observed: the number, else the number of rows that failed, else what was found in words."""
     if finding.observed is not None:
         return number(finding.observed)

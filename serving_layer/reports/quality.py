@@ -15,7 +15,7 @@ from serving_layer.described import Described
 from serving_layer.reports.problems import QualityProblem, describe_problem, find_problems
 
 
-class Finding(Described):
+class QualityFinding(Described):
     """The result of one expectation in the audit of one hour."""
 
     expectation: str
@@ -67,7 +67,7 @@ class AuditedHour(Described):
     """The sequence up to which the audited recompute counted events."""
     expectations: int
     """The number of expectations that were evaluated."""
-    findings: list[Finding]
+    findings: list[QualityFinding]
     """The expectations that were not fulfilled. If one hour was asked for: all of them."""
     report: str | None
     """Its page. Null: it is no longer kept."""
@@ -204,9 +204,9 @@ def list_audits(
             )
         audit = audits[key]
         audit.expectations += row["applied"] and row["origin"] != "person"
-        details = {name: row[name] for name in Finding.model_fields if name not in ("parameters", "rows")}
+        details = {name: row[name] for name in QualityFinding.model_fields if name not in ("parameters", "rows")}
         audit.findings.append(
-            Finding(
+            QualityFinding(
                 **details,
                 parameters=json.loads(row["parameters"] or "{}"),
                 rows=[json.loads(one) for one in row["rows"] or []],
