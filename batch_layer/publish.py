@@ -44,7 +44,7 @@ def publish(publication: Publication, job: Job, audited: list["AuditedSource"], 
     written. Then nothing that readers see has changed.
     """
     # Great Expectations, which both need, is imported while Spark starts.
-    from batch_layer.audit.quality_rows import quality_rows
+    from batch_layer.audit.quality_rows import make_quality_rows
     from batch_layer.reports.writing import write_pages
 
     metrics = [
@@ -53,7 +53,7 @@ def publish(publication: Publication, job: Job, audited: list["AuditedSource"], 
         for metric in source.staged.metrics
     ]
     moment = job.clock()
-    findings = publication.number_findings(quality_rows(audited, moment))
+    findings = publication.number_findings(make_quality_rows(audited, moment))
     write_pages(job, publication.number, audited, findings, moment)
     cost = {"events": sum(item.events for item in job.hours), "seconds": (moment - began).total_seconds()}
     commit(publication, job, metrics, findings, moment, cost)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from batch_layer.audit.declared_expectations import Check
 from batch_layer.audit.facts import ArchivedCounts
-from batch_layer.audit.history_bounds import Known, bounds, is_number
+from batch_layer.audit.history_bounds import Known, compute_bounds, is_number
 from batch_layer.totals import HourTotals, doubles, without_sketches
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
@@ -31,7 +31,7 @@ class Facts:
     checks: list[Check]
 
 
-def source_facts(
+def compare_source(
     source: Source, archived: ArchivedCounts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]
 ) -> Facts:
     """The archive compared with progress, and the events with their declaration."""
@@ -45,11 +45,11 @@ def source_facts(
             **{f"events without {name}": [archived.without[name].get(hour, 0) for hour in hours] for name in required},
         }
     )
-    checks = [_equal("events in the archive", "events in progress"), _none("events outside their hour")]
-    return Facts(frame, [*checks, *(_none(f"events without {name}") for name in required)])
+    checks = [_expect_equal("events in the archive", "events in progress"), _expect_zero("events outside their hour")]
+    return Facts(frame, [*checks, *(_expect_zero(f"events without {name}") for name in required)])
 
 
-def metric_facts(
+def compare_metric(
     aggregation: AggregationPlan,
     totals: HourTotals,
     archived: ArchivedCounts,
@@ -81,46 +81,48 @@ def metric_facts(
         # No events give no rows; some events give at least one row.
         "rows at least": [min(count, 1) for count in counted],
         "rows at most": counted,
-        "columns": [_columns(stored)] * len(hours),
-        "declared columns": [_columns(aggregation.schema)] * len(hours),
+        "columns": [_describe_columns(stored)] * len(hours),
+        "declared columns": [_describe_columns(aggregation.schema)] * len(hours),
     }
     checks = [
-        _equal("events read", "events to read"),
+        _expect_equal("events read", "events to read"),
         # The source's id and ``where`` leave events out, then the metric's ``where``. Without these, all of them count.
-        (_at_least if source.id or source.where else _equal)("events read", "events that count"),
-        (_at_least if metric.where else _equal)("events that count", "events of the metric"),
-        *(_none(f"events read without {name}") for name in totals.without),
-        _equal("columns", "declared columns"),
-        _equal("number of rows", "number of groups"),
-        _at_least("number of rows", "rows at least"),
-        _at_least("rows at most", "number of rows"),
+        (_expect_at_least if source.id or source.where else _expect_equal)("events read", "events that count"),
+        (_expect_at_least if metric.where else _expect_equal)("events that count", "events of the metric"),
+        *(_expect_zero(f"events read without {name}") for name in totals.without),
+        _expect_equal("columns", "declared columns"),
+        _expect_equal("number of rows", "number of groups"),
+        _expect_at_least("number of rows", "rows at least"),
+        _expect_at_least("rows at most", "number of rows"),
     ]
     for name in without_sketches(metric).measures:
         pairs = [(of_tiles.get(hour, {}).get(name), of_events.get(hour, {}).get(name)) for hour in hours]
         if name in doubles(aggregation):
             sizes = [totals.sizes.get((hour, name), 0.0) for hour in hours]
-            columns[f"{name} off by"] = [_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)]
+            columns[f"{name} off by"] = [
+                _measure_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)
+            ]
             checks.append(
                 Check("expect_column_values_to_be_between", {"column": f"{name} off by", "max_value": TOLERANCE})
             )
         else:
             columns[f"{name} of the tiles"] = [None if mine is None else str(mine) for mine, _ in pairs]
             columns[f"{name} of the events"] = [None if theirs is None else str(theirs) for _, theirs in pairs]
-            checks.append(_equal(f"{name} of the tiles", f"{name} of the events"))
-    checks += like_past_days(columns, metric, of_tiles, hours, known, events)
+            checks.append(_expect_equal(f"{name} of the tiles", f"{name} of the events"))
+    checks += expect_like_past_days(columns, metric, of_tiles, hours, known, events)
     return Facts(pd.DataFrame(columns), checks)
 
 
-def history_facts(
+def compare_with_history(
     metric: Metric, of_hours: Known, hours: Sequence[datetime], known: Known, events: Mapping[datetime, int]
 ) -> Facts:
-    """The values of ``of_hours`` compared with history alone, as ``like_past_days`` does."""
+    """The values of ``of_hours`` compared with history alone, as ``expect_like_past_days`` does."""
     columns: dict[str, list[Any]] = {"hour": [hour_text(hour) for hour in hours]}
-    checks = like_past_days(columns, metric, of_hours, hours, known, events)
+    checks = expect_like_past_days(columns, metric, of_hours, hours, known, events)
     return Facts(pd.DataFrame(columns), checks)
 
 
-def like_past_days(
+def expect_like_past_days(
     columns: dict[str, list[Any]],
     metric: Metric,
     of_hours: Known,
@@ -139,7 +141,7 @@ def like_past_days(
         if not any(is_number(value) for value in values):
             continue
         adds_up = aggregate_of(measure).starts_at_zero
-        limits = [bounds(known, events, hour, name, metric.history, adds_up) or (None, None) for hour in hours]
+        limits = [compute_bounds(known, events, hour, name, metric.history, adds_up) or (None, None) for hour in hours]
         if all(low is None for low, _ in limits):
             continue  # still learning, or few rows
         band = (f"{name} of the hour", f"{name} at least", f"{name} at most")
@@ -147,13 +149,15 @@ def like_past_days(
             columns[column] = [None if value is None else float(value) for value in column_values]
         # Null where nothing is known, and null is passed over.
         beyond = f"{name} beyond past days"
-        columns[beyond] = [distance_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)]
-        one = _none(beyond)
+        columns[beyond] = [
+            measure_distance_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)
+        ]
+        one = _expect_zero(beyond)
         checks.append(Check(one.type, one.parameters, metric.history.severity, "history", band))
     return checks
 
 
-def row_checks(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[Check]:
+def expect_of_rows(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[Check]:
     """The expectations on each row of the results: its hour was recomputed, and what is never null is not null."""
     metric = aggregation.metric
     never_null = [name for name, measure in metric.measures.items() if aggregate_of(measure).is_never_null]
@@ -165,12 +169,12 @@ def row_checks(aggregation: AggregationPlan, hours: Sequence[datetime]) -> list[
     ]
 
 
-def _columns(schema: pa.Schema) -> str:
+def _describe_columns(schema: pa.Schema) -> str:
     """The names and types of columns, in one order for all tables."""
     return ", ".join(sorted(f"{column.name} {column.type}" for column in schema))
 
 
-def _equal(one: str, other: str) -> Check:
+def _expect_equal(one: str, other: str) -> Check:
     # Without the last expectation, a null on either side would pass.
     return Check(
         "expect_column_pair_values_to_be_equal",
@@ -178,23 +182,23 @@ def _equal(one: str, other: str) -> Check:
     )
 
 
-def _at_least(greater: str, less: str) -> Check:
+def _expect_at_least(greater: str, less: str) -> Check:
     parameters = {"column_A": greater, "column_B": less, "or_equal": True, "ignore_row_if": "either_value_is_missing"}
     return Check("expect_column_pair_values_a_to_be_greater_than_b", parameters)
 
 
-def _none(column: str) -> Check:
+def _expect_zero(column: str) -> Check:
     return Check("expect_column_values_to_be_between", {"column": column, "min_value": 0, "max_value": 0})
 
 
-def distance_beyond(value: float | None, lower: float | None, upper: float | None) -> float | None:
+def measure_distance_beyond(value: float | None, lower: float | None, upper: float | None) -> float | None:
     """How far a value lies outside the bounds: negative below the lower one, zero within."""
     if value is None or lower is None or upper is None:
         return None
     return min(value - lower, 0.0) or max(value - upper, 0.0)
 
 
-def _deviation(mine: Any, theirs: Any, size: float) -> float:
+def _measure_deviation(mine: Any, theirs: Any, size: float) -> float:
     """The difference relative to what was added up. It is infinite if one side has a value and the other has none."""
     if mine is None or theirs is None:
         return 0.0 if mine is theirs else float("inf")

@@ -86,7 +86,7 @@ class Check:
     @property
     def by_row(self) -> bool:
         """Whether each row fulfils it on its own, so that many hours can be evaluated at once."""
-        kind = _kind(self.type)
+        kind = _find_kind(self.type)
         whole = (
             self.type in _OF_ALL_ROWS and "hour" not in self.columns
         )  # within one hour, where the hour is among the columns
@@ -97,9 +97,9 @@ class Check:
         """Whether a null leaves nothing to evaluate: Great Expectations then reports it as fulfilled."""
         return bool(self.columns) and "null" not in self.type and "row_condition" not in self.parameters
 
-    def built(self, meta: Mapping[str, Any]) -> gx.Expectation:
+    def build(self, meta: Mapping[str, Any]) -> gx.Expectation:
         """Great Expectations' object. Raises UnsuitableExpectationError."""
-        kind = _kind(self.type)
+        kind = _find_kind(self.type)
         allowed = [name for name in kind.__fields__ if name not in _SET_BY_HOURLINE]
         for name in self.parameters:
             if name not in allowed:
@@ -110,7 +110,7 @@ class Check:
         try:
             return kind(**self.parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
         except ValueError as error:
-            raise UnsuitableExpectationError(*_explained(self.type, error)) from None
+            raise UnsuitableExpectationError(*_explain(self.type, error)) from None
 
     def _refuse_empty(self, allowed: list[str]) -> None:
         """Refuse parameters that Great Expectations accepts, and then reports as fulfilled or broken whatever the
@@ -130,7 +130,7 @@ class Check:
             raise UnsuitableExpectationError(f"{self.type}: got no bounds, allowed are min_value, max_value or both")
 
 
-def declared_checks(declared: list[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
+def build_checks(declared: list[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
     """The expectations that a user has declared. ``types`` are those of the columns, if they are known."""
     checks = []
     for one in declared:
@@ -144,7 +144,7 @@ def declared_checks(declared: list[Expectation], types: Mapping[str, str] | None
 
 
 @cache
-def _kind(name: str) -> type[gx.Expectation]:
+def _find_kind(name: str) -> type[gx.Expectation]:
     known = set(list_registered_expectation_implementations()) - _NOT_HERE
     if name in _NOT_HERE:
         raise UnsuitableExpectationError(f"{name} needs an SQL database or another table, which an audit has not")
@@ -158,7 +158,7 @@ def _suggest_name(name: str, known: set[str]) -> str:
     return hint if hint.startswith(" —") else "; all are listed at https://greatexpectations.io/expectations"
 
 
-def _explained(name: str, error: ValueError) -> tuple[str, ...]:
+def _explain(name: str, error: ValueError) -> tuple[str, ...]:
     """A sentence, and the parameter it is about. Great Expectations checks its parameters by pydantic, which reports
     a mistake once for each allowed type.
     """

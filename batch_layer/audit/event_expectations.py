@@ -7,7 +7,7 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.audit.declared_expectations import declared_checks
+from batch_layer.audit.declared_expectations import build_checks
 from batch_layer.audit.validator import Validation, Validator
 from hourline_core.model import Source
 from hourline_core.model.hours import hour_text
@@ -21,18 +21,22 @@ def validate_events(
     as ``ArchivedEvents.mark_counted`` gives them. None: there are none. The caller persists them.
     """
     texts = [hour_text(hour) for hour in hours]
-    return _on_nothing(validator, source, texts) if marked is None else _on_events(validator, source, marked, texts)
+    return (
+        _validate_nothing(validator, source, texts)
+        if marked is None
+        else _validate_found(validator, source, marked, texts)
+    )
 
 
-def _on_nothing(validator: Validator, source: Source, hours: list[str]) -> Validation:
+def _validate_nothing(validator: Validator, source: Source, hours: list[str]) -> Validation:
     """Those on a column have nothing to evaluate."""
     columns = [*dict.fromkeys(["hour", "event_time", *source.event_fields, *source.derived])]
     nothing = pd.DataFrame(columns=columns, dtype=object)
-    return validator.results(nothing, declared_checks(source.expectations), hours, ["hour"])
+    return validator.evaluate_results(nothing, build_checks(source.expectations), hours, ["hour"])
 
 
-def _on_events(validator: Validator, source: Source, marked: DataFrame, hours: list[str]) -> Validation:
-    checks = declared_checks(source.expectations, dict(marked.dtypes))
+def _validate_found(validator: Validator, source: Source, marked: DataFrame, hours: list[str]) -> Validation:
+    checks = build_checks(source.expectations, dict(marked.dtypes))
     address = (HOUR, TOPIC, PARTITION, OFFSET, *((PLACE,) if source.explode else ()))
     keys = {visible_name(column, source.field_names): column for column in address}
     hour = next(iter(keys))
@@ -44,4 +48,4 @@ def _on_events(validator: Validator, source: Source, marked: DataFrame, hours: l
     filled = {name: F.count(F.col(f"`{name}`")).alias(name) for name in columns}
     for row in counting.groupBy(hour).agg(F.count("*").alias("events"), *filled.values()).collect():
         known[row[0]] = {"": row[1], **dict(zip(columns, row[2:], strict=True))}
-    return validator.events(counting, checks, known, list(keys))
+    return validator.evaluate_events(counting, checks, known, list(keys))

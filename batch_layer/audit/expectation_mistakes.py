@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError, declared_checks
+from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError, build_checks
 from batch_layer.audit.validator import Validator
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Metric, Project, Source
@@ -26,9 +26,9 @@ def find_mistakes_in(project: Project, declaration: Source | Metric, validator: 
         kind, names = "metric", ("hour", *declaration.dimensions, *declaration.measures)
     columns = list(dict.fromkeys(names))
     mistakes = []
-    for number, check in enumerate(declared_checks(declaration.expectations)):
+    for number, check in enumerate(build_checks(declaration.expectations)):
         try:
-            check.built({})
+            check.build({})
             _refuse_unknown_columns(check, columns)
             _refuse_broken(validator, check, columns)
         except UnsuitableExpectationError as error:
@@ -48,7 +48,9 @@ def _refuse_broken(validator: Validator, check: Check, columns: list[str]) -> No
     """Evaluate the expectation over no rows. Reversed bounds and broken patterns show then."""
     if check.by_row:
         always = replace(check, when=None)
-        validation = validator.results(pd.DataFrame(columns=columns, dtype=object), [always], ["no hour"], ["hour"])
+        validation = validator.evaluate_results(
+            pd.DataFrame(columns=columns, dtype=object), [always], ["no hour"], ["hour"]
+        )
         for finding in validation.findings:
             if not finding.success:
                 raise UnsuitableExpectationError(f"{check.type}: {finding.found}")

@@ -69,15 +69,15 @@ def count_archived(
     return ArchivedCounts(events, duplicates, strays, dict(zip(stored, without, strict=True)))
 
 
-def result_frame(
+def read_result_frame(
     connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """The finished results of the tiles (hour as text, the dimensions, the measures), and the Arrow types of the
     columns.
     """
     dimensions = aggregation.metric.dimensions
-    results = _values(connection, aggregation.metric, tiles, dimensions)
-    table = pa.table({name: _plain_numbers(results[name]) for name in results.column_names})
+    results = _read_values(connection, aggregation.metric, tiles, dimensions)
+    table = pa.table({name: _make_plain(results[name]) for name in results.column_names})
     frame: pd.DataFrame = table.to_pandas()
     frame["hour"] = [hour_text(moment) for moment in table["hour"].to_pylist()]
     for name in dimensions:
@@ -90,7 +90,7 @@ def result_frame(
     return frame, {"hour": "string", **{field.name: str(field.type) for field in table.schema if field.name != "hour"}}
 
 
-def rows_and_groups(
+def count_rows_and_groups(
     connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table
 ) -> dict[datetime, tuple[int, int]]:
     """By hour, the number of rows and the number of distinct groups in the tiles."""
@@ -102,14 +102,16 @@ def rows_and_groups(
     return {hour: (rows, groups) for hour, rows, groups in rows}
 
 
-def totals(connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table) -> dict[datetime, dict[str, Any]]:
+def compute_totals(
+    connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table
+) -> dict[datetime, dict[str, Any]]:
     """By hour, the measures over all dimensions."""
     if not metric.measures:
         return {}
-    return {row.pop("hour"): row for row in _values(connection, metric, states, []).to_pylist()}
+    return {row.pop("hour"): row for row in _read_values(connection, metric, states, []).to_pylist()}
 
 
-def _values(
+def _read_values(
     connection: duckdb.DuckDBPyConnection, metric: Metric, states: pa.Table, dimensions: Iterable[str]
 ) -> pa.Table:
     connection.register("_audited", states)
@@ -121,7 +123,7 @@ def _values(
     return rows
 
 
-def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _make_plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Decimals as whole numbers where that is exact, else as doubles. pandas has no decimals of its own."""
     if not pa.types.is_decimal(column.type):
         return column

@@ -42,13 +42,13 @@ class Finding:
         return not self.success and self.check.severity == "fail"
 
 
-def not_applied(check: Check, hour: str, facts: Mapping[str, int]) -> Finding:
+def note_not_applied(check: Check, hour: str, facts: Mapping[str, int]) -> Finding:
     """The finding of an hour with ``facts`` for which the condition of ``check`` does not hold."""
     words = ", ".join(f"{name} = {value:,}" for name, value in facts.items() if name in (check.when or ""))
     return Finding(hour, check, True, f"not applied: {words}, and it applies when {check.when}", applied=False)
 
 
-def by_hour(
+def find_by_hour(
     check: Check,
     result: ExpectationValidationResult,
     hours: Sequence[str],
@@ -56,7 +56,7 @@ def by_hour(
     facts: Mapping[str, Mapping[Hashable, Any]],
 ) -> list[Finding]:
     """Split a result over all hours into one finding for each hour."""
-    if broken := _exception(result):
+    if broken := _find_exception(result):
         return [Finding(hour, check, False, f"it cannot be evaluated: {broken}") for hour in hours]
     failing: dict[str, list[Mapping[str, Any]]] = {}
     for row in result.result.get("unexpected_index_list") or []:
@@ -72,18 +72,18 @@ def by_hour(
     for hour in [hour for hour in hours if hour in sizes]:
         rows = failing.get(hour, [])
         observed, lower, upper = (
-            (_number(facts[hour][column]) for column in check.band) if check.band else (None, None, None)
+            (_find_number(facts[hour][column]) for column in check.band) if check.band else (None, None, None)
         )
         words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
         if rows and sizes[hour] == 1:  # a fact: its values say more
-            words = ", ".join(f"{name}: {_short(rows[0].get(name))}" for name in check.columns)
+            words = ", ".join(f"{name}: {_shorten(rows[0].get(name))}" for name in check.columns)
         if rows and observed is not None:
-            words = f"{observed:,.6g}, where {_bounds_in_words(check, lower, upper)}"
+            words = f"{observed:,.6g}, where {_describe_bounds(check, lower, upper)}"
         findings.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _dump(rows)))
     return findings
 
 
-def _bounds_in_words(check: Check, lower: float | None, upper: float | None) -> str:
+def _describe_bounds(check: Check, lower: float | None, upper: float | None) -> str:
     if check.origin == "history":
         return f"past days say {lower:,.6g} to {upper:,.6g}"
     if lower is None or upper is None:
@@ -91,13 +91,13 @@ def _bounds_in_words(check: Check, lower: float | None, upper: float | None) -> 
     return f"{lower:,.6g} to {upper:,.6g} is declared"
 
 
-def of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:
-    if broken := _exception(result):
+def find_in_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:
+    if broken := _find_exception(result):
         return Finding(hour, check, False, f"it cannot be evaluated: {broken}")
     details: Mapping[str, Any] = result.result
     unexpected = details.get("unexpected_count")
     value = details.get("observed_value")
-    words = f"found {_short(value)}" if value is not None else ""
+    words = f"found {_shorten(value)}" if value is not None else ""
     if not result.success and "element_count" in details:
         words = f"{unexpected:,} of {details['element_count']:,} rows"
     for name in ("missing", "unexpected"):
@@ -107,13 +107,13 @@ def of_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Fin
             and "element_count" not in details
             and (listed := details.get(f"partial_{name}_list"))
         ):
-            words = f"{name}: {_short(', '.join(sorted(map(str, listed))))}"
+            words = f"{name}: {_shorten(', '.join(sorted(map(str, listed))))}"
     rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
-    lower, upper = (_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
-    return Finding(hour, check, bool(result.success), words, _number(value), lower, upper, unexpected, _dump(rows))
+    lower, upper = (_find_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
+    return Finding(hour, check, bool(result.success), words, _find_number(value), lower, upper, unexpected, _dump(rows))
 
 
-def _exception(result: ExpectationValidationResult) -> str:
+def _find_exception(result: ExpectationValidationResult) -> str:
     """The exception that was raised during the evaluation. Great Expectations reports it in two forms."""
     info = result.exception_info or {}
     for one in (info, *(value for value in info.values() if isinstance(value, dict))):
@@ -124,27 +124,27 @@ def _exception(result: ExpectationValidationResult) -> str:
 
 def _dump(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
-        json.dumps({str(name): _plain(value) for name, value in row.items()}, ensure_ascii=False)
+        json.dumps({str(name): _make_plain(value) for name, value in row.items()}, ensure_ascii=False)
         for row in rows[:ROWS_KEPT]
     ]
 
 
-def _plain(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int):
         return value
     if hasattr(value, "item") and not isinstance(value, str):
-        return _plain(value.item())
-    return _short(value)
+        return _make_plain(value.item())
+    return _shorten(value)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _number(value: Any) -> float | None:
+def _find_number(value: Any) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -56,7 +56,7 @@ def read_past_values(
     return {row.pop("hour"): row for row in rows}
 
 
-def bounds(
+def compute_bounds(
     known: Known, events: Mapping[datetime, int], hour: datetime, measure: str, history: History, adds_up: bool
 ) -> tuple[float, float] | None:
     """The lower and upper bound of ``measure`` in ``hour``, by History's formula.

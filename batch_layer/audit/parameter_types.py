@@ -20,33 +20,34 @@ def convert_parameters(parameters: Mapping[str, Any], types: Mapping[str, str]) 
     """
     typed = dict(parameters)
     if "value_set" in parameters:
-        typed["value_set"] = _each(parameters["value_set"], types.get(str(parameters.get("column")), "string"))
+        typed["value_set"] = _convert_each(parameters["value_set"], types.get(str(parameters.get("column")), "string"))
     if isinstance(pairs := parameters.get("value_pairs_set"), list):
         kinds = [types.get(str(parameters.get(column)), "string") for column in ("column_A", "column_B")]
         typed["value_pairs_set"] = [
-            tuple(_as(value, kind) for value, kind in zip(pair, kinds, strict=True)) for pair in map(_pair, pairs)
+            tuple(_convert(value, kind) for value, kind in zip(pair, kinds, strict=True))
+            for pair in map(_convert_pair, pairs)
         ]
     for name in ("quantile_ranges", "partition_object"):
         if name in parameters:
-            typed[name] = _each(parameters[name], "double")
+            typed[name] = _convert_each(parameters[name], "double")
     return typed
 
 
-def _each(value: Any, kind: str) -> Any:
+def _convert_each(value: Any, kind: str) -> Any:
     if isinstance(value, list):
-        return [_each(item, kind) for item in value]
+        return [_convert_each(item, kind) for item in value]
     if isinstance(value, dict):
-        return {name: _each(item, kind) for name, item in value.items()}
-    return _as(value, kind)
+        return {name: _convert_each(item, kind) for name, item in value.items()}
+    return _convert(value, kind)
 
 
-def _pair(pair: Any) -> list[Any]:
+def _convert_pair(pair: Any) -> list[Any]:
     if not isinstance(pair, list) or len(pair) != 2:
         raise UnfitValueError(f"got {pair!r}, allowed is a pair, as in [a, b]")
     return pair
 
 
-def _as(value: Any, kind: str) -> Any:
+def _convert(value: Any, kind: str) -> Any:
     for start, parse in _PARSERS.items():
         if isinstance(value, str) and kind.startswith(start):
             try:
@@ -56,21 +57,21 @@ def _as(value: Any, kind: str) -> Any:
     return value
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     try:
         return int(text)
     except ValueError:
         return float(text)
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "bool": lambda text: _WORDS[text.lower()],
-    **dict.fromkeys(("int", "uint", "bigint", "smallint", "tinyint", "float", "double", "decimal"), _number),
+    **dict.fromkeys(("int", "uint", "bigint", "smallint", "tinyint", "float", "double", "decimal"), _parse_number),
     "date": date.fromisoformat,
-    "timestamp": _moment,
+    "timestamp": _parse_moment,
 }

@@ -11,7 +11,7 @@ from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.model.hours import parse_hour
 
 
-def quality_rows(audited: Iterable[AuditedSource], moment: datetime) -> pa.Table:
+def make_quality_rows(audited: Iterable[AuditedSource], moment: datetime) -> pa.Table:
     """One row per finding (QUALITY_SCHEMA, without the number of the publication). ``moment`` (UTC) dates the audit."""
     rows = []
     for source in audited:

@@ -8,14 +8,14 @@ from datetime import datetime
 from functools import cached_property, partial
 
 from batch_layer.audit import facts
-from batch_layer.audit.built_in_expectations import metric_facts, row_checks, source_facts
-from batch_layer.audit.declared_expectations import Check, declared_checks
+from batch_layer.audit.built_in_expectations import compare_metric, compare_source, expect_of_rows
+from batch_layer.audit.declared_expectations import Check, build_checks
 from batch_layer.audit.event_expectations import validate_events
 from batch_layer.audit.facts import ArchivedCounts, count_archived
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.validator import Validation, Validator
-from batch_layer.audit.volume import Arrivals, read_arrivals, volume_facts
+from batch_layer.audit.volume import Arrivals, compare_volume, read_arrivals
 from batch_layer.stage import StagedMetric, StagedSource
 from batch_layer.totals import without_sketches
 from hourline_core.compute.aggregation import AggregationPlan
@@ -105,10 +105,10 @@ class _Audit:
         archived = count_archived(self._connection, source, hours, self._staged.events.cutoff)
         arrivals = self._arrivals
         compared = (
-            source_facts(source, archived, arrivals.events, hours),
-            volume_facts(source, arrivals, archived.duplicates, hours),
+            compare_source(source, archived, arrivals.events, hours),
+            compare_volume(source, arrivals, archived.duplicates, hours),
         )
-        validations = [self._validator.facts(one) for one in compared]
+        validations = [self._validator.evaluate_facts(one) for one in compared]
         if source.expectations:
             validations.append(validate_events(self._validator, source, self._events, hours))
         self._keep(None, validations)
@@ -122,17 +122,17 @@ class _Audit:
         metric = aggregation.metric
         totals = self._staged.totals[metric.name]
         tables = next((tables for tables in self._snapshot.metrics if tables.name == aggregation.name), None)
-        frame, types = facts.result_frame(connection, aggregation, item.rows)
-        of_tiles = facts.totals(connection, metric, item.rows)
-        of_events = facts.totals(connection, without_sketches(metric), totals.rows)
+        frame, types = facts.read_result_frame(connection, aggregation, item.rows)
+        of_tiles = facts.compute_totals(connection, metric, item.rows)
+        of_events = facts.compute_totals(connection, without_sketches(metric), totals.rows)
         earlier = (
             {}
             if tables is None
             else read_past_values(connection, tables, metric.history, item.hours[0], item.hours[-1])
         )
-        rows = facts.rows_and_groups(connection, aggregation, item.rows)
+        rows = facts.count_rows_and_groups(connection, aggregation, item.rows)
         hours = [hour_text(hour) for hour in item.hours]
-        compared = metric_facts(
+        compared = compare_metric(
             aggregation,
             totals,
             self._archived,
@@ -144,10 +144,10 @@ class _Audit:
             self._arrivals.events,
             item.rows.schema,
         )
-        checks = [*row_checks(aggregation, item.hours), *declared_checks(metric.expectations, types)]
+        checks = [*expect_of_rows(aggregation, item.hours), *build_checks(metric.expectations, types)]
         validations = [
-            self._validator.facts(compared),
-            self._validator.results(frame, checks, hours, ["hour", *metric.dimensions]),
+            self._validator.evaluate_facts(compared),
+            self._validator.evaluate_results(frame, checks, hours, ["hour", *metric.dimensions]),
         ]
         self._keep(metric.name, validations)
 

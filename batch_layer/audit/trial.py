@@ -13,14 +13,14 @@ import duckdb
 from pyspark.sql import SparkSession
 
 from batch_layer.audit import facts
-from batch_layer.audit.built_in_expectations import history_facts
-from batch_layer.audit.declared_expectations import declared_checks
+from batch_layer.audit.built_in_expectations import compare_with_history
+from batch_layer.audit.declared_expectations import build_checks
 from batch_layer.audit.event_expectations import validate_events
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.past_hours import choose, read_closed_hours, read_published_hours
 from batch_layer.audit.validator import Validator
-from batch_layer.audit.volume import read_arrivals, volume_facts
+from batch_layer.audit.volume import compare_volume, read_arrivals
 from batch_layer.plan import Job
 from batch_layer.read import ArchivedEvents
 from hourline_core.compute.aggregation import AggregationPlan
@@ -63,7 +63,7 @@ def try_on_results(project: Project, metric: Metric, within: HourRange, clock: C
         hours = choose(published, within, "published")
         sequence = snapshot.progress[metric.source].sequence
         done, validator, findings = on_hours(len(hours)), Validator(), list[Finding]()
-        for number, some in enumerate(_in_jobs(project, hours)):
+        for number, some in enumerate(_split_into_jobs(project, hours)):
             findings += _try_results(connection, tables, metric, some, sequence, validator)
             done(min(len(hours), (number + 1) * project.settings.batch.hours_per_job))
     return Trial(hours, findings)
@@ -79,15 +79,15 @@ def _try_results(
 ) -> list[Finding]:
     final = f"SELECT * FROM hourline.final_{tables.name} WHERE hour >= $first AND hour <= $last"
     rows = connection.execute(final, {"first": hours[0], "last": hours[-1]}).to_arrow_table()
-    frame, types = facts.result_frame(connection, AggregationPlan(tables.source, metric, {}, rows.schema), rows)
+    frame, types = facts.read_result_frame(connection, AggregationPlan(tables.source, metric, {}, rows.schema), rows)
     known = read_past_values(connection, tables, metric.history, hours[0], hours[-1] + HOUR)
     arrivals = read_arrivals(connection, tables.source, sequence, hours[0], hours[-1], metric.history.days)
     of_hours = {hour: known[hour] for hour in hours if hour in known}
     validations = [
-        validator.facts(history_facts(metric, of_hours, hours, known, arrivals.events)),
-        validator.results(
+        validator.evaluate_facts(compare_with_history(metric, of_hours, hours, known, arrivals.events)),
+        validator.evaluate_results(
             frame,
-            declared_checks(metric.expectations, types),
+            build_checks(metric.expectations, types),
             [hour_text(hour) for hour in hours],
             ["hour", *metric.dimensions],
         ),
@@ -113,7 +113,7 @@ def try_on_events(project: Project, source: Source, within: HourRange, clock: Cl
         hours = choose(list(events), within, "closed")
         job = Job(project, [], [], connection, snapshot, clock, spark)
         done, validator, findings = on_hours(len(hours)), Validator(), list[Finding]()
-        for number, some in enumerate(_in_jobs(project, hours)):
+        for number, some in enumerate(_split_into_jobs(project, hours)):
             findings += _try_volume(job, source, some, validator)
             if source.expectations:
                 findings += _try_events(job, source, some, any(events[hour] for hour in some), validator)
@@ -125,7 +125,7 @@ def _try_volume(job: Job, source: Source, hours: list[datetime], validator: Vali
     cutoff = job.snapshot.progress[source.name].sequence
     archived = facts.count_archived(job.database, source, hours, cutoff)
     arrivals = read_arrivals(job.database, source, cutoff, hours[0], hours[-1])
-    return validator.facts(volume_facts(source, arrivals, archived.duplicates, hours)).findings
+    return validator.evaluate_facts(compare_volume(source, arrivals, archived.duplicates, hours)).findings
 
 
 def _try_events(
@@ -141,7 +141,7 @@ def _try_events(
         marked.unpersist()
 
 
-def _in_jobs(project: Project, hours: list[datetime]) -> Iterator[list[datetime]]:
+def _split_into_jobs(project: Project, hours: list[datetime]) -> Iterator[list[datetime]]:
     """As many hours at a time as a job of a recompute has."""
     most = project.settings.batch.hours_per_job
     for first in range(0, len(hours), most):

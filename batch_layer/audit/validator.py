@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from batch_layer.audit.built_in_expectations import Facts
 from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError
-from batch_layer.audit.findings import ROWS_KEPT, Finding, by_hour, not_applied, of_hour
+from batch_layer.audit.findings import ROWS_KEPT, Finding, find_by_hour, find_in_hour, note_not_applied
 from hourline_core.model.condition import holds
 from hourline_core.model.hours import parse_hour
 
@@ -53,11 +53,13 @@ class Validator:
         events = self._context.data_sources.add_spark("events", persist=False)
         return events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
 
-    def facts(self, compared: Facts) -> Validation:
+    def evaluate_facts(self, compared: Facts) -> Validation:
         """Evaluate the expectations on facts over their frame."""
-        return self.results(compared.frame, compared.checks, list(dict.fromkeys(compared.frame["hour"])), ["hour"])
+        return self.evaluate_results(
+            compared.frame, compared.checks, list(dict.fromkeys(compared.frame["hour"])), ["hour"]
+        )
 
-    def results(
+    def evaluate_results(
         self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]
     ) -> Validation:
         """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``. ``keys`` are the columns that
@@ -65,14 +67,14 @@ class Validator:
         """
         validation = Validation()
         sizes = {str(hour): int(size) for hour, size in frame["hour"].value_counts().items()}
-        for condition, of_condition in _by_condition(checks).items():
+        for condition, of_condition in _group_by_condition(checks).items():
             if condition is None:
-                self._results(frame, of_condition, hours, keys, validation)
-            elif applying := _applying(of_condition, hours, sizes, validation):
-                self._results(frame[frame["hour"].isin(applying)], of_condition, applying, keys, validation)
+                self._evaluate_results(frame, of_condition, hours, keys, validation)
+            elif applying := _choose_hours(of_condition, hours, sizes, validation):
+                self._evaluate_results(frame[frame["hour"].isin(applying)], of_condition, applying, keys, validation)
         return validation
 
-    def _results(
+    def _evaluate_results(
         self,
         frame: pd.DataFrame,
         checks: Sequence[Check],
@@ -84,16 +86,18 @@ class Validator:
         # Only a frame of facts has bands: one row per hour.
         facts = {row["hour"]: row for row in frame.to_dict("records")} if any(check.band for check in by_row) else {}
         for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE"):
-            validation.findings += by_hour(check, result, hours, frame, facts)
+            validation.findings += find_by_hour(check, result, hours, frame, facts)
         of_hours = dict(tuple(frame.groupby("hour"))) if whole else {}
         for hour in hours if whole else []:
             here = of_hours.get(hour, frame.iloc[:0])
             applicable = [check for check in whole if len(here) or not check.columns]
             for check, result in self._run(self._frames, here, applicable, keys, "COMPLETE"):
-                validation.findings.append(of_hour(check, result, hour))
-        _refuse_nothing(validation, checks, hours, set(frame["hour"]), lambda columns: _known_rows(frame, columns))
+                validation.findings.append(find_in_hour(check, result, hour))
+        _refuse_nothing(
+            validation, checks, hours, set(frame["hour"]), lambda columns: _count_known_rows(frame, columns)
+        )
 
-    def events(
+    def evaluate_events(
         self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]
     ) -> Validation:
         """Evaluate ``checks`` over ``events``. ``known`` gives the number of events of each hour (under ``""``), and of
@@ -103,15 +107,15 @@ class Validator:
         """
         validation, hours = Validation(), sorted(known)
         sizes = {hour: of_hour[""] for hour, of_hour in known.items()}
-        for condition, of_condition in _by_condition(checks).items():
+        for condition, of_condition in _group_by_condition(checks).items():
             if condition is None:
-                self._expect(events, of_condition, known, keys, validation)
-            elif applying := _applying(of_condition, hours, sizes, validation):
+                self._evaluate_events(events, of_condition, known, keys, validation)
+            elif applying := _choose_hours(of_condition, hours, sizes, validation):
                 here = events.where(events[keys[0]].isin(applying))
-                self._expect(here, of_condition, {hour: known[hour] for hour in applying}, keys, validation)
+                self._evaluate_events(here, of_condition, {hour: known[hour] for hour in applying}, keys, validation)
         return validation
 
-    def _expect(
+    def _evaluate_events(
         self,
         events: DataFrame,
         checks: Sequence[Check],
@@ -131,7 +135,7 @@ class Validator:
             here = events.where(events[keys[0]] == hour)
             applicable = [check for check in (*again, *whole) if known[hour][""] or not check.columns]
             for check, result in self._run(self._events, here, applicable, keys, "SUMMARY"):
-                validation.findings.append(of_hour(check, result, hour))
+                validation.findings.append(find_in_hour(check, result, hour))
         filled = {hour for hour in hours if known[hour][""]}
         _refuse_nothing(
             validation,
@@ -153,7 +157,7 @@ class Validator:
         if not checks:
             return []
         suite = gx.ExpectationSuite(
-            "audit", expectations=[check.built({"check": number}) for number, check in enumerate(checks)]
+            "audit", expectations=[check.build({"check": number}) for number, check in enumerate(checks)]
         )
         result_format = {
             "result_format": form,
@@ -171,7 +175,7 @@ class Validator:
         return pairs
 
 
-def _by_condition(checks: Sequence[Check]) -> dict[str | None, list[Check]]:
+def _group_by_condition(checks: Sequence[Check]) -> dict[str | None, list[Check]]:
     """The expectations by their condition; under None, those that apply to every hour."""
     by_condition: dict[str | None, list[Check]] = {}
     for check in checks:
@@ -179,7 +183,7 @@ def _by_condition(checks: Sequence[Check]) -> dict[str | None, list[Check]]:
     return by_condition
 
 
-def _applying(
+def _choose_hours(
     checks: Sequence[Check], hours: Sequence[str], sizes: Mapping[str, int], validation: Validation
 ) -> list[str]:
     """The hours for which the condition of ``checks``, which is the same for all, holds. Those for which it does not
@@ -191,7 +195,7 @@ def _applying(
         if holds(checks[0].when or "", facts):
             applying.append(hour)
         else:
-            validation.findings += [not_applied(check, hour, facts) for check in checks]
+            validation.findings += [note_not_applied(check, hour, facts) for check in checks]
     return applying
 
 
@@ -203,7 +207,7 @@ def _split(checks: Sequence[Check], validation: Validation, hours: Sequence[str]
     whole: list[Check] = []
     for check in checks:
         try:
-            check.built({})
+            check.build({})
             (by_row if check.by_row else whole).append(check)
         except UnsuitableExpectationError as error:
             validation.findings += [Finding(hour, check, False, f"it cannot be evaluated: {error}") for hour in hours]
@@ -234,7 +238,7 @@ def _refuse_nothing(
                 validation.findings[of_check[hour]] = Finding(hour, check, False, words)
 
 
-def _known_rows(frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
+def _count_known_rows(frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
     """By hour, the number of rows in which one of ``columns`` is not null. It is empty if there is no such column,
     which is reported already.
     """

@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from batch_layer.audit.built_in_expectations import Facts, distance_beyond
+from batch_layer.audit.built_in_expectations import Facts, measure_distance_beyond
 from batch_layer.audit.declared_expectations import Check, Origin
-from batch_layer.audit.history_bounds import bounds
+from batch_layer.audit.history_bounds import compute_bounds
 from hourline_core.model import History, Severity, Source
 from hourline_core.model.hours import HOUR, hour_text
 from hourline_core.sql.progress import LONGEST_SILENCE, rejected_sql
@@ -44,8 +44,8 @@ def read_arrivals(
     last: datetime,
     days: int = 0,
 ) -> Arrivals:
-    """The arrivals up to ``sequence`` that ``volume_facts`` needs of the hours from ``first`` to ``last`` (UTC), and at
-    least the events of ``days`` days before. Rejected records are looked up only if the source limits them.
+    """The arrivals up to ``sequence`` that ``compare_volume`` needs of the hours from ``first`` to ``last`` (UTC), and
+    at least the events of ``days`` days before. Rejected records are looked up only if the source limits them.
     """
     look_back = max(timedelta(days=max(days, source.volume.history.days)), LONGEST_SILENCE + _LOOK_BACK)
     hours = connection.execute(
@@ -58,11 +58,11 @@ def read_arrivals(
         {hour: events for hour, events, _ in hours},
         {hour: late for hour, _, late in hours},
         # A record that is validated again after a reset takes its earlier count back.
-        {hour: _share(max(refused, 0), events) for hour, refused, events in rejected},
+        {hour: _divide(max(refused, 0), events) for hour, refused, events in rejected},
     )
 
 
-def volume_facts(
+def compare_volume(
     source: Source, arrivals: Arrivals, duplicates: Mapping[datetime, int], hours: Sequence[datetime]
 ) -> Facts:
     """The volume of ``hours`` (UTC) compared with the declaration, with past days, and with silence. ``duplicates``
@@ -72,27 +72,27 @@ def volume_facts(
     columns: dict[str, list[Any]] = {"hour": [hour_text(hour) for hour in hours], "events": events}
     checks: list[Check] = []
     if volume.min is not None or volume.max is not None:
-        checks.append(_within(columns, "events", volume.min, volume.max, volume.severity))
-    late = [_share(arrivals.late.get(hour, 0), count) for hour, count in zip(hours, events, strict=True)]
+        checks.append(_expect_within(columns, "events", volume.min, volume.max, volume.severity))
+    late = [_divide(arrivals.late.get(hour, 0), count) for hour, count in zip(hours, events, strict=True)]
     repeated = [(duplicates.get(hour, 0), count) for hour, count in zip(hours, events, strict=True)]
     shares = {
         "share of late events": (volume.late, late),
-        "share of duplicates": (volume.duplicates, [_share(part, part + count) for part, count in repeated]),
+        "share of duplicates": (volume.duplicates, [_divide(part, part + count) for part, count in repeated]),
         "share of rejected records": (volume.rejected, [arrivals.rejected.get(hour, 0.0) for hour in hours]),
     }
     for name, (limit, values) in shares.items():
         if limit is not None:
             columns[name] = values
-            checks.append(_within(columns, name, None, limit, volume.severity))
+            checks.append(_expect_within(columns, name, None, limit, volume.severity))
     if volume.history.severity != "off":
-        checks += _like_past_days(columns, volume.history, volume.history.severity, arrivals.events, hours)
+        checks += _expect_like_past_days(columns, volume.history, volume.history.severity, arrivals.events, hours)
     if volume.silence != "off":
-        columns["hours of silence"] = [silence(arrivals.events, hour) for hour in hours]
-        checks.append(_between("hours of silence", 0, 0, volume.silence, "history"))
+        columns["hours of silence"] = [count_silence(arrivals.events, hour) for hour in hours]
+        checks.append(_expect_between("hours of silence", 0, 0, volume.silence, "history"))
     return Facts(pd.DataFrame(columns), checks)
 
 
-def silence(events: Mapping[datetime, int], hour: datetime) -> int:
+def count_silence(events: Mapping[datetime, int], hour: datetime) -> int:
     """The number of successive hours without events that end with ``hour``, if that is a silence of a feed that never
     sleeps, else 0. ``events`` are those of each known hour.
     """
@@ -101,11 +101,11 @@ def silence(events: Mapping[datetime, int], hour: datetime) -> int:
         length += 1
     begin = hour - length * HOUR
     past = [known for number in range(_LOOK_BACK // HOUR) if (known := events.get(begin - number * HOUR)) is not None]
-    never_sleeps = len(past) >= _HOURS_KNOWN and _longest_silence(past) < _SILENT_HOURS
+    never_sleeps = len(past) >= _HOURS_KNOWN and _find_longest_silence(past) < _SILENT_HOURS
     return length if length >= _SILENT_HOURS and never_sleeps else 0
 
 
-def _like_past_days(
+def _expect_like_past_days(
     columns: dict[str, list[Any]],
     history: History,
     severity: Severity,
@@ -116,28 +116,28 @@ def _like_past_days(
     known.
     """
     known = {hour: {"events": count} for hour, count in events.items()}
-    limits = [bounds(known, events, hour, "events", history, adds_up=True) for hour in hours]
+    limits = [compute_bounds(known, events, hour, "events", history, adds_up=True) for hour in hours]
     if not any(limits):
         return []
     band = ("events", "events at least", "events at most")
     columns[band[1]], columns[band[2]] = ([pair and pair[side] for pair in limits] for side in (0, 1))
     columns["events beyond past days"] = [
-        distance_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)
+        measure_distance_beyond(*facts) for facts in zip(*(columns[column] for column in band), strict=True)
     ]
-    return [_between("events beyond past days", 0, 0, severity, "history", band)]
+    return [_expect_between("events beyond past days", 0, 0, severity, "history", band)]
 
 
-def _within(
+def _expect_within(
     columns: dict[str, list[Any]], name: str, least: float | None, most: float | None, severity: Severity
 ) -> Check:
     """The declared bounds of a column. They are added to ``columns``, so that reports show them beside its values."""
     band = (name, f"{name} declared at least", f"{name} declared at most")
     for column, bound in zip(band[1:], (least, most), strict=True):
         columns[column] = [bound] * len(columns["hour"])
-    return _between(name, least, most, severity, "user", band)
+    return _expect_between(name, least, most, severity, "user", band)
 
 
-def _between(
+def _expect_between(
     column: str,
     least: float | None,
     most: float | None,
@@ -150,11 +150,11 @@ def _between(
     return Check("expect_column_values_to_be_between", parameters, severity, origin, band)
 
 
-def _longest_silence(events: Iterable[int]) -> int:
+def _find_longest_silence(events: Iterable[int]) -> int:
     """The length of the longest run of zeros."""
     return max((sum(1 for _ in run) for some, run in groupby(events, key=bool) if not some), default=0)
 
 
-def _share(part: int, whole: int) -> float:
+def _divide(part: int, whole: int) -> float:
     """0 of nothing is 0."""
     return part / whole if whole else 0.0

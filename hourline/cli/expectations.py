@@ -28,13 +28,13 @@ def suggest(
     """
     declared = load(project, workspace)
     kind, name = find_declared(declared, name)
-    from batch_layer.audit.suggestions.as_yaml import suggestion_yaml
+    from batch_layer.audit.suggestions.as_yaml import write_suggestion
     from batch_layer.audit.suggestions.suggest import suggest_for_metric, suggest_for_source
 
     if kind == "metric":
         metric = declared.metrics[name]
-        text = suggestion_yaml(metric, suggest_for_metric(declared, metric, weeks, wall_clock))
+        text = write_suggestion(metric, suggest_for_metric(declared, metric, weeks, wall_clock))
     else:
         source = declared.sources[name]
-        text = suggestion_yaml(source, suggest_for_source(declared, source, weeks, wall_clock))
+        text = write_suggestion(source, suggest_for_source(declared, source, weeks, wall_clock))
     typer.echo(text, nl=False)

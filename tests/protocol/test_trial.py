@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batch_layer.audit import trial as trials
-from batch_layer.audit.suggestions.as_yaml import suggestion_yaml
+from batch_layer.audit.suggestions.as_yaml import write_suggestion
 from batch_layer.audit.suggestions.suggest import suggest_for_metric, suggest_for_source
 from batch_layer.audit.trial import Trial, try_on_events, try_on_results
 from hourline_core.errors import UsageError
@@ -49,8 +49,8 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Feed:
     tables.micro_batch(sum(count for number, count in counts.items() if number < NEW) + 1)
     tables.publish(*range(NEW))
     for_metric, for_source = folder / "metric.yaml", folder / "source.yaml"
-    for_metric.write_text(suggestion_yaml(TOTALS, suggest_for_metric(tables.project, TOTALS, 4, wall_clock)))
-    for_source.write_text(suggestion_yaml(SOURCE, suggest_for_source(tables.project, CLICKS, 4, wall_clock)))
+    for_metric.write_text(write_suggestion(TOTALS, suggest_for_metric(tables.project, TOTALS, 4, wall_clock)))
+    for_source.write_text(write_suggestion(SOURCE, suggest_for_source(tables.project, CLICKS, 4, wall_clock)))
     tables.micro_batch(len(tables.hours))
     tables.publish(*range(NEW, NEW + 24))
     return Feed(tables.project, for_metric, for_source)

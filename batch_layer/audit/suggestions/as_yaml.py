@@ -14,12 +14,12 @@ from hourline_core.model.hours import HOUR, hour_text
 _PLAIN = re.compile(r"(?!(?:null|NULL|Null)$)[A-Za-z_][\w./-]*", re.ASCII)
 
 
-def suggestion_yaml(declaration: Source | Metric, suggestion: Suggestion) -> str:
+def write_suggestion(declaration: Source | Metric, suggestion: Suggestion) -> str:
     """YAML for the file of ``declaration``, or for ``hourline audit --expectations``."""
-    return "\n".join(_lines(declaration, suggestion)) + "\n"
+    return "\n".join(_write_lines(declaration, suggestion)) + "\n"
 
 
-def _lines(declaration: Source | Metric, suggestion: Suggestion) -> Iterator[str]:
+def _write_lines(declaration: Source | Metric, suggestion: Suggestion) -> Iterator[str]:
     kind, state = ("source", "closed") if isinstance(declaration, Source) else ("metric", "published")
     first, last = suggestion.hours[0], suggestion.hours[-1]
     seen = f"{len(suggestion.hours):,} {state} hours with {suggestion.rows:,} rows"
@@ -33,25 +33,25 @@ def _lines(declaration: Source | Metric, suggestion: Suggestion) -> Iterator[str
         yield history
     else:
         yield f"volume:  # {suggestion.volume_seen}"
-        for name, value in _declared(suggestion.volume).items():
+        for name, value in _read_declared(suggestion.volume).items():
             if name != "history":
-                yield f"  {name}: {_flow(value)}"
+                yield f"  {name}: {_write_flow(value)}"
         yield f"  {history}"
     if suggestion.expectations:
         yield "expectations:"
     for one in suggestion.expectations:
-        yield f"  - {one.expectation.type}: {_flow(one.expectation.parameters)}  # {one.seen}"
+        yield f"  - {one.expectation.type}: {_write_flow(one.expectation.parameters)}  # {one.seen}"
         if one.expectation.when is not None:
-            yield f"    when: {_flow(one.expectation.when)}"
+            yield f"    when: {_write_flow(one.expectation.when)}"
 
 
 def _write_history(suggested: SuggestedHistory) -> str:
     if suggested.history is None:
         return f"# history: {suggested.seen}"
-    return f"history: {_flow(_declared(suggested.history, 'severity', 'width'))}  # {suggested.seen}"
+    return f"history: {_write_flow(_read_declared(suggested.history, 'severity', 'width'))}  # {suggested.seen}"
 
 
-def _declared(declaration: Declaration, *always: str) -> dict[str, Any]:
+def _read_declared(declaration: Declaration, *always: str) -> dict[str, Any]:
     """What differs from the defaults, and what is ``always`` shown."""
     fields = type(declaration).model_fields
     return {
@@ -62,18 +62,18 @@ def _declared(declaration: Declaration, *always: str) -> dict[str, Any]:
     }
 
 
-def _flow(value: Any) -> str:
+def _write_flow(value: Any) -> str:
     """``value`` in YAML's flow style, on one line."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_write_flow(key)}: {_write_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
+        return "[" + ", ".join(map(_write_flow, value)) + "]"
     if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) else _quoted(value)
+        return value if _PLAIN.fullmatch(value) else _quote(value)
     return json.dumps(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """In double quotes, which YAML has from JSON. Hourline would take ${…} for a variable."""
     quoted = json.dumps(text, ensure_ascii=False).replace("${", "$${")
     return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)

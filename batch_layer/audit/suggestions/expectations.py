@@ -40,18 +40,18 @@ def suggest_on_columns(seen: SeenRows, *, all_count: bool, keys: frozenset[str])
     for column in seen.columns:
         if not column.filled:
             continue
-        yield from _on_nulls(seen, column, all_count)
+        yield from _suggest_on_nulls(seen, column, all_count)
         # An hour whose values are all null has nothing to evaluate, which is a failure.
         barren = [hour.rows for hour in column.hours.values() if not hour.filled]
         when = f"rows >= {1 + max(barren)}" if barren else None
         if barren and (not all_count or seen.hours_with(1 + max(barren)) < _HOURS):
             continue
-        yield from _on_range(column, when)
-        yield from _on_set(seen, column, when)
+        yield from _suggest_range(column, when)
+        yield from _suggest_set(seen, column, when)
         if all_count:
-            yield from _on_completeness(seen, column)
+            yield from _suggest_completeness(seen, column)
         if column.name in keys:
-            yield from _on_uniqueness(seen, column, when)
+            yield from _suggest_uniqueness(seen, column, when)
 
 
 def suggest_on_row_count(seen: SeenRows) -> Iterator[Suggested]:
@@ -64,7 +64,7 @@ def suggest_on_row_count(seen: SeenRows) -> Iterator[Suggested]:
     bounds = {"max_value": math.ceil(most + margin)}
     if least:
         bounds = {"min_value": max(1, math.floor(least - margin)), **bounds}
-    yield _suggested("expect_table_row_count_to_be_between", bounds, f"{least:,} to {most:,} rows in an hour")
+    yield _make_suggested("expect_table_row_count_to_be_between", bounds, f"{least:,} to {most:,} rows in an hour")
     if least:
         return
     of_day: dict[int, list[int]] = {}
@@ -74,7 +74,7 @@ def suggest_on_row_count(seen: SeenRows) -> Iterator[Suggested]:
     for _, run in groupby(enumerate(filled), key=lambda pair: pair[1] - pair[0]):
         hours = [hour for _, hour in run]
         lowest = min(min(of_day[hour]) for hour in hours)
-        yield _suggested(
+        yield _make_suggested(
             "expect_table_row_count_to_be_between",
             {"min_value": max(1, lowest // 2)},
             f"at least {lowest:,} on each day",
@@ -82,10 +82,10 @@ def suggest_on_row_count(seen: SeenRows) -> Iterator[Suggested]:
         )
 
 
-def _on_nulls(seen: SeenRows, column: SeenColumn, all_count: bool) -> Iterator[Suggested]:
+def _suggest_on_nulls(seen: SeenRows, column: SeenColumn, all_count: bool) -> Iterator[Suggested]:
     kind, about = "expect_column_values_to_not_be_null", {"column": column.name}
     if column.filled == seen.rows:
-        yield _suggested(kind, about, f"no null in {seen.rows:,} rows")
+        yield _make_suggested(kind, about, f"no null in {seen.rows:,} rows")
         return
     shares = [1 - hour.filled / hour.rows for hour in column.hours.values() if hour.rows >= _ROWS_OF_A_SHARE]
     if not all_count or len(shares) < _HOURS:
@@ -93,30 +93,30 @@ def _on_nulls(seen: SeenRows, column: SeenColumn, all_count: bool) -> Iterator[S
     mostly = math.floor(100 * (1 - 1.5 * max(shares) - 0.02)) / 100
     if mostly > 0:
         told = f"at most {100 * max(shares):.1f} % null in an hour"
-        yield _suggested(kind, {**about, "mostly": mostly}, told, f"rows >= {_ROWS_OF_A_SHARE}")
+        yield _make_suggested(kind, {**about, "mostly": mostly}, told, f"rows >= {_ROWS_OF_A_SHARE}")
 
 
-def _on_range(column: SeenColumn, when: str | None) -> Iterator[Suggested]:
+def _suggest_range(column: SeenColumn, when: str | None) -> Iterator[Suggested]:
     if column.least is None or column.greatest is None or max(-column.least, column.greatest) > _EXACT:
         return
     margin = (column.greatest - column.least or abs(column.greatest) or 1.0) / 2
     least = 0.0 if 0 <= column.least < margin else column.least - margin
     bounds = {
-        "min_value": _rounded(least, math.floor, column.is_whole),
-        "max_value": _rounded(column.greatest + margin, math.ceil, column.is_whole),
+        "min_value": _round(least, math.floor, column.is_whole),
+        "max_value": _round(column.greatest + margin, math.ceil, column.is_whole),
     }
     told = f"{column.least:,.6g} to {column.greatest:,.6g}"
-    yield _suggested("expect_column_values_to_be_between", {"column": column.name, **bounds}, told, when)
+    yield _make_suggested("expect_column_values_to_be_between", {"column": column.name, **bounds}, told, when)
 
 
-def _on_set(seen: SeenRows, column: SeenColumn, when: str | None) -> Iterator[Suggested]:
+def _suggest_set(seen: SeenRows, column: SeenColumn, when: str | None) -> Iterator[Suggested]:
     if column.values and column.filled >= _ROWS_OF_A_VALUE * len(column.values):
         told = f"{len(column.values)} value(s) in {column.filled:,} rows"
         parameters = {"column": column.name, "value_set": list(column.values)}
-        yield _suggested("expect_column_values_to_be_in_set", parameters, told, when)
+        yield _make_suggested("expect_column_values_to_be_in_set", parameters, told, when)
 
 
-def _on_completeness(seen: SeenRows, column: SeenColumn) -> Iterator[Suggested]:
+def _suggest_completeness(seen: SeenRows, column: SeenColumn) -> Iterator[Suggested]:
     """The values that no full hour is without."""
     rows = seen.least_of_full
     hours = seen.hours_with(rows)
@@ -124,20 +124,20 @@ def _on_completeness(seen: SeenRows, column: SeenColumn) -> Iterator[Suggested]:
         parameters = {"column": column.name, "value_set": always}
         when = f"rows >= {rows}" if hours < seen.hours_with(1) else None
         told = f"in each of {hours:,} hours"
-        yield _suggested("expect_column_distinct_values_to_contain_set", parameters, told, when)
+        yield _make_suggested("expect_column_distinct_values_to_contain_set", parameters, told, when)
 
 
-def _on_uniqueness(seen: SeenRows, column: SeenColumn, when: str | None) -> Iterator[Suggested]:
+def _suggest_uniqueness(seen: SeenRows, column: SeenColumn, when: str | None) -> Iterator[Suggested]:
     if column.is_unique and seen.usual >= _ROWS_OF_A_SHARE:
         told = f"no value twice in {column.filled:,} rows"
-        yield _suggested("expect_column_values_to_be_unique", {"column": column.name}, told, when)
+        yield _make_suggested("expect_column_values_to_be_unique", {"column": column.name}, told, when)
 
 
-def _suggested(kind: str, parameters: Mapping[str, Any], seen: str, when: str | None = None) -> Suggested:
+def _make_suggested(kind: str, parameters: Mapping[str, Any], seen: str, when: str | None = None) -> Suggested:
     return Suggested(Expectation(type=kind, parameters=dict(parameters), when=when), seen)
 
 
-def _rounded(value: float, direction: Callable[[float], int], whole: bool) -> int | float:
+def _round(value: float, direction: Callable[[float], int], whole: bool) -> int | float:
     """``value`` with two digits, rounded in one direction; a ``whole`` number, if it is one or should be one."""
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
     rounded = direction(round(value / unit, 6)) * unit

@@ -28,13 +28,13 @@ def suggest_history(
     """
     for factor in _FARTHER:
         history = declared.model_copy(update={"severity": "fail", "width": declared.width * factor})
-        compared = list(_values(compare(history)))
+        compared = list(_collect_values(compare(history)))
         if not compared:
             return SuggestedHistory(None, f"nothing to compare before {history.learning} past days are known")
         if all(one.is_within(one.value) for one in compared):
             return SuggestedHistory(history, f"all hours are within; {_describe_found(compared, adding_up)}")
     warning = declared.model_copy(update={"severity": "warn"})
-    compared = list(_values(compare(warning)))
+    compared = list(_collect_values(compare(warning)))
     beyond = {one.hour for one in compared if not one.is_within(one.value)}
     return SuggestedHistory(warning, f"{len(beyond):,} hours are not within; {_describe_found(compared, adding_up)}")
 
@@ -53,7 +53,7 @@ class _Compared:
         return self.lower <= value <= self.upper
 
 
-def _values(facts: Facts) -> Iterator[_Compared]:
+def _collect_values(facts: Facts) -> Iterator[_Compared]:
     for check in facts.checks:
         if check.origin != "history" or check.band is None:
             continue

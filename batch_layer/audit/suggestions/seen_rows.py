@@ -108,9 +108,9 @@ def describe_rows(connection: duckdb.DuckDBPyConnection, hours: Sequence[datetim
     columns = []
     for place, name in enumerate(plain):
         seen = {hour: SeenHour(rows, *numbers[2 * place : 2 * place + 2]) for hour, (rows, numbers) in found.items()}
-        limits = _limits(connection, name) if is_number(kinds[name]) else (None, None)
+        limits = _read_limits(connection, name) if is_number(kinds[name]) else (None, None)
         few = kinds[name] == "VARCHAR" and max((one.values for one in seen.values()), default=0) <= _MOST_VALUES
-        values = _values(connection, name, full) if few else {}
+        values = _read_values(connection, name, full) if few else {}
         columns.append(SeenColumn(name, kinds[name], seen, distinct[place], *limits, values))
     return SeenRows(sizes, columns)
 
@@ -120,14 +120,14 @@ def is_number(kind: str) -> bool:
     return kind.startswith(_NUMBERS) and not kind.endswith("]")
 
 
-def _limits(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[float | None, float | None]:
+def _read_limits(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[float | None, float | None]:
     value = f"{identifier(name)}::DOUBLE"
     query = f"SELECT min({value}), max({value}) FROM {SEEN} WHERE isfinite({value})"
     ((least, greatest),) = connection.execute(query).fetchall()
     return least, greatest
 
 
-def _values(connection: duckdb.DuckDBPyConnection, name: str, full: int) -> dict[str, int]:
+def _read_values(connection: duckdb.DuckDBPyConnection, name: str, full: int) -> dict[str, int]:
     column = identifier(name)
     full_hours = f"SELECT hour FROM {SEEN} GROUP BY hour HAVING count(*) >= {full}"
     rows = connection.execute(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import duckdb
 
-from batch_layer.audit.built_in_expectations import Facts, history_facts
+from batch_layer.audit.built_in_expectations import Facts, compare_with_history
 from batch_layer.audit.facts import count_archived
 from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.past_hours import read_closed_hours, read_published_hours
@@ -17,7 +17,7 @@ from batch_layer.audit.suggestions.expectations import Suggested, suggest_on_col
 from batch_layer.audit.suggestions.history import SuggestedHistory, suggest_history
 from batch_layer.audit.suggestions.seen_rows import SEEN, SeenRows, describe_rows
 from batch_layer.audit.suggestions.volume import suggest_volume
-from batch_layer.audit.volume import read_arrivals, volume_facts
+from batch_layer.audit.volume import compare_volume, read_arrivals
 from hourline_core.errors import UsageError
 from hourline_core.ledger.layout import stored_names
 from hourline_core.model import History, Metric, Project, Source, Volume
@@ -57,7 +57,7 @@ def suggest_for_metric(project: Project, metric: Metric, weeks: int, clock: Cloc
     with open_database(project, clock) as (connection, snapshot):
         install_sketch_functions(connection)
         tables, published = read_published_hours(connection, snapshot, project, metric)
-        hours = _last(published, weeks)
+        hours = _keep_last(published, weeks)
         final = f"hourline.final_{tables.name}"
         stored = {column: kind for column, kind, *_ in connection.execute(f"DESCRIBE {final}").fetchall()}
         states = f"FROM {final} WHERE hour BETWEEN {literal(hours[0])} AND {literal(hours[-1])}"
@@ -71,7 +71,7 @@ def suggest_for_metric(project: Project, metric: Metric, weeks: int, clock: Cloc
     adding_up = [name for name, measure in metric.measures.items() if measure.kind in ("count", "sum")]
     history = suggest_history(
         metric.history,
-        lambda history: history_facts(
+        lambda history: compare_with_history(
             metric.model_copy(update={"history": history}), of_hours, list(of_hours), known, arrivals.events
         ),
         adding_up,
@@ -85,7 +85,7 @@ def suggest_for_source(project: Project, source: Source, weeks: int, clock: Cloc
     left out: only Spark computes them. Raises UsageError if there are too few hours, TableError.
     """
     with open_database(project, clock) as (connection, snapshot):
-        hours = _last(list(read_closed_hours(connection, snapshot, source)), weeks)
+        hours = _keep_last(list(read_closed_hours(connection, snapshot, source)), weeks)
         cutoff = snapshot.progress[source.name].sequence
         _make_events(connection, source, hours, cutoff)
         seen = describe_rows(connection, hours)
@@ -95,7 +95,7 @@ def suggest_for_source(project: Project, source: Source, weeks: int, clock: Cloc
 
     def compare(history: History) -> Facts:
         declared = source.model_copy(update={"volume": source.volume.model_copy(update={"history": history})})
-        return volume_facts(declared, arrivals, duplicates, hours)
+        return compare_volume(declared, arrivals, duplicates, hours)
 
     history = suggest_history(source.volume.history, compare, ["events"])
     volume, told = suggest_volume(source, arrivals, duplicates, hours, history.history)
@@ -117,7 +117,7 @@ def _make_events(connection: duckdb.DuckDBPyConnection, source: Source, hours: S
     connection.execute(f"CREATE TEMP VIEW {SEEN} AS SELECT {', '.join(['hour', *fields])} FROM {table} WHERE {within}")
 
 
-def _last(hours: list[datetime], weeks: int) -> list[datetime]:
+def _keep_last(hours: list[datetime], weeks: int) -> list[datetime]:
     return [hour for hour in hours if hour > hours[-1] - timedelta(weeks=weeks)]
 
 

@@ -23,7 +23,7 @@ def suggest_volume(
     """
     counts = [arrivals.events.get(hour, 0) for hour in hours]
     least, most = min(counts), max(counts)
-    changes: dict[str, object] = {"min": max(1, least // 2) if least else None, "max": _rounded_up(1.5 * most)}
+    changes: dict[str, object] = {"min": max(1, least // 2) if least else None, "max": _round_up(1.5 * most)}
     told = f"{least:,} to {most:,} events in an hour"
     if source.id:
         share = max(
@@ -39,7 +39,7 @@ def suggest_volume(
     return source.volume.model_copy(update=changes), told
 
 
-def _rounded_up(value: float) -> int:
+def _round_up(value: float) -> int:
     """With two digits."""
     unit: int = 10 ** max(0, math.floor(math.log10(max(value, 1))) - 1)
     return math.ceil(value / unit) * unit

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from batch_layer.audit.built_in_expectations import metric_facts
+from batch_layer.audit.built_in_expectations import compare_metric
 from batch_layer.audit.facts import ArchivedCounts
 from batch_layer.audit.validator import Validator
 from batch_layer.totals import HourTotals
@@ -29,9 +29,9 @@ def found(validator: Validator, numbers: tuple[int, int, int], some: bool, of_so
     aggregation = AggregationPlan(source, SOME if some else EVERYTHING, {}, TILE_SCHEMA)
     totals = HourTotals(TILE_SCHEMA.empty_table(), of_metric, counted, read, {}, {})
     archived = ArchivedCounts(read, {}, {}, {})
-    compared = metric_facts(aggregation, totals, archived, {}, {}, rows, [HOUR], {}, {}, TILE_SCHEMA)
+    compared = compare_metric(aggregation, totals, archived, {}, {}, rows, [HOUR], {}, {}, TILE_SCHEMA)
     checks = [check for check in compared.checks if "events" in str(check.parameters["column_A"])]
-    results = validator.results(compared.frame, checks, [hour_text(HOUR)], ["hour"])
+    results = validator.evaluate_results(compared.frame, checks, [hour_text(HOUR)], ["hour"])
     return [
         f"{finding.check.parameters['column_A']}, {finding.check.parameters['column_B']}"
         for finding in results.findings

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch_layer.audit.declared_expectations import Check, declared_checks
-from batch_layer.audit.facts import result_frame, rows_and_groups
+from batch_layer.audit.declared_expectations import Check, build_checks
+from batch_layer.audit.facts import count_rows_and_groups, read_result_frame
 from batch_layer.audit.validator import Validation, Validator
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import TIMESTAMP
@@ -60,7 +60,7 @@ def test_each_hour_passes_or_fails_by_its_own_rows(
     most = user("expect_column_values_to_be_between", **BETWEEN, mostly="0.5")
     mean = user("expect_column_mean_to_be_between", column="n", max_value="1")
     count = user("expect_table_row_count_to_be_between", min_value="2")
-    found = validator.results(frame(rows), [between, unique, most, mean, count], HOURS, ["hour", "page"])
+    found = validator.evaluate_results(frame(rows), [between, unique, most, mean, count], HOURS, ["hour", "page"])
 
     by_hour: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
     for hour, page, n in rows:
@@ -95,7 +95,7 @@ def test_a_condition_chooses_the_hours_of_an_expectation(
         user("expect_table_row_count_to_be_between", min_value="2"),
     ]
     sometimes = [replace(check, when=f"rows >= {least} and hour_of_day <= 21") for check in always]
-    found = validator.results(frame(rows), [*always, *sometimes], HOURS, ["hour", "page"])
+    found = validator.evaluate_results(frame(rows), [*always, *sometimes], HOURS, ["hour", "page"])
     sizes = {hour: sum(row[0] == hour for row in rows) for hour in HOURS}
     thin = {hour for hour in HOURS if sizes[hour] < least or hour == HOURS[2]}
     for one, other in zip(always, sometimes, strict=True):
@@ -136,7 +136,7 @@ def test_a_condition_chooses_the_hours_of_an_expectation(
 )
 def test_what_cannot_be_evaluated_or_has_nothing_to_evaluate_fails(validator: Validator, check: Check) -> None:
     rows = frame([(HOURS[0], "a", 1), (HOURS[1], "b", 1)]).assign(null=None)
-    found = validator.results(rows, [check], HOURS[:2], ["hour", "page"])
+    found = validator.evaluate_results(rows, [check], HOURS[:2], ["hour", "page"])
     assert verdicts(found, check) == {HOURS[0]: False, HOURS[1]: False}
     assert all(finding.found for finding in found.findings)
 
@@ -147,12 +147,12 @@ def test_null_is_fine_where_it_is_what_is_asked_for(validator: Validator) -> Non
         user("expect_column_values_to_be_null", column="n"),
         user("expect_column_values_to_not_be_null", column="page"),
     ]
-    assert all(finding.success for finding in validator.results(rows, checks, HOURS[:1], ["hour"]).findings)
+    assert all(finding.success for finding in validator.evaluate_results(rows, checks, HOURS[:1], ["hour"]).findings)
 
 
 def test_rows_of_an_hour_that_was_not_asked_for_fail_all(validator: Validator) -> None:
     check = Check("expect_column_values_to_be_in_set", {"column": "hour", "value_set": HOURS[:1]})
-    found = validator.results(frame([(HOURS[0], "a", 1), (HOURS[1], "a", 1)]), [check], HOURS[:1], ["hour"])
+    found = validator.evaluate_results(frame([(HOURS[0], "a", 1), (HOURS[1], "a", 1)]), [check], HOURS[:1], ["hour"])
     assert verdicts(found, check) == {HOURS[0]: False}
 
 
@@ -160,7 +160,7 @@ def test_a_warning_does_not_block(validator: Validator) -> None:
     checks = [
         user("expect_column_values_to_be_between", severity, column="n", min_value="5") for severity in ("warn", "fail")
     ]
-    found = validator.results(frame([(HOURS[0], "a", 1)]), checks, HOURS[:1], ["hour"])
+    found = validator.evaluate_results(frame([(HOURS[0], "a", 1)]), checks, HOURS[:1], ["hour"])
     assert [(finding.success, finding.blocks) for finding in found.findings] == [(False, False), (False, True)]
 
 
@@ -190,8 +190,8 @@ def test_the_values_of_a_set_are_those_of_the_column(
         for sign in ("", "not_")
         for text in (listed, unlisted)
     ]
-    checks = declared_checks(declared, {"x": kind})
-    found = validator.results(rows, checks, HOURS[:1], ["hour"])
+    checks = build_checks(declared, {"x": kind})
+    found = validator.evaluate_results(rows, checks, HOURS[:1], ["hour"])
     assert [verdicts(found, check)[HOURS[0]] for check in checks] == [True, False, False, True]
 
 
@@ -204,8 +204,8 @@ def test_a_value_that_its_column_cannot_have_is_no_expectation(validator: Valida
             type="expect_column_values_to_not_be_in_set", parameters={"column": "x", "value_set": ["wednesday"]}
         )
     ]
-    (check,) = declared_checks(declared, {"x": kind})
-    found = validator.results(pd.DataFrame({"hour": HOURS[:1], "x": ["x"]}), [check], HOURS[:1], ["hour"])
+    (check,) = build_checks(declared, {"x": kind})
+    found = validator.evaluate_results(pd.DataFrame({"hour": HOURS[:1], "x": ["x"]}), [check], HOURS[:1], ["hour"])
     assert verdicts(found, check) == {HOURS[0]: False}
     assert "'wednesday' is no value" in found.findings[0].found
 
@@ -232,10 +232,10 @@ def test_dimensions_stay_what_they_are() -> None:
     )
     aggregation = AggregationPlan(source, metric, {"n": "count(*)"}, schema)
     connection = connect()
-    assert list(rows_and_groups(connection, aggregation, tiles).values()) == [(4, 4)]
-    assert list(rows_and_groups(connection, aggregation, pa.concat_tables([tiles, tiles.slice(1, 1)])).values()) == [
-        (5, 4)
-    ]
-    frame, types = result_frame(connection, aggregation, tiles)
+    assert list(count_rows_and_groups(connection, aggregation, tiles).values()) == [(4, 4)]
+    assert list(
+        count_rows_and_groups(connection, aggregation, pa.concat_tables([tiles, tiles.slice(1, 1)])).values()
+    ) == [(5, 4)]
+    frame, types = read_result_frame(connection, aggregation, tiles)
     assert sorted(frame["id"].dropna()) == [1, 2**53, 2**53 + 1]
     assert (types["id"], types["price"]) == ("int64", "double")

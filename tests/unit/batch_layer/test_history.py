@@ -33,7 +33,7 @@ def bounds(
     adds_up: bool = True,
 ) -> tuple[float, float] | None:
     rows = dict.fromkeys(known, events)
-    return history_bounds.bounds(known, rows, HOUR, "n", history or History(learning=7), adds_up)
+    return history_bounds.compute_bounds(known, rows, HOUR, "n", history or History(learning=7), adds_up)
 
 
 def test_bounds_by_hand() -> None:

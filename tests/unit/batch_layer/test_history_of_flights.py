@@ -10,7 +10,7 @@ from typing import NamedTuple
 import duckdb
 import pytest
 
-from batch_layer.audit.history_bounds import bounds
+from batch_layer.audit.history_bounds import compute_bounds
 from examples.nyc_flights.flights import unpack
 from hourline_core.model import History
 
@@ -50,7 +50,7 @@ def compared(hours: Mapping[datetime, Mapping[str, float]], measure: str, months
     found = []
     for hour, values in hours.items():
         if hour.month in months and values[measure] is not None:
-            pair = bounds(hours, flights, hour, measure, History(), _ADD_UP[measure])
+            pair = compute_bounds(hours, flights, hour, measure, History(), _ADD_UP[measure])
             if pair is not None:
                 found.append(Compared(float(values[measure]), flights[hour], *pair))
     return found

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch_layer.audit.built_in_expectations import history_facts
-from batch_layer.audit.declared_expectations import declared_checks
-from batch_layer.audit.suggestions.as_yaml import suggestion_yaml
+from batch_layer.audit.built_in_expectations import compare_with_history
+from batch_layer.audit.declared_expectations import build_checks
+from batch_layer.audit.suggestions.as_yaml import write_suggestion
 from batch_layer.audit.suggestions.expectations import Suggested, suggest_on_columns, suggest_on_row_count
 from batch_layer.audit.suggestions.history import SuggestedHistory, suggest_history
 from batch_layer.audit.suggestions.seen_rows import SEEN, describe_rows
@@ -74,8 +74,8 @@ def failed(
     validator: Validator, frame: pd.DataFrame, suggested: Sequence[Suggested], hours: Sequence[datetime]
 ) -> set[tuple[str, str]]:
     """The types of the expectations that failed, and the columns they are on."""
-    checks = declared_checks([one.expectation for one in suggested], dict(frame.dtypes.map(str)))
-    found = validator.results(frame, checks, [hour_text(hour) for hour in hours], ["hour"])
+    checks = build_checks([one.expectation for one in suggested], dict(frame.dtypes.map(str)))
+    found = validator.evaluate_results(frame, checks, [hour_text(hour) for hour in hours], ["hour"])
     assert {finding.check.type for finding in found.findings} == {one.expectation.type for one in suggested}
     return {(finding.check.type, ", ".join(finding.check.columns)) for finding in found.findings if not finding.success}
 
@@ -143,11 +143,11 @@ def test_the_suggested_history_blocks_no_hour_seen_and_finds_doubled_and_halved_
     def facts(history: History, factor: float, hours: Sequence[datetime]) -> pd.DataFrame:
         metric = METRIC.model_copy(update={"history": history})
         of_hours = {hour: {"flights": factor * known[hour]["flights"]} for hour in hours}
-        return history_facts(metric, of_hours, hours, known, events).frame
+        return compare_with_history(metric, of_hours, hours, known, events).frame
 
     suggested = suggest_history(
         METRIC.history,
-        lambda history: history_facts(
+        lambda history: compare_with_history(
             METRIC.model_copy(update={"history": history}), {hour: known[hour] for hour in hours}, hours, known, events
         ),
         ["flights"],
@@ -190,7 +190,7 @@ def test_the_written_yaml_reads_as_what_was_suggested(folder: Path, values: list
     history = SuggestedHistory(History(severity="fail", width=6.0), "seen")
     project = load_project(folder, {})
     metric = project.metrics["m"]
-    text = suggestion_yaml(
+    text = write_suggestion(
         metric, Suggestion(HOURS, 3, [Suggested(one, "#: seen") for one in expectations], history, None)
     )
     file = folder / "written.yaml"
@@ -207,7 +207,7 @@ def test_the_written_command_names_the_declaration_also_if_a_source_has_its_name
     project = load_project(folder, {})
     source = project.sources["s"]
     project = replace(project, sources={"s": source, "m": source.model_copy(update={"name": "m", "topic": "u"})})
-    text = suggestion_yaml(project.metrics["m"], Suggestion(HOURS, 3, [], SuggestedHistory(None, "seen"), None))
+    text = write_suggestion(project.metrics["m"], Suggestion(HOURS, 3, [], SuggestedHistory(None, "seen"), None))
     (named,) = re.findall("hourline audit ([^ ]+) --from", text)
     assert find_declared(project, named) == ("metric", "m")
 

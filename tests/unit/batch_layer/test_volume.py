@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.validator import Validator
-from batch_layer.audit.volume import Arrivals, silence, volume_facts
+from batch_layer.audit.volume import Arrivals, compare_volume, count_silence
 from hourline_core.model import EventTime, Field, Source, Volume
 from hourline_core.model.hours import hour_text
 
@@ -45,19 +45,19 @@ def naive_silence(counts: list[int], number: int) -> int:
 @given(counts=COUNTS | SUSTAINED)
 def test_a_silence_is_what_a_feed_that_never_sleeps_has_never_had(counts: list[int]) -> None:
     events = numbered(counts)
-    found = [silence(events, hour) for hour in events]
+    found = [count_silence(events, hour) for hour in events]
     assert found == [naive_silence(counts, number) for number in range(len(counts))]
 
 
 def test_the_third_hour_of_a_silence_is_the_first_that_tells() -> None:
     events = numbered([1] * 24 + [0] * 5 + [1] * 3 + [0] * 4)
-    assert [silence(events, hour) for hour in events][24:] == [0, 0, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0]
-    assert silence(numbered([1] * 23 + [0] * 5), BASE + 27 * HOUR) == 0, "too little is known"
+    assert [count_silence(events, hour) for hour in events][24:] == [0, 0, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0]
+    assert count_silence(numbered([1] * 23 + [0] * 5), BASE + 27 * HOUR) == 0, "too little is known"
 
 
 def test_hours_that_nobody_knows_are_no_silence() -> None:
     events = {BASE + number * HOUR: 1 for number in range(24)} | {BASE + (900 + n) * HOUR: 0 for n in range(3)}
-    assert silence(events, BASE + 902 * HOUR) == 0
+    assert count_silence(events, BASE + 902 * HOUR) == 0
 
 
 def findings(
@@ -73,8 +73,8 @@ def findings(
     source = Source(
         name="s", topic="s", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"), volume=volume
     )
-    facts = volume_facts(source, Arrivals(events, late or {}, rejected or {}), duplicates or {}, hours)
-    validation = validator.results(facts.frame, facts.checks, [hour_text(hour) for hour in hours], ["hour"])
+    facts = compare_volume(source, Arrivals(events, late or {}, rejected or {}), duplicates or {}, hours)
+    validation = validator.evaluate_results(facts.frame, facts.checks, [hour_text(hour) for hour in hours], ["hour"])
     by_text = {hour_text(hour): hour for hour in hours}
     found = {(", ".join(finding.check.columns), by_text[finding.hour]): finding for finding in validation.findings}
     assert len(found) == len(validation.findings)
