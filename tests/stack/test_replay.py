@@ -21,6 +21,7 @@ from hourline_core.formats.files.record import Record
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
 from tests.support.records import record
+from tests.support.speed_process import PATIENCE
 
 PARTITIONS = 3
 
@@ -50,7 +51,7 @@ def consume(bootstrap: str, topic: str) -> dict[int, list[Message]]:
     try:
         consumer.assign([TopicPartition(topic, partition, earliest) for partition, (earliest, _) in offsets.items()])
         while remaining:
-            messages = consumer.consume(remaining, timeout=30)
+            messages = consumer.consume(remaining, timeout=PATIENCE)
             assert messages, f"{remaining} records are missing"
             for message in messages:
                 assert message.error() is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.shown import TUTORIAL, blocks, commands, plain
 
-PATIENCE = 60.0
+PATIENCE = 600.0
 
 
 class Tour:

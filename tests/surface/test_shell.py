@@ -16,7 +16,7 @@ from serving_layer.query_output import fetch
 from tests.support.bare_tables import BareTables
 from tests.support.speed_process import wait_until
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 PROMPT = "hourline> "
 # The shell on bare tables, which have no YAML to load.
 MAIN = """

@@ -21,7 +21,7 @@ from hourline_core.runtime.file_lock import hold_lock, is_alive
 from hourline_core.runtime.lease import lease, lease_holder
 from tests.support.command_line import NO_KAFKA, PROJECT
 from tests.support.project_files import write_project
-from tests.support.speed_process import wait_until
+from tests.support.speed_process import PATIENCE, wait_until
 
 Popen = subprocess.Popen[bytes]
 SERVICE = """\
@@ -83,8 +83,8 @@ def test_of_two_starts_at_once_one_starts_and_both_say_where(project: Project) -
 
     with ThreadPoolExecutor(2) as pool:
         addresses = [pool.submit(start, project, SPEED, begin, waits.set) for _ in range(2)]
-        assert began.wait(20)
-        told = waits.wait(20)
+        assert began.wait(PATIENCE)
+        told = waits.wait(PATIENCE)
         (project.workspace / "go").touch()
         assert {address.result(60) for address in addresses} == {"127.0.0.1:1234"}
     assert (len(said), started(project), told) == (1, 1, True)
@@ -180,6 +180,6 @@ def test_who_waits_for_the_start_and_is_told_to_stop_stops_the_service(
         wait_until(lambda: lease_holder(workspace, "speed") not in (None, up.pid), "the service does not run")
         service = lease_holder(workspace, "speed")
         os.kill(up.pid, asked)
-        assert up.wait(20) == 130
+        assert up.wait(PATIENCE) == 130
     assert service
     assert not is_alive(service), "`up` did not wait for its end"

@@ -12,6 +12,7 @@ import pytest
 
 from hourline_core.errors import ConflictError
 from hourline_core.runtime.file_lock import hold_lock, holder
+from tests.support.speed_process import PATIENCE
 
 OTHER = """\
 import sys
@@ -73,11 +74,11 @@ def test_who_waits_is_not_let_in_by_the_deletion(tmp_path: Path) -> None:
     with hold_lock(path, "is here") as held:
         standby = threading.Thread(target=stand_by)
         standby.start()
-        assert waited.acquire(timeout=20)
+        assert waited.acquire(timeout=PATIENCE)
         path.unlink()
         assert held.renew()
         for _ in range(3):
-            assert waited.acquire(timeout=20), "it waits for the new file"
+            assert waited.acquire(timeout=PATIENCE), "it waits for the new file"
         assert not got_in.is_set()
-    assert got_in.wait(20)
+    assert got_in.wait(PATIENCE)
     standby.join()

@@ -10,6 +10,7 @@ from hourline_core.errors import ConflictError, HourlineError, KafkaAwayError, R
 from hourline_core.machine import Surroundings
 from speed_layer.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
 from tests.support.raised import AWAY, FULL_FILE
+from tests.support.speed_process import PATIENCE
 
 AROUND = Surroundings([], "broker-1:9092")
 
@@ -85,7 +86,9 @@ def test_a_stop_names_what_kafka_did_not_give(monkeypatch: pytest.MonkeyPatch) -
     queries = [Query(), Query(hangs=True)]
     streams = [stream_of(answering, queries[0]), stream_of(away, queries[1])]
     assert wait(streams, told_to_stop()) == ["scans"]
-    assert all(query.stopped.acquire(timeout=20) for query in queries), "a reader that hangs keeps the others running"
+    assert all(query.stopped.acquire(timeout=PATIENCE) for query in queries), (
+        "a reader that hangs keeps the others running"
+    )
     assert answering.happened == away.happened == ["stop", "join"]
 
 
@@ -118,7 +121,7 @@ def test_a_failure_is_one_sentence_about_its_first_cause(
         wait(streams)
     assert words in str(failed.value)
     assert not (kind is KafkaAwayError and GOES_ON in str(failed.value)), "a restart says how it goes on"
-    assert others.stopped.acquire(timeout=20)
+    assert others.stopped.acquire(timeout=PATIENCE)
 
 
 def test_a_commit_that_fails_while_it_is_stopped_is_told() -> None:
