@@ -90,6 +90,7 @@ STEPS: dict[str, Callable[[StackProject, random.Random], None]] = {
 }
 
 
+@pytest.mark.long
 def test_the_same_records_in_another_order_partitioning_and_batching_give_the_same_answers(
     kafka: str, tmp_path: Path
 ) -> None:
