@@ -86,7 +86,7 @@ def reading(tables: BareTables) -> Reading:
     return Progress(open_table(tables.layout.progress(tables.project.sources["clicks"]), {})).reading("topic-id")
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_whoever_asks_hears_the_same(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)  # noqa: S311 (the same choices each time)
     tables = TimedTables(tmp_path, sorted(rng.choices(range(6), k=200)))

@@ -11,19 +11,13 @@ from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 
 
-@pytest.mark.parametrize(
-    "places",
-    [
-        ("after overwrite final",),
-        pytest.param(("after overwrite final", "after restore final"), marks=pytest.mark.long),
-    ],
-    ids=len,
-)
+# test_backfill.py kills it once.
+@pytest.mark.long
 def test_a_recompute_killed_where_it_publishes(
-    finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...]
+    finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = finished_project.copy(tmp_path)
-    for place in places:
+    for place in ("after overwrite final", "after restore final"):
         monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
         with SpeedProcess(project, command="recompute") as process:
             assert process.wait() == -signal.SIGKILL, process.lines

@@ -54,7 +54,7 @@ def some_visits(rng: random.Random, count: int, hours: range, known: list[Visit]
     return made + again
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_each_answer_its_parts_and_its_events_are_as_counted_one_by_one(site: Visits, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311
     for step in range(4):

@@ -254,7 +254,8 @@ process._database = lambda limits: duckdb.connect(config={{"threads": 1, "memory
 """And without DuckDB's own locks: nothing but the operating system holds it."""
 
 
-@pytest.mark.parametrize("weakened", [UNCHECKED, UNLOCKED])
+# What the operating system alone holds, it holds beside DuckDB's locks, too.
+@pytest.mark.parametrize("weakened", [UNLOCKED, pytest.param(UNCHECKED, marks=pytest.mark.long)])
 def test_without_the_check_the_process_alone_contains_them(
     weakened: str, canary: Canary, connection: serving_layer.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
