@@ -215,7 +215,11 @@ def _computable(
     if functions:
         return metric, stored
     absent = {name for name, measure in metric.measures.items() if aggregate_of(measure).needs_functions}
-    measures = {name: measure for name, measure in metric.measures.items() if name not in absent}
+    measures = {
+        name: measure
+        for name, measure in metric.measures.items()
+        if name not in absent and absent.isdisjoint(measure.operands)
+    }
     return metric.model_copy(update={"measures": measures}), {
         column: kind for column, kind in stored.items() if column not in absent
     }

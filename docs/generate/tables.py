@@ -120,7 +120,7 @@ def _views() -> Iterator[str]:
 def _states() -> Iterator[tuple[str, str]]:
     for kind in get_args(MeasureKind):
         measure = Measure.parse(EXAMPLES[kind])
-        yield code(measure), ", ".join(map(code, aggregate_of(measure).columns("m")))
+        yield code(measure), ", ".join(map(code, aggregate_of(measure).columns("m"))) or "none"
 
 
 def _complete(meanings: Mapping[str, str], names: list[str], of: str) -> Mapping[str, str]:

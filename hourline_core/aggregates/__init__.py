@@ -14,6 +14,7 @@ from hourline_core.aggregates.ends import End
 from hourline_core.aggregates.extremes import Extreme
 from hourline_core.aggregates.mean import Mean
 from hourline_core.aggregates.quantile import Quantile
+from hourline_core.aggregates.ratio import Ratio
 from hourline_core.aggregates.sum import Sum
 from hourline_core.aggregates.variance import Variance
 from hourline_core.model import Measure, MeasureKind
@@ -34,6 +35,7 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "stddev_pop": Variance,
     "quantile": Quantile,
     "distinct": Distinct,
+    "ratio": Ratio,
     "any": Condition,
     "every": Condition,
 }

@@ -17,12 +17,13 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | quantile | the numbers of values (y, double) in log buckets (x, int), as a list   | double, within 1 %         |
 | distinct | theta sketch (Apache DataSketches), 2^12 nominal entries, binary      | bigint, exact up to 4,096  |
 |          |                                                                       | values, then within 3 %    |
+| ratio    | none; it is finished from the values of two other measures            | double                     |
 | any,     | whether the condition was true of one event, or of all, boolean       | as the state               |
 | every    |                                                                       |                            |
 
 A value is null where no argument was not null, but for count and distinct, which are zero. The variance and stddev of
-a sample need two arguments. The 3 % hold at 95 % confidence. For an event that does not fulfil the measure's ``where``,
-the argument is null.
+a sample need two arguments. A ratio is null where its divisor is zero. The 3 % hold at 95 % confidence. For an event
+that does not fulfil the measure's ``where``, the argument is null.
 """
 
 from abc import ABC, abstractmethod

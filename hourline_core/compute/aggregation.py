@@ -46,6 +46,10 @@ _RECORD_TYPES = {
 _NOT_ARCHIVED = re.compile(r"(?:^|[<:,])(void|variant|timestamp_ntz|time\(\d\)|interval[a-z ]*)(?=$|[>,])")
 """Types, as a part of Spark's text of a type, that the archive does not hold."""
 
+_OF_ANY_TYPE = ("min", "max", "first", "last")
+"""The kinds of measures whose values have the type of the argument."""
+_NO_NUMBERS = ("string", "boolean", "date", "timestamp", "timestamp_ntz")
+
 Path = tuple[str, ...]
 """A place within a declaration."""
 
@@ -171,6 +175,7 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
         states |= zip(aggregate.columns(name), aggregate.partials(values[name]), strict=True)
         if measure.where:
             _refuse_no_condition(measure.where, types[*path, "where"], (*path, "where"))
+    _refuse_ratios_of_no_numbers(metric, types)
     if metric.where:
         _refuse_no_condition(metric.where, types["where",])
     try:
@@ -185,7 +190,8 @@ def named_expressions(metric: Metric) -> dict[Path, str]:
     dimensions: dict[Path, str] = {("dimensions", name): text for name, text in metric.dimensions.items()}
     measures: dict[Path, str | None] = {}
     for name, measure in metric.measures.items():
-        measures |= {("measures", name): measure.argument, ("measures", name, "where"): measure.where}
+        argument = None if measure.operands else measure.argument
+        measures |= {("measures", name): argument, ("measures", name, "where"): measure.where}
     declared = {**dimensions, **measures, ("where",): metric.where}
     return {path: text for path, text in declared.items() if text}
 
@@ -231,6 +237,16 @@ def check_condition(events: DataFrame, condition: str, path: Path = ("where",)) 
 def _refuse_no_condition(condition: str, spark_type: str, path: Path = ("where",)) -> None:
     if spark_type != "boolean":
         raise UnresolvedError(path, f"'{condition}' is of type {spark_type}; a condition is boolean")
+
+
+def _refuse_ratios_of_no_numbers(metric: Metric, types: Mapping[Path, str]) -> None:
+    for ratio, measure in metric.measures.items():
+        for name in measure.operands:
+            operand, spark_type = metric.measures[name], types.get(("measures", name), "")
+            if operand.kind in _OF_ANY_TYPE and spark_type in _NO_NUMBERS:
+                raise UnresolvedError(
+                    ("measures", ratio), f"'{name}' is {operand} of type {spark_type}; {measure} needs two numbers"
+                )
 
 
 def make_nullable(schema: pa.Schema) -> pa.Schema:

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, TypeAdapter, WithJsonSchem
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expressions import Expression, outer_commas
 from hourline_core.model.measure_text import EXAMPLES, PATTERN, MeasureKind, split_measure
+from hourline_core.model.names import is_column_name
 
 
 def _rank(number: float) -> float:
@@ -30,11 +31,12 @@ class Measure(Declaration):
     one event, and of all events. `variance` and `stddev` are those of a sample, as in SQL: divided by n - 1, and null
     for a single value. `var_pop` and `stddev_pop` are divided by n. `first` and `last` go by event time. Where that is
     equal, the lower partition is first, then the lower offset, then the lower place. `quantile` is a mergeable estimate
-    within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives.
+    within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives. `ratio` divides two other
+    measures where an answer is read. It is null where the divisor is zero.
     """
 
     argument: Expression | None = None
-    """The expression to aggregate. `count` has none."""
+    """The expression to aggregate. `count` has none, and `ratio` the names of two other measures of the metric."""
 
     quantile: Annotated[float, AfterValidator(_rank)] | None = None
     """For `quantile` alone: from 0, the smallest value, to 1, the largest. It is written behind the argument."""
@@ -55,11 +57,26 @@ class Measure(Declaration):
             raise refuse(
                 f"got {describe(self.kind)} without an argument, allowed is {self.kind}(x) with a field or expression"
             )
+        if self.kind == "ratio":
+            return self._check_ratio()
         if self.argument is not None and outer_commas(self.argument):
             raise refuse(f"got {describe(str(self))}, allowed is {self.kind}(x) with one argument")
         if (self.kind == "quantile") != (self.quantile is not None):
             raise refuse(f"got {describe(str(self))}, allowed is {EXAMPLES[self.kind]}, with a number from 0 to 1")
         return self
+
+    def _check_ratio(self) -> Self:
+        if len(self.operands) != 2 or not all(map(is_column_name, self.operands)) or self.where is not None:
+            raise refuse(
+                f"got {describe(str(self))}, allowed is ratio(a, b) with the names of two measures of the metric; "
+                "each of them may have a condition"
+            )
+        return self
+
+    @property
+    def operands(self) -> list[str]:
+        """The names of the measures that a ratio is finished from. Other kinds have none."""
+        return [name.strip() for name in (self.argument or "").split(",")] if self.kind == "ratio" else []
 
     def __str__(self) -> str:
         arguments = [str(part) for part in (self.argument, self.quantile) if part is not None]
@@ -84,7 +101,7 @@ MeasureForm = Annotated[
         {
             "type": "string",
             "pattern": PATTERN,
-            "examples": ["count", "sum(x)", "mean(x)", "distinct(x)", "count where x > 0", "any(x > 0)"],
+            "examples": ["count", "sum(x)", "distinct(x)", "count where x > 0", "quantile(x, 0.99)", "ratio(a, b)"],
         }
     ),
 ]

@@ -26,13 +26,13 @@ MeasureKind = Literal[
     "distinct",
     "any",
     "every",
+    "ratio",
 ]
 KINDS: tuple[str, ...] = get_args(MeasureKind)
-EXAMPLES: Mapping[str, str] = {
-    kind: {"count": "count", "quantile": "quantile(x, 0.99)"}.get(kind, f"{kind}(x)") for kind in KINDS
-}
+_OTHER_EXAMPLES = {"count": "count", "quantile": "quantile(x, 0.99)", "ratio": "ratio(a, b)"}
+EXAMPLES: Mapping[str, str] = {kind: _OTHER_EXAMPLES.get(kind, f"{kind}(x)") for kind in KINDS}
 """By kind, its text form."""
-_ALLOWED = f"allowed are {', '.join(EXAMPLES.values())}, each also with `where` and a condition"
+_ALLOWED = f"allowed are {', '.join(EXAMPLES.values())}; all but the last also with `where` and a condition"
 SYNONYMS: Mapping[str, MeasureKind] = {
     "avg": "mean",
     "var_samp": "variance",

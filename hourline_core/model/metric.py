@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 import pydantic
 from pydantic import BeforeValidator, model_validator
 
+from hourline_core.errors import did_you_mean
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expectation import ExpectationForm, History, HistoryForm
 from hourline_core.model.expressions import Expression
@@ -107,6 +108,24 @@ class Metric(Declaration):
                             place,
                             name,
                         )
+        return self
+
+    @model_validator(mode="after")
+    def _check_ratios(self) -> Self:
+        known = {name: measure for name, measure in self.measures.items() if not measure.operands}
+        for ratio, measure in self.measures.items():
+            for name in measure.operands:
+                if name not in known:
+                    raise refuse(
+                        f"got '{name}', allowed is a measure of this metric that is no ratio"
+                        f"{did_you_mean(name, known)}",
+                        "measures",
+                        ratio,
+                    )
+                if known[name].kind in ("any", "every"):
+                    raise refuse(
+                        f"got '{name}', allowed is a measure that is a number; it is {known[name]}", "measures", ratio
+                    )
         return self
 
     @property

@@ -14,6 +14,7 @@ from pydantic import AfterValidator
 from hourline_core.errors import did_you_mean
 from hourline_core.model.base import Declaration, refuse
 from hourline_core.model.branches import Where
+from hourline_core.model.measure import Measure
 from hourline_core.model.metric import WINDOW_COLUMNS, Metric
 from hourline_core.model.metric_window import WindowForm
 from hourline_core.model.names import ColumnName, MetricName
@@ -69,7 +70,7 @@ class ResolvedRollup:
                 "description": self.metric.description,
                 "window": served.window if self.metric.window.pane % served.window.pane else self.metric.window,
                 "dimensions": _keep(self.metric.dimensions, served.dimensions),
-                "measures": _keep(self.metric.measures, served.measures),
+                "measures": _keep_measures(self.metric.measures, served.measures),
             }
         )
 
@@ -120,6 +121,12 @@ def _absent_names(rollup: Rollup, parent: Metric, where: Where) -> Iterator[str]
                 place = where("metric", rollup.name, (key, name))
                 hint = did_you_mean(name, there)
                 yield f"{place}: {key}: got '{name}', which '{rollup.from_}' does not have{hint}"
+    for name in rollup.measures or ():
+        operands = parent.measures[name].operands if name in parent.measures else []
+        left_out = dict.fromkeys(operand for operand in operands if operand not in (rollup.measures or ()))
+        if left_out:
+            place, others = where("metric", rollup.name, ("measures", name)), " and ".join(left_out)
+            yield f"{place}: measures: got '{name}', a ratio of measures that are left out: add {others}"
 
 
 def _unfit_window(rollup: Rollup, base: Metric, where: Where) -> Iterator[str]:
@@ -147,7 +154,7 @@ def _narrow(parent: Metric, rollup: Rollup) -> Metric:
             "name": rollup.name,
             "description": rollup.description,
             "dimensions": _keep(rollup.dimensions, parent.dimensions),
-            "measures": _keep(rollup.measures, parent.measures),
+            "measures": _keep_measures(rollup.measures, parent.measures),
             "window": rollup.window or parent.window,
         }
     )
@@ -155,6 +162,12 @@ def _narrow(parent: Metric, rollup: Rollup) -> Metric:
 
 def _keep(names: Iterable[str] | None, there: Mapping[str, Any]) -> dict[str, Any]:
     return dict(there) if names is None else {name: there[name] for name in names if name in there}
+
+
+def _keep_measures(names: Iterable[str] | None, there: Mapping[str, Measure]) -> dict[str, Measure]:
+    """Without the ratios of measures that are left out."""
+    kept: dict[str, Measure] = _keep(names, there)
+    return {name: measure for name, measure in kept.items() if kept.keys() >= set(measure.operands)}
 
 
 def _path(rollup: Rollup, waiting: Mapping[str, Rollup]) -> list[str]:

@@ -142,7 +142,7 @@ def finished_sql(metric: Metric, stored: Mapping[str, str], states: str) -> str:
         columns = ["hour", *map(identifier, [*metric.dimensions, *metric.measures]), "state"]
         rows = values_sql(metric, stored, f"FROM {states}", metric.dimensions, ("hour", "state"))
         return f"SELECT {', '.join(columns)} FROM ({rows})"
-    values = [f"{finished_value(name, measure)} AS {identifier(name)}" for name, measure in metric.measures.items()]
+    values = [f"{finished_value(name, metric)} AS {identifier(name)}" for name in metric.measures]
     return f"SELECT {', '.join(['hour', *map(identifier, metric.dimensions), *values, 'state'])} FROM {states}"
 
 
@@ -158,9 +158,7 @@ def values_sql(
     """
     keys = ", ".join([*times, *map(identifier, dimensions)])
     merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(metric, stored).items())
-    values = ", ".join(
-        f"{finished_value(name, measure)} AS {identifier(name)}" for name, measure in metric.measures.items()
-    )
+    values = ", ".join(f"{finished_value(name, metric)} AS {identifier(name)}" for name in metric.measures)
     return f"SELECT {keys}, {values} FROM (SELECT {keys}, {merged} FROM ({states}) GROUP BY {keys})"
 
 
@@ -177,10 +175,12 @@ def merged_columns(name: str, measure: Measure, stored: Mapping[str, str]) -> di
     return dict(zip(columns, aggregate.merges(states), strict=True))
 
 
-def finished_value(name: str, measure: Measure) -> str:
-    """DuckDB SQL for the finished value of the measure ``name``, from its merged columns."""
+def finished_value(name: str, metric: Metric) -> str:
+    """DuckDB SQL for the finished value of the measure ``name``, from the merged columns of the metric."""
+    measure = metric.measures[name]
     aggregate = aggregate_of(measure)
-    return aggregate.finish([identifier(column) for column in aggregate.columns(name)])
+    columns = [identifier(column) for column in aggregate.columns(name)]
+    return aggregate.finish(columns or [finished_value(operand, metric) for operand in measure.operands])
 
 
 def _merges(metric: Metric, stored: Mapping[str, str]) -> dict[str, str]:

@@ -152,7 +152,9 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
         )
         conditions.append(f"({' OR '.join(parts)})")
         values += some
-    asked = metric.model_copy(update={"measures": {name: metric.measures[name] for name in measures}})
+    operands = [operand for name in measures for operand in metric.measures[name].operands]
+    needed = {name: metric.measures[name] for name in [*measures, *operands]}
+    asked = metric.model_copy(update={"measures": needed})
     if by_window:
         keys = [*WINDOW_COLUMNS, *dimensions]
         rows = f"FROM hourline.windowed_{tables.name} WHERE {' AND '.join(conditions)}"

@@ -24,7 +24,7 @@ from hourline import load_project
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.check import find_unresolved
 from hourline_core.compute.windows import assign_pane
-from hourline_core.model import EventTime, Field, Measure, Project, Settings, Source
+from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, TOPIC
 from hourline_core.model.windows import HOURLY, TumblingWindow
 from hourline_core.runtime.spark import spark_session
@@ -172,6 +172,7 @@ def test_a_mistake_in_a_condition_is_told_with_its_line(spark: SparkSession, tmp
         "sum(big) where big": ".where: 'big' is of type bigint; a condition is boolean",
         "count where bgi > 0": ".where: A column, variable, or function parameter with name `bgi` cannot be resolved",
         "max(big) where rand() < 0.5": ".where: 'rand' gives another value each time",
+        "ratio(n, y)\n  y: max(at)": ": 'y' is max(at) of type timestamp; ratio(n, y) needs two numbers",
         "every(big)": ": every(big) needs a condition, such as x > 0; got bigint",
     }
     files = {"sources/s.yaml": "topic: t\nfields: {big: long, at: timestamp}\nevent_time: at\n", "hourline.yaml": ""}
@@ -209,7 +210,8 @@ def merged(states: pa.Table) -> dict[int, dict[str, Any]]:
             for name, measure in MEASURES.items()
             for column, sql in merged_columns(name, measure, stored).items()
         )
-        values = ", ".join(f"{finished_value(name, measure)} AS {name}" for name, measure in MEASURES.items())
+        metric = Metric(name="rows", source="rows", measures=MEASURES)
+        values = ", ".join(f"{finished_value(name, metric)} AS {name}" for name in MEASURES)
         rows = database.sql(f"""
             WITH partly AS (SELECT example, {columns} FROM states GROUP BY example, part % 2),
                  whole AS (SELECT example, {columns} FROM partly GROUP BY example)

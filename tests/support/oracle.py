@@ -341,6 +341,8 @@ def value(kind: str, values: list[Any], quantile: float = 0.5) -> Any:
             found: Any = len(values)
         case "count_if":
             found = sum(map(bool, known))
+        case "share":
+            found = sum(map(bool, known)) / len(values)
         case "distinct":
             found = len(set(known))
         case _ if not known:

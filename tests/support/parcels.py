@@ -84,7 +84,9 @@ FILES = {
         source: scans
         dimensions: [depot]
         measures:
+          heavy_share: ratio(heavy_scans, scans)
           scans: count
+          heavy_scans: count where heavy
           heavy: sum(heavy)
           fastest: max(speed)
           belts: distinct(belt)
@@ -134,7 +136,9 @@ def rule() -> SourceRule:
         where=lambda body: body["fragile"] and body["weight"] is not None and body["weight"] > 100,
         dimensions={"depot": get("depot")},
         measures={
+            "heavy_share": ("share", lambda body: body["weight"] > 5000),
             "scans": ("count", get("scan")),
+            "heavy_scans": ("count_if", lambda body: body["weight"] > 5000),
             "heavy": ("sum", lambda body: None if body["weight"] is None else int(body["weight"] > 5000)),
             "fastest": ("max", get("speed")),
             "belts": ("distinct", get("belt")),

@@ -35,6 +35,7 @@ VISITS = Metric(
         "spent": Measure(kind="sum", argument="spent"),
         "longest": Measure(kind="max", argument="took"),
         "mean_size": Measure(kind="mean", argument="size"),
+        "visits_of_each": Measure(kind="ratio", argument="views, visitors"),
         "visitors": Measure(kind="distinct", argument="visitor"),
     },
 )
@@ -137,6 +138,7 @@ def _measures(group: list[Visit]) -> dict[str, Any]:
         "spent": sum(visit.spent for visit in group),
         "longest": max(visit.took for visit in group),
         "mean_size": sum(visit.size for visit in group) / len(group),
+        "visits_of_each": len(group) / len({visit.visitor for visit in group}),
         "visitors": len({visit.visitor for visit in group}),
     }
 

@@ -126,7 +126,9 @@ def test_ctrl_c_leaves_what_was_there_and_nothing_else(
     write(tables, target, form)
     before = {name: rows(table) for name, table in exported(target).items()}
     monkeypatch.setattr(
-        exporting, "_rows_sql", lambda view, time: "SELECT count(*) AS n FROM range(1_000_000_000_000) a WHERE range % 7 = 3"
+        exporting,
+        "_rows_sql",
+        lambda view, time: "SELECT count(*) AS n FROM range(1_000_000_000_000) a WHERE range % 7 = 3",
     )
 
     def press() -> None:

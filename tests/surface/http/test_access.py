@@ -50,7 +50,9 @@ def test_every_route_wants_a_token_and_some_an_admins(tables: BareTables) -> Non
             "/health",
         }
         for route in routes:
-            path = route.path.format(metric="visits", hour="2024-03-01T00", start="2024-03-01T00", source="clicks", path="index.html")
+            path = route.path.format(
+                metric="visits", hour="2024-03-01T00", start="2024-03-01T00", source="clicks", path="index.html"
+            )
             for method in sorted(getattr(route, "methods", None) or {"GET"}):
                 told = f"{method} {path}"
                 if path in OPEN_PATHS:

@@ -26,9 +26,15 @@ def test_all_rows_of_a_metric_are_what_the_events_say(client: httpx.Client) -> N
         "spent",
         "longest",
         "mean_size",
+        "visits_of_each",
         "visitors",
         "state",
     ]
+
+
+def test_a_ratio_alone_is_finished_from_measures_that_are_not_asked_for(client: httpx.Client) -> None:
+    answer = client.get("/api/v1/metrics/visits?measure=visits_of_each&grain=total&dimension=")
+    assert answer.json()["rows"] == [{"visits_of_each": grouped(VISITS)[()]["visits_of_each"], "state": "provisional"}]
 
 
 @pytest.mark.parametrize("grain", ["hour", "day", "month", "total"])

@@ -9,7 +9,7 @@ from hourline_core.errors import DeclarationError, UsageError
 
 SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 METRIC = "source: s\nmeasures: {n: count}\n"
-MEASURES = "allowed are count, sum(x), min(x), max(x), first(x), last(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), quantile(x, 0.99), distinct(x), any(x), every(x), each also with `where` and a condition"
+MEASURES = "allowed are count, sum(x), min(x), max(x), first(x), last(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), quantile(x, 0.99), distinct(x), any(x), every(x), ratio(a, b); all but the last also with `where` and a condition"
 TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
 LOWER = "allowed are lower-case letters from a to z, digits and _, starting with a letter"
 DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
@@ -77,6 +77,29 @@ def with_measure(text: str) -> str:
 )
 def test_measures(tmp_path: Path, measure: str, said: str) -> None:
     assert mistakes(tmp_path, {"metrics/m.yaml": with_measure(measure)}) == [f"metrics/m.yaml:4: measures.x: {said}"]
+
+
+NAMES = "allowed is ratio(a, b) with the names of two measures of the metric; each of them may have a condition"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [
+        ("ratio(n)", f"got 'ratio(n)', {NAMES}"),
+        ("ratio(n, sum(a))", f"got 'ratio(n, sum(a))', {NAMES}"),
+        ("ratio(n, n) where a", f"got 'ratio(n, n) where a', {NAMES}"),
+        ("ratio(n, m)", "got 'm', allowed is a measure of this metric that is no ratio (there is: n)"),
+        ("ratio(x, n)", "got 'x', allowed is a measure of this metric that is no ratio (there is: n)"),
+    ],
+)
+def test_ratios(tmp_path: Path, ratio: str, said: str) -> None:
+    (found,) = mistakes(tmp_path, {"metrics/m.yaml": with_measure(ratio)})
+    assert found == f"metrics/m.yaml:4: measures.x: {said}"
+
+
+def test_a_ratio_of_a_condition_is_refused(tmp_path: Path) -> None:
+    (found,) = mistakes(tmp_path, {"metrics/m.yaml": with_measure("ratio(n, y)\n  y: any(b)")})
+    assert found == "metrics/m.yaml:4: measures.x: got 'y', allowed is a measure that is a number; it is any(b)"
 
 
 @pytest.mark.parametrize(
@@ -477,6 +500,8 @@ def test_a_metric_over_another_one_names_what_that_has(tmp_path: Path) -> None:
         "metrics/starts.yaml": "source: s\ndimensions: [window_start: a]\nmeasures: {n: count}\n",
         "metrics/over_starts.yaml": "from: starts\nwindow: 1 day\n",
         "metrics/over_nothing.yaml": "from: m\nmeasures: []\ndimensions: [b, b]\n",
+        "metrics/shares.yaml": "source: s\nmeasures: {n: count, share: 'ratio(n, n)'}\n",
+        "metrics/over_shares.yaml": "from: shares\nmeasures: [share]\n",
         "metrics/over_text.yaml": "from: m\nmeasures: n\n",
         "metrics/over_source.yaml": "source: over_starts\nmeasures: {n: count}\n",
         "metrics/sql.yaml": "sql: SELECT COUNT(*) AS x FROM m\n",
@@ -490,6 +515,7 @@ def test_a_metric_over_another_one_names_what_that_has(tmp_path: Path) -> None:
         "metrics/sql.yaml:1: source: got 'm', which is no source of this project: it is a metric, and a metric over it has `from: m` in place of `source`",
         "metrics/over.yaml:4: dimensions: got 'x', which 'm' does not have",
         "metrics/over.yaml:2: measures: got 'm', which 'm' does not have (there is: n)",
+        "metrics/over_shares.yaml:2: measures: got 'share', a ratio of measures that are left out: add n",
         "metrics/over_starts.yaml:2: window: got windows with 'window_start', which names the window of a result: leave it out",
         "metrics/nothing.yaml:1: from: got 'nm', which is no metric of this project — did you mean 'm'?",
         "metrics/one.yaml:1: from: got 'two', which is over this metric itself (one → two → one), allowed is a metric that leads to a source",

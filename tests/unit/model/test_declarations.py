@@ -253,7 +253,7 @@ arguments = st.recursive(
 
 
 @given(
-    st.sampled_from([kind for kind in KINDS if kind not in ("count", "quantile")]),
+    st.sampled_from([kind for kind in KINDS if kind not in ("count", "quantile", "ratio")]),
     arguments,
     st.none() | arguments,
     st.sampled_from(["", " ", "\n\t"]),

@@ -1,0 +1,30 @@
+"""The quotient of two other measures, which nothing is stored for."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hourline_core.aggregates.base import Aggregate, StateColumn
+
+
+class Ratio(Aggregate):
+    """``ratio(a, b)`` of the finished values of the measures a and b. Null where b is zero."""
+
+    states: ClassVar[tuple[str, ...]] = ()
+    is_exact: ClassVar[bool] = False
+
+    def values(self, argument_type: str) -> list[str]:
+        """See Aggregate."""
+        return []
+
+    def partials(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate."""
+        return []
+
+    def merges(self, states: Sequence[StateColumn]) -> list[str]:
+        """See Aggregate."""
+        return []
+
+    def finish(self, states: Sequence[str]) -> str:
+        """DuckDB SQL for the quotient. ``states`` are the finished values of both measures."""
+        dividend, divisor = states
+        return f"({dividend})::DOUBLE / nullif(({divisor})::DOUBLE, 0)"
