@@ -39,6 +39,7 @@ def make_quality_rows(audited: Iterable[AuditedSource], moment: datetime) -> pa.
                     "unexpected": finding.unexpected,
                     "found": finding.found,
                     "rows": finding.rows,
+                    "condition": finding.check.when,
                 }
                 for finding in findings
             ]

@@ -155,6 +155,7 @@ QUALITY_COLUMNS: Columns = {
     "unexpected": Column(pa.int64(), "The number of rows that failed."),
     "found": Column(pa.string(), "What was found, in words."),
     "rows": Column(pa.list_(pa.string()), "Some of the rows that failed, with their keys, as JSON."),
+    "condition": Column(pa.string(), "Its condition `when`. Null: it has none."),
 }
 QUALITY_SCHEMA = schema_of(QUALITY_COLUMNS)
 

@@ -45,10 +45,14 @@ class Identity:
     """As JSON. Empty if the user has not given them: such ones may name the hours of a job."""
     origin: str
     severity: str
+    condition: str
+    """Its ``when``. Empty: it applies to every hour."""
 
     def id_of(self, opened: int) -> str:
         """The id of the problem that publication ``opened`` has opened."""
-        known = [*(getattr(self, name) for name in self.__dataclass_fields__), opened]
+        always = [self.source, self.metric, self.expectation, self.about, self.parameters, self.origin, self.severity]
+        # Without a condition, an id is what it was before conditions were part of it.
+        known = [*always, *([self.condition] if self.condition else []), opened]
         return sha256(json.dumps(known).encode()).hexdigest()[:8]
 
 
@@ -250,9 +254,11 @@ def declared_expectation(project: Project, of: Identity) -> Expectation | None:
     owner = project.sources.get(of.source) if of.metric is None else project.metrics.get(of.metric)
     if of.origin != "user" or owner is None:
         return None
-    kind = (of.expectation, of.severity, of.about)
+    kind = (of.expectation, of.severity, of.about, of.condition)
     alike = [
-        one for one in owner.expectations if (one.type, one.severity, ", ".join(columns_of(one.parameters))) == kind
+        one
+        for one in owner.expectations
+        if (one.type, one.severity, ", ".join(columns_of(one.parameters)), one.when or "") == kind
     ]
     same = [one for one in alike if json.dumps(one.parameters, ensure_ascii=False, default=str) == of.parameters]
     return same[0] if same else alike[0] if len(alike) == 1 else None

@@ -29,7 +29,7 @@ _BLOCKED = pa.schema({"metric": pa.string(), "hour": pa.timestamp("us", tz="UTC"
 
 _IDENTITY = (
     "f.source, f.metric, f.expectation, coalesce(f.about, ''), "
-    "if(f.origin = 'user', coalesce(f.parameters, ''), ''), f.origin, f.severity"
+    "if(f.origin = 'user', coalesce(f.parameters, ''), ''), f.origin, f.severity, coalesce(f.condition, '')"
 )
 """The columns of Identity, of a finding ``f``."""
 _PARTS = len(Identity.__dataclass_fields__)
@@ -52,7 +52,7 @@ def read_problems(
     database.register("_blocked", pa.Table.from_pylist(cells, _BLOCKED))
     failed: dict[tuple[Any, ...], list[FailedHour]] = defaultdict(list)
     for row in database.execute(_failed_sql(quality)).fetchall():
-        failed[row[:_PARTS]].append(_failed_hour(*row[_PARTS - 1 :]))
+        failed[row[:_PARTS]].append(_failed_hour(*row[_PARTS:]))
     problems = group({Identity(*of): hours for of, hours in failed.items()})
     usual = _read_usual(database, quality) if problems.open else {}
     known = [*tell_overlaps(problems.blocking), *problems.warning]
@@ -83,7 +83,7 @@ def _failed_sql(quality: str) -> str:
             WHERE f.severity = 'fail' OR f.hour > s.before
         ),
         forgotten AS (
-            SELECT b.source, b.metric, '{UNKNOWN}', '', '', 'declaration', 'fail', b.metric, b.hour, 0, NULL, NULL,
+            SELECT b.source, b.metric, '{UNKNOWN}', '', '', 'declaration', 'fail', '', b.metric, b.hour, 0, NULL, NULL,
                    NULL, NULL, NULL, NULL, 'the findings of its audit are no longer kept', NULL
             FROM _blocked b ANTI JOIN (FROM failed WHERE ended IS NULL AND severity = 'fail') f
                 ON f.of_metric = b.metric AND f.hour = b.hour
@@ -100,7 +100,6 @@ def _failed_sql(quality: str) -> str:
 
 
 def _failed_hour(
-    severity: str,
     metric: str,
     hour: int,
     publication: int,

@@ -68,6 +68,8 @@ class QualityProblem(Described):
     """The column, or columns, that it is on."""
     parameters: str
     """Its parameters as JSON, if you have declared it."""
+    condition: str | None
+    """The condition `when` that you have declared beside it. Null: it applies to every hour."""
     origin: str
     """Who demands it: `declaration`, `user` or `history`."""
     owner: str | None
@@ -128,6 +130,7 @@ def describe_problem(project: Project, problem: Problem, moment: datetime) -> Qu
         expectation=of.expectation,
         about=of.about,
         parameters=of.parameters,
+        condition=of.condition or None,
         origin=of.origin,
         owner=declared.owner if declared else None,
         description=declared.description if declared else None,

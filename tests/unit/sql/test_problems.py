@@ -91,6 +91,20 @@ def test_bounds_of_a_job_do_not_part_a_problem_and_bounds_of_a_user_do() -> None
     ]
 
 
+def test_expectations_that_differ_in_their_condition_are_two_problems() -> None:
+    bounds = '{"column": "visits", "max_value": 1}'
+    conditions = (None, "rows >= 20", "rows < 20")
+    rows = [row(hour, parameters=bounds, success=False, condition=when) for hour in (0, 1) for when in conditions]
+    found = problems_of(rows, [("views", 0), ("views", 1)]).open
+    assert {(problem.of.condition, len(problem.hours)) for problem in found} == {
+        ("", 2),
+        ("rows >= 20", 2),
+        ("rows < 20", 2),
+    }
+    assert len({problem.id for problem in found}) == 3
+    assert found == problems_of(list(reversed(rows)), [("views", 0), ("views", 1)]).open
+
+
 def test_the_usual_values_are_those_of_hours_that_passed() -> None:
     rows = [row(hour, observed=100.0 + hour, success=hour < 21) for hour in range(24)]
     (problem,) = problems_of(rows, [("views", hour) for hour in (21, 22, 23)]).open
@@ -178,6 +192,7 @@ def test_a_problem_knows_its_declaration() -> None:
         Expectation(type="expect_x", parameters=bounds),
         Expectation(type="expect_x", parameters={**bounds, "min_value": 2}),
         Expectation(type="expect_y", parameters={"column_list": ["visits", "page"], "max_value": 1}),
+        Expectation(type="expect_x", parameters=bounds, when="rows >= 20", owner="nights"),
     ]
     metric = METRICS_WITH_TABLES["totals"].model_copy(update={"expectations": declared})
     project = Project(Path("shop"), Settings(), {"clicks": SOURCE}, {"totals": metric})
@@ -189,6 +204,9 @@ def test_a_problem_knows_its_declaration() -> None:
     assert found(expectation="expect_x", parameters='{"column": "visits", "min_value": 2}') is metric.expectations[1]
     assert found(expectation="expect_x", parameters='{"column": "visits", "min_value": 3}') is None
     assert found(expectation="expect_x", origin="history") is None
+    first = '{"column": "visits", "min_value": 1}'
+    assert found(expectation="expect_x", parameters=first) is metric.expectations[0]
+    assert found(expectation="expect_x", parameters=first, condition="rows >= 20") is metric.expectations[3]
     changed = '{"column_list": ["visits", "page"], "max_value": 2}'
     assert found(expectation="expect_y", about="visits, page", parameters=changed) is metric.expectations[2]
     # Of another column it says nothing, as of a bound of the volume.
