@@ -12,6 +12,7 @@ from hourline_core.model import Metric, Project
 from hourline_core.sql.query_tree import find_names, fold_case
 from serving_layer.served_metrics import served_metrics
 
+_MAKES_TABLES = "`hourline speed` (or `hourline up`) makes them when it starts"
 _VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications")
 
 
@@ -29,9 +30,9 @@ def explain_error(
     text = str(error)
     if table := re.search(r"Table with name (\S+) does not exist", text):
         there = {tables.metric.name for tables in served_metrics(project, snapshot)}
-        if table[1] in project.all_metrics and table[1] not in there:
-            return without_tables(table[1])
-        records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")]
+        if why := _explain_unstarted(table[1], project, there, snapshot.progress):
+            return why
+        records = [f"{kind}_{source}" for source in project.sources for kind in ("events", "rejected")]
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
         named = find_names(database, query).tables
@@ -53,7 +54,21 @@ def explain_error(
 
 def without_tables(metric: str) -> str:
     """The explanation for a declared metric that no speed layer has started with yet."""
-    return f"metric '{metric}' has no tables yet; `hourline speed` (or `hourline up`) makes them when it starts"
+    return f"metric '{metric}' has no tables yet; {_MAKES_TABLES}"
+
+
+def _explain_unstarted(view: str, project: Project, metrics: Collection[str], sources: Collection[str]) -> str | None:
+    """The explanation for the view of a declared metric or source that no speed layer has started with yet. None: it
+    is no such view. ``metrics`` and ``sources`` are those that one has started with.
+    """
+    name = fold_case(view)
+    for metric in project.all_metrics.values():
+        if metric.name not in metrics and name in map(fold_case, metric.views):
+            return without_tables(metric.name)
+    for source in project.sources:
+        if source not in sources and name in {fold_case(f"{kind}_{source}") for kind in ("events", "rejected")}:
+            return f"source '{source}' has no tables yet; {_MAKES_TABLES}"
+    return None
 
 
 def explain_absence(

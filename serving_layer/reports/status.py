@@ -275,7 +275,7 @@ def find_readings(connection: Connection, source: Source, sequence: int) -> dict
     """By its name, how far each topic of the source has been read; of several with one name, the one that was read
     last. Imported files, and topics that the source does not read any more, do not matter.
     """
-    rows = connection.sql(read_offsets_sql(source, sequence)).to_arrow_table()
+    rows = connection.answer(read_offsets_sql(source, sequence)).to_arrow_table()
     last = rows.group_by("topic", use_threads=False).aggregate([("topic_id", "last")])
     by_name = dict(zip(last["topic"].to_pylist(), last["topic_id_last"].to_pylist(), strict=True))
     return {

@@ -58,6 +58,12 @@ def test_while_the_speed_layer_does_not_run_it_says_what_starts_it(site: Visits)
     assert said(site, sent(2), running=False) == [f"1 record(s) {waiting}"]
 
 
+def test_a_hint_attaches_no_table_that_the_query_does_not_need(site: Visits, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.micro_batch(Visit(0, "home", 5))
+    monkeypatch.delattr(serving_layer.Connection, "_attach_all")
+    assert said(site, sent(3))
+
+
 @pytest.mark.parametrize(
     ("query", "named"),
     [
