@@ -27,7 +27,8 @@ def open_or_create(
 
     It has ``schema``, ``configuration`` (STREAMED or PUBLISHED, and Hourline's own properties), its ``kind`` (events,
     final…) as its name, and ``description``; catalogues show both. Columns that the table lacks are added, and are null
-    in older rows. Raises TableError when a column's type differs.
+    in older rows. Columns of other types are replaced while the table is empty. Raises TableError when a column's type
+    differs and the table has rows.
     """
     if not exists(uri, storage_options):
         failpoints.visit(f"before create {kind}")
@@ -50,6 +51,9 @@ def open_or_create(
     there = {column.name: column for column in pa.schema(table.schema().to_arrow())}
     for column in schema:
         if column.name in there and there[column.name].type != column.type:
+            if not table.file_uris():
+                _replace_columns(table, schema)
+                return table
             raise TableError(
                 f"column '{column.name}' of the table at {uri} is {there[column.name].type}, "
                 f"and now declared as {column.type}; "
@@ -57,6 +61,20 @@ def open_or_create(
             )
     add_columns(table, schema)
     return table
+
+
+def _replace_columns(table: DeltaTable, schema: pa.Schema) -> None:
+    """Give ``table``, which is empty, the columns of ``schema``. Raises ConflictError when another process has written
+    to it: it may not be empty any more.
+    """
+    with durable_step("widen", table):
+        write_deltalake(
+            table,
+            schema.empty_table(),
+            mode="overwrite",
+            schema_mode="overwrite",
+            commit_properties=commit_properties({WIDENED: "columns"}),
+        )
 
 
 def add_columns(table: DeltaTable, schema: pa.Schema) -> None:

@@ -1,0 +1,70 @@
+"""The type of a field may change until an event was archived."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import serving_layer
+from hourline_core.errors import ConflictError, TableError
+from hourline_core.storage import commits, creation
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.opening import open_table
+from hourline_core.storage.retention import STREAMED
+from speed_layer.source_tables import open_source_tables
+from tests.support.visits import FIELDS, Visits
+
+OLD = pa.schema({"sequence": pa.int64(), "weight": pa.bool_()})
+NEW = pa.schema({"sequence": pa.int64(), "weight": pa.string(), "note": pa.string()})
+
+
+def opened(folder: Path, schema: pa.Schema) -> DeltaTable:
+    return open_or_create(str(folder / "events" / "scans"), {}, "events", schema, STREAMED, "scans")
+
+
+def test_an_empty_table_takes_columns_of_other_types(tmp_path: Path) -> None:
+    before = opened(tmp_path, OLD)
+    after = opened(tmp_path, NEW)
+    assert pa.schema(after.schema().to_arrow()) == NEW
+    assert after.metadata().configuration == before.metadata().configuration
+    assert (after.metadata().name, after.metadata().description) == ("events", "scans")
+    commits.append(after, pa.Table.from_pylist([{"sequence": 1, "weight": "heavy", "note": None}], NEW), {})
+    assert open_table(str(tmp_path / "events" / "scans"), {}).to_pyarrow_table().column("weight").to_pylist() == [
+        "heavy"
+    ]
+
+
+def test_a_table_with_rows_keeps_its_types(tmp_path: Path) -> None:
+    table = opened(tmp_path, OLD)
+    commits.append(table, pa.Table.from_pylist([{"sequence": 1, "weight": None}], OLD), {})
+    with pytest.raises(TableError, match=r"column 'weight' of the table .* is bool, and now declared as string"):
+        opened(tmp_path, NEW)
+
+
+def test_a_row_that_comes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = opened(tmp_path, OLD)
+    row = pa.Table.from_pylist([{"sequence": 1, "weight": True}], OLD)
+    replace_columns = creation._replace_columns
+
+    def after_another_process(found: DeltaTable, schema: pa.Schema) -> None:
+        commits.append(table, row, {})
+        replace_columns(found, schema)
+
+    monkeypatch.setattr(creation, "_replace_columns", after_another_process)
+    with pytest.raises(ConflictError):
+        opened(tmp_path, NEW)
+    assert open_table(str(tmp_path / "events" / "scans"), {}).to_pyarrow_table().equals(row)
+
+
+def test_a_stream_of_which_nothing_was_archived_starts_with_another_type(tmp_path: Path) -> None:
+    site = Visits(tmp_path)
+    site.start()
+    other = pa.schema([field.with_type(pa.float64()) if field.name == "ms" else field for field in FIELDS])
+    open_source_tables(site.layout, site.source, other, [site.aggregation])
+    with serving_layer.connect(site.project) as connection:
+        ((kind,),) = connection.sql(
+            "SELECT DISTINCT typeof(ms) FROM (SELECT ms FROM events_visits UNION ALL SELECT NULL)"
+        ).fetchall()
+        assert kind == "DOUBLE"
+        assert connection.sql("FROM loads").fetchall() == []
