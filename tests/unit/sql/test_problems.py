@@ -180,6 +180,12 @@ def test_an_id_that_is_closed_or_unknown_is_told_with_the_command_that_lists_the
         mended.find("beef")
 
 
+def test_a_problem_that_only_warned_cannot_be_accepted() -> None:
+    (problem,) = problems_of([row(0, severity="warn", success=False)]).open
+    with pytest.raises(UsageError, match=f"problem '{problem.id}' only warned"):
+        problems_of([row(0, severity="warn", success=False)]).find_shown(problem.shown)
+
+
 def test_a_warning_of_five_weeks_ago_is_no_problem_any_more() -> None:
     rows = [row(0, severity="warn", success=False), row(1, severity="warn", success=False), row(28 * 24)]
     (problem,) = problems_of(rows).open
