@@ -130,6 +130,20 @@ class Check:
             raise UnsuitableExpectationError(f"{self.type}: got no bounds, allowed are min_value, max_value or both")
 
 
+def unique_with(check: Check, hour: str) -> Check | None:
+    """The expectation that the columns of ``check`` are unique together with the column ``hour``. None: ``check`` does
+    not say that its columns are unique, or says more.
+    """
+    if check.parameters.keys() == {"column"} and check.type == "expect_column_values_to_be_unique":
+        skip_nulls = {"ignore_row_if": "any_value_is_missing"}
+    elif check.parameters.keys() == {"column_list"} and check.type == "expect_compound_columns_to_be_unique":
+        skip_nulls = {}
+    else:
+        return None
+    columns = {"column_list": [hour, *check.columns], **skip_nulls}
+    return Check("expect_compound_columns_to_be_unique", columns, check.severity, check.origin)
+
+
 def build_checks(declared: list[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
     """The expectations that a user has declared. ``types`` are those of the columns, if they are known."""
     checks = []

@@ -16,11 +16,13 @@ import pandas as pd
 from great_expectations.core import ExpectationValidationResult
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
+from great_expectations.datasource.fluent.spark_datasource import SparkDatasource
 from pyspark.sql import DataFrame
 
 from batch_layer.audit.built_in_expectations import Facts
-from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError
+from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError, unique_with
 from batch_layer.audit.findings import ROWS_KEPT, Finding, find_by_hour, find_in_hour, note_not_applied
+from batch_layer.audit.hourly_engine import HourlyEngine
 from hourline_core.model.condition import holds
 from hourline_core.model.hours import parse_hour
 
@@ -50,6 +52,7 @@ class Validator:
         """Created on first use, since it needs a Spark session. It would persist what it reads and never release it,
         so the caller persists.
         """
+        SparkDatasource.execution_engine_override = HourlyEngine  # type: ignore[misc]
         events = self._context.data_sources.add_spark("events", persist=False)
         return events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
 
@@ -131,11 +134,9 @@ class Validator:
                 validation.findings += [Finding(hour, check, True, unexpected=0) for hour in hours if known[hour][""]]
             else:
                 again.append(check)
-        for hour in hours:
-            here = events.where(events[keys[0]] == hour)
-            applicable = [check for check in (*again, *whole) if known[hour][""] or not check.columns]
-            for check, result in self._run(self._events, here, applicable, keys, "SUMMARY"):
-                validation.findings.append(find_in_hour(check, result, hour))
+        whole = self._expect_unique(events, whole, known, keys, validation)
+        if again or whole:
+            validation.findings += self._expect_by_hour(events, [*again, *whole], known, keys)
         filled = {hour for hour in hours if known[hour][""]}
         _refuse_nothing(
             validation,
@@ -144,6 +145,50 @@ class Validator:
             filled,
             lambda columns: {h: max(known[h].get(column, 1) for column in columns) for h in filled},
         )
+
+    def _expect_unique(
+        self,
+        events: DataFrame,
+        checks: Sequence[Check],
+        known: Mapping[str, Mapping[str, int]],
+        keys: list[str],
+        validation: Validation,
+    ) -> list[Check]:
+        """Evaluate those of ``checks`` that say that columns are unique, for all hours at once: they are unique in each
+        hour if they are unique together with the hour. Returns the checks that are left to be evaluated hour by hour.
+        """
+        together = {number: joined for number, check in enumerate(checks) if (joined := unique_with(check, keys[0]))}
+        passed = set()
+        for number, joined in together.items():
+            ((_, result),) = self._run(self._events, events, [joined], keys, "BOOLEAN_ONLY")
+            if result.success:
+                passed.add(number)
+        filled = [hour for hour in sorted(known) if known[hour][""]]
+        validation.findings += [
+            Finding(hour, checks[number], True, unexpected=0) for number in sorted(passed) for hour in filled
+        ]
+        return [check for number, check in enumerate(checks) if number not in passed]
+
+    def _expect_by_hour(
+        self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]
+    ) -> list[Finding]:
+        """Evaluate ``checks`` in each hour on its own. Only where one fails are rows looked at."""
+        engine: HourlyEngine = self._events.data_asset.datasource.get_execution_engine()
+        findings: list[Finding] = []
+        failing: dict[str, list[Check]] = {}
+        hours = {hour: events.where(events[keys[0]] == hour) for hour in sorted(known)}
+        with engine.sharing(events, keys[0]) as shared:
+            for shared.hour, here in hours.items():
+                applicable = [check for check in checks if known[shared.hour][""] or not check.columns]
+                for check, result in self._run(self._events, here, applicable, keys, "BASIC"):
+                    if result.success:
+                        findings.append(find_in_hour(check, result, shared.hour))
+                    else:
+                        failing.setdefault(shared.hour, []).append(check)
+        for hour, of_failing in failing.items():
+            for check, result in self._run(self._events, hours[hour], of_failing, keys, "SUMMARY"):
+                findings.append(find_in_hour(check, result, hour))
+        return findings
 
     def _run(
         self,
