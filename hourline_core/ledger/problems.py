@@ -6,12 +6,11 @@ and the same id for ever.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
-from math import inf
 from typing import Any, Literal
 
 from hourline_core.errors import UsageError, did_you_mean
@@ -204,22 +203,6 @@ class Problems:
         return problem, int(publication)
 
 
-def group(failed: Mapping[Identity, list[FailedHour]]) -> Problems:
-    """Group the failures of each expectation, in the order of their publications, into problems."""
-    made: list[Problem] = []
-    closed: set[str] = set()
-    for of, hours in failed.items():
-        for opened, episode in _episodes(of, hours):
-            still = sorted((one for one in episode if one.is_open), key=lambda one: (one.hour, one.metric))
-            if not still:
-                closed.add(of.id_of(opened))
-                continue
-            audited = [one.audited for one in (episode if of.severity == "fail" else still) if one.audited]
-            made.append(Problem(of.id_of(opened), of, still, min(audited, default=None)))
-    made.sort(key=lambda problem: (not problem.blocks, -problem.hours[-1].hour.timestamp(), problem.id))
-    return Problems(made, frozenset(closed))
-
-
 def read_row(text: str | None) -> dict[str, Any]:
     """A failing row as the quality table keeps it. Text that is no JSON is shown as it is."""
     try:
@@ -227,24 +210,6 @@ def read_row(text: str | None) -> dict[str, Any]:
     except ValueError:
         row = text
     return row if isinstance(row, dict) else {"row": row}
-
-
-def _episodes(of: Identity, hours: list[FailedHour]) -> Iterator[tuple[int, list[FailedHour]]]:
-    """The hours of each problem in turn, and the publication that opened it. A new one begins when all hours before
-    were mended or accepted.
-    """
-    if of.severity != "fail":
-        yield 0, hours
-        return
-    episode: list[FailedHour] = []
-    end = 0.0
-    for one in hours:
-        if episode and one.publication > end:
-            yield episode[0].publication, episode
-            episode = []
-        episode.append(one)
-        end = max(end, inf if one.is_open else one.ended)
-    yield episode[0].publication, episode
 
 
 def declared_expectation(project: Project, of: Identity) -> Expectation | None:

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from hourline_core.ledger.overlaps import tell_overlaps
+from hourline_core.ledger.problem_grouping import group_failures
 from hourline_core.ledger.problems import (
     UNKNOWN,
     FailedHour,
@@ -17,7 +18,6 @@ from hourline_core.ledger.problems import (
     Problems,
     Readers,
     Usual,
-    group,
     read_row,
 )
 from hourline_core.ledger.report_pages import SHOWN
@@ -53,7 +53,7 @@ def read_problems(
     failed: dict[tuple[Any, ...], list[FailedHour]] = defaultdict(list)
     for row in database.execute(_failed_sql(quality)).fetchall():
         failed[row[:_PARTS]].append(_failed_hour(*row[_PARTS:]))
-    problems = group({Identity(*of): hours for of, hours in failed.items()})
+    problems = group_failures({Identity(*of): hours for of, hours in failed.items()})
     usual = _read_usual(database, quality) if problems.open else {}
     known = [*tell_overlaps(problems.blocking), *problems.warning]
     return replace(problems, open=[replace(problem, usual=usual.get(problem.of)) for problem in known])
