@@ -79,9 +79,11 @@ def cards(project: Project, problems: Iterable[Problem], trends: Iterable[Trend]
 
 
 def _line(lines: Mapping[Any, list[Line]], of: Identity) -> Line | None:
-    """The line of the expectation. Of two that differ in their parameters alone, the one with the same."""
+    """The line of the expectation. Of several on the same columns, the one with the same parameters and condition."""
     alike = lines.get((of.source, of.metric, of.expectation, of.about, of.origin, of.severity), [])
-    return next((line for line in alike if line.newest.parameters == of.parameters), alike[0] if alike else None)
+    same = [line for line in alike if line.newest.parameters == of.parameters] or alike
+    exact = [line for line in same if (line.newest.condition or "") == of.condition]
+    return next(iter(exact or same), None)
 
 
 def _card(project: Project, problem: Problem, line: Line | None, moment: datetime) -> Card:

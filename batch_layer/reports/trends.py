@@ -29,6 +29,7 @@ class QualityRow:
     expectation: str
     about: str | None
     parameters: str | None
+    condition: str | None
     origin: str
     severity: str
     success: bool
@@ -175,8 +176,8 @@ def trend_of(
 
 
 def _lines(findings: list[QualityRow]) -> list[Line]:
-    """One line per expectation, also if its bounds have changed. Two expectations with other parameters on the same
-    columns have two lines.
+    """One line per expectation, also if its bounds have changed. Two expectations on the same columns with other
+    parameters, or with another condition, have two lines.
     """
     alike: dict[tuple[object, ...], list[QualityRow]] = defaultdict(list)
     for finding in findings:
@@ -187,9 +188,9 @@ def _lines(findings: list[QualityRow]) -> list[Line]:
         if len(line.findings) == len(group):
             lines.append(line)
             continue
-        apart: dict[str | None, dict[int, QualityRow]] = defaultdict(dict)
+        apart: dict[tuple[str | None, str | None], dict[int, QualityRow]] = defaultdict(dict)
         for finding in group:
-            apart[finding.parameters][finding.hour] = finding
+            apart[finding.parameters, finding.condition][finding.hour] = finding
         lines += [Line(part) for part in apart.values()]
     return sorted(lines, key=_by_interest)
 
@@ -204,4 +205,5 @@ def _by_interest(line: Line) -> tuple[object, ...]:
         some.about or "",
         some.expectation,
         some.parameters or "",
+        some.condition or "",
     )

@@ -21,6 +21,8 @@ class Expected(Protocol):
     @property
     def parameters(self) -> str | None: ...
     @property
+    def condition(self) -> str | None: ...
+    @property
     def origin(self) -> str: ...
 
 
@@ -30,13 +32,14 @@ def columns(of: Expected) -> str:
 
 
 def sentence(of: Expected) -> str:
-    """``expect_column_mean_to_be_between`` becomes ``mean to be between``, and the user's parameters. Facts have no
-    words, since their columns say it all.
+    """``expect_column_mean_to_be_between`` becomes ``mean to be between``, and the user's parameters and condition.
+    Facts have no words, since their columns say it all.
     """
     if of.expectation in _COMPARED or (of.origin != "user" and of.expectation == "expect_column_values_to_be_between"):
         return ""
     words = of.expectation.removeprefix("expect_").removeprefix("column_").replace("_", " ")
-    return _OTHERS.get(words, shorten(f"{words}{_parameters(of)}"))
+    condition = f", when {of.condition}" if of.condition else ""
+    return _OTHERS.get(words, shorten(f"{words}{_parameters(of)}{condition}"))
 
 
 def _parameters(of: Expected) -> str:

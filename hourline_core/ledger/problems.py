@@ -214,19 +214,22 @@ def read_row(text: str | None) -> dict[str, Any]:
 
 def declared_expectation(project: Project, of: Identity) -> Expectation | None:
     """The user's declaration of an expectation, as the YAML has it now: the one on the same columns. Of several, the
-    one with the same parameters. None: there is none like it any more, or it is a bound of ``volume``.
+    one with the same parameters, and of these the one with the same condition. None: there is none like it any more,
+    or it is a bound of ``volume``.
     """
     owner = project.sources.get(of.source) if of.metric is None else project.metrics.get(of.metric)
     if of.origin != "user" or owner is None:
         return None
-    kind = (of.expectation, of.severity, of.about, of.condition)
+    kind = (of.expectation, of.severity, of.about)
     alike = [
-        one
-        for one in owner.expectations
-        if (one.type, one.severity, ", ".join(columns_of(one.parameters)), one.when or "") == kind
+        one for one in owner.expectations if (one.type, one.severity, ", ".join(columns_of(one.parameters))) == kind
     ]
     same = [one for one in alike if json.dumps(one.parameters, ensure_ascii=False, default=str) == of.parameters]
-    return same[0] if same else alike[0] if len(alike) == 1 else None
+    if not same:
+        return alike[0] if len(alike) == 1 else None
+    exact = [one for one in same if (one.when or "") == of.condition]
+    # The audit of an older Hourline has not kept the condition.
+    return (exact or same)[0]
 
 
 def advice(problems: Problems, audited: int) -> str:

@@ -62,7 +62,7 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, rows: list[dict[str, Any]]) -> Validation:
-    return Validator().events(frame_of(spark, rows), CHECKS, known_of(rows), KEYS)
+    return Validator().evaluate_events(frame_of(spark, rows), CHECKS, known_of(rows), KEYS)
 
 
 def frame_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
@@ -149,7 +149,7 @@ def test_the_number_of_jobs_does_not_depend_on_the_number_of_hours(
         known = {hour: of_hour for hour, of_hour in known_of(rows).items() if hour in of_hours}
         before = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
         passing = [UNIQUE_IN_HOUR, user("expect_column_mean_to_be_between", column="rate", min_value=0), FILLED_HALF]
-        found = Validator().events(frame_of(spark, some), passing, known, KEYS)
+        found = Validator().evaluate_events(frame_of(spark, some), passing, known, KEYS)
         assert all(finding.success for finding in found.findings)
         return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) - before
 
