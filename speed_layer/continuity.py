@@ -13,6 +13,7 @@ import threading
 import zlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Protocol
 
 from hourline_core.errors import BrokerError, HourlineError, SourceError, TopicReplacedError
@@ -227,5 +228,6 @@ def _checksum(record: KafkaRecord) -> str:
     return checksum_of(record.key, None if record.value is None else zlib.crc32(record.value), record.headers)
 
 
-def _words(timestamp: object, checksum: str) -> str:
-    return f"one of {timestamp or 'no time'} with checksum {checksum}"
+def _words(timestamp: datetime | None, checksum: str) -> str:
+    sent = f"{timestamp:%Y-%m-%d %H:%M:%S} UTC" if timestamp else "no time"
+    return f"one of {sent} with checksum {checksum}"

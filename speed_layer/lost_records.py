@@ -68,8 +68,8 @@ def explain_gaps(source: Source, gaps_of: Mapping[str, tuple[Gap, ...]]) -> str:
     more = f"; and of {len(told) - _SHOWN:,} more partition(s)" if len(told) > _SHOWN else ""
     return (
         f"Kafka has deleted records of source '{source.name}' before they were read: {'; '.join(told[:_SHOWN])}{more}; "
-        "what was read is safe; restore them, or go on without them: `hourline speed --accept-loss` (the gap stays on "
-        "record, see `hourline gaps`)"
+        "what was read is safe; restore them, or go on without them: `hourline up --accept-loss`, or `hourline speed "
+        "--accept-loss` (the gap stays on record, see `hourline gaps`)"
     )
 
 
