@@ -227,7 +227,7 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
         # Great Expectations by itself passes on no rows.
         "there are no rows": (wrong_tiles(project, lambda others, tiles: others), {FIRST}),
         "the audit itself falls over": (
-            patch.object(Validator, "results", side_effect=RuntimeError("out of memory")),
+            patch.object(Validator, "evaluate_results", side_effect=RuntimeError("out of memory")),
             {FIRST, SECOND},
         ),
     }
