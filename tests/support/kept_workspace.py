@@ -9,11 +9,13 @@ import json
 import sys
 import tarfile
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+from hourline_core.model import Project, load_project
 from hourline_core.runtime.broker import Broker
 from tests.support import parcels
-from tests.support.oracle import OLD_TOPIC, Sent
+from tests.support.oracle import OLD_TOPIC, Sent, SourceRule
 from tests.support.stack_project import StackProject
 
 FOLDER = Path(__file__).parents[1] / "workspaces"
@@ -45,12 +47,22 @@ def restore(kept: Path, root: Path, kafka: str, topic: str) -> StackProject:
     source.write_text(
         source.read_text(encoding="utf-8").replace(f"topic: {TOPIC}\n", f"topic: {topic}\n"), encoding="utf-8"
     )
-    project = StackProject(root, kafka, {"scans": parcels.rule()})
+    project = StackProject(root, kafka, {"scans": _rule_of(load_project(root, {"KAFKA": kafka}))})
     facts = json.loads((root / "sent.json").read_text(encoding="utf-8"))
     project.files[facts["topic_id"]] = OLD_TOPIC
     project.sent["scans"] = [Sent(OLD_TOPIC, offset, body, tombstone) for offset, body, tombstone in facts["sent"]]
     project.note_cutoffs()
     return project
+
+
+def _rule_of(project: Project) -> SourceRule:
+    """What the oracle knows of the metrics of the kept project: those of today, without what they measure since."""
+    now = parcels.rule()
+    metrics = {
+        name: replace(of, measures={one: of.measures[one] for one in project.metrics[name].measures})
+        for name, of in now.metrics.items()
+    }
+    return replace(now, metrics=metrics)
 
 
 if __name__ == "__main__":
