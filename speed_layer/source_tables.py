@@ -41,6 +41,9 @@ class SourceTables:
     provisional: dict[str, DeltaTable]
     """By aggregation."""
     events_schema: pa.Schema
+    """The columns of the archive, also those of former fields."""
+    former_fields: list[pa.Field]
+    """The columns of fields that are not declared any more. delta-rs appends only rows with all columns of a table."""
     provisional_schemas: dict[str, pa.Schema]
     first_sequence: int
     """The sequence of the next micro-batch, above any ever written."""
@@ -82,13 +85,14 @@ class SourceTables:
         self.progress.finish(rows, versions_of([self.events, self.rejected, *self.provisional.values()]))
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
-        """Commit one micro-batch's rows (without their sequence) to one table. A column of ``schema`` that they lack is
-        null. Raises ConflictError when another process writes there.
+        """Commit one micro-batch's rows (without their sequence) to one table. Fields that are not declared any more
+        are null. Raises ConflictError when another process writes there.
         """
         numbered = rows.append_column("sequence", pa.array([sequence] * rows.num_rows, pa.int64()))
-        for column in schema:
-            if column.name not in numbered.column_names:
-                numbered = numbered.append_column(column, pa.nulls(rows.num_rows, column.type))
+        if table is self.events:
+            for column in self.former_fields:
+                if column.name not in numbered.column_names:
+                    numbered = numbered.append_column(column, pa.nulls(rows.num_rows, column.type))
         commits.append(
             table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence
         )
@@ -127,8 +131,8 @@ def open_source_tables(
     events = open_or_create(
         layout.events(source), options, "events", events_schema, STREAMED, f"accepted events of {source.name}"
     )
-    # The columns of fields that are not declared any more. delta-rs appends only rows with all columns of the table.
-    events_schema = pa.unify_schemas([events_schema, pa.schema(events.schema().to_arrow())])
+    archived = pa.schema(events.schema().to_arrow())
+    former_fields = [column for column in archived if column.name not in events_schema.names]
     rejected = open_or_create(
         layout.rejected(source),
         options,
@@ -162,7 +166,8 @@ def open_source_tables(
         rejected,
         progress,
         provisional,
-        events_schema,
+        pa.schema([*events_schema, *former_fields]),
+        former_fields,
         schemas,
         first,
         last.source_clock if last else SourceClock(),

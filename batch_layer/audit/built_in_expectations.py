@@ -4,6 +4,7 @@ Most of them compare columns of one frame of facts, with one row per hour: a cou
 of the tiles.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -100,7 +101,7 @@ def compare_metric(
         if name in doubles(aggregation):
             sizes = [totals.sizes.get((hour, name), 0.0) for hour in hours]
             columns[f"{name} off by"] = [
-                _measure_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)
+                measure_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)
             ]
             checks.append(
                 Check("expect_column_values_to_be_between", {"column": f"{name} off by", "max_value": TOLERANCE})
@@ -195,12 +196,19 @@ def measure_distance_beyond(value: float | None, lower: float | None, upper: flo
     """How far a value lies outside the bounds: negative below the lower one, zero within."""
     if value is None or lower is None or upper is None:
         return None
+    if math.isnan(value):
+        return 0.0 if math.isnan(lower) else math.inf
     return min(value - lower, 0.0) or max(value - upper, 0.0)
 
 
-def _measure_deviation(mine: Any, theirs: Any, size: float) -> float:
-    """The difference relative to what was added up. It is infinite if one side has a value and the other has none."""
+def measure_deviation(mine: Any, theirs: Any, size: float) -> float:
+    """The difference relative to what was added up. It is infinite if one side has a value and the other has none, NaN
+    or another infinity.
+    """
     if mine is None or theirs is None:
-        return 0.0 if mine is theirs else float("inf")
-    largest = max(abs(float(mine)), abs(float(theirs)), size)
-    return abs(float(mine) - float(theirs)) / largest if largest else 0.0
+        return 0.0 if mine is theirs else math.inf
+    one, other = float(mine), float(theirs)
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return 0.0 if one == other or (math.isnan(one) and math.isnan(other)) else math.inf
+    largest = max(abs(one), abs(other), size if math.isfinite(size) else 0.0)
+    return abs(one - other) / largest if largest else 0.0

@@ -19,8 +19,8 @@ ZERO = math.ceil(math.log(1e-9) / math.log(GAMMA)) - 1
 """The exponent of GAMMA that bounds the bucket of zero. Smaller values count as zero."""
 LARGEST = math.ceil(math.log(1e18) / math.log(GAMMA))
 """The exponent of the last bucket. Larger values are in it, too."""
-_MOST_BUCKETS = 10_000
-"""More than there are. Spark would join buckets beyond that number."""
+_MOST_BUCKETS = 1_000_000
+"""Spark would join buckets beyond that number. It counts a bucket once for each of its partitions."""
 
 
 class Quantile(Aggregate):

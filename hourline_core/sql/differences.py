@@ -91,17 +91,19 @@ def compare_stages(
     """The changes of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, if
     known.
     """
-    kinds = _kinds(connection, after)
+    kinds, older = _kinds(connection, after), _kinds(connection, before)
     known = [{"hour": hour, "measure": measure, "size": size} for (hour, measure), size in (magnitudes or {}).items()]
     columns = pa.schema({"hour": pa.timestamp("us", tz="UTC"), "measure": pa.string(), "size": pa.float64()})
     connection.register("_magnitudes", pa.Table.from_pylist(known, columns))
     for measure in [name for name in after.metric.measures if name in before.metric.measures]:
-        for hour, *values in connection.execute(_changes_sql(before, after, measure, kinds)).fetchall():
+        for hour, *values in connection.execute(_changes_sql(before, after, measure, kinds, older)).fetchall():
             yield Difference(hour, measure, *values)
 
 
-def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str]) -> str:
-    """hour, amount (double), cells (bigint), beyond_rounding (boolean). Hours without a change are left out."""
+def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str], older: Mapping[str, str]) -> str:
+    """hour, amount (double), cells (bigint), beyond_rounding (boolean). Hours without a change are left out. ``kinds``
+    are the types of ``after``, ``older`` those of ``before``.
+    """
     together = list(before.metric.dimensions) == list(after.metric.dimensions)
     # With other dimensions the groups differ, so only the hours can be compared.
     tables, keys = (
@@ -110,6 +112,9 @@ def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, 
         else ((before.totals, after.totals), ["hour"])
     )
     a, b = f"a.{identifier(measure)}", f"b.{identifier(measure)}"
+    comparable = kinds[measure] == older[measure] or (_is_number(measure, kinds) and _is_number(measure, older))
+    if not comparable:  # A measure may be declared anew, such as `last(carrier)` as `count`.
+        a, b, kinds = f"{a}::VARCHAR", f"{b}::VARCHAR", {measure: "VARCHAR"}
     same_cell = " AND ".join(f"b.{identifier(key)} IS NOT DISTINCT FROM a.{identifier(key)}" for key in keys)
     differs = f"({b} IS DISTINCT FROM {a} OR b.hour IS NULL OR a.hour IS NULL)"
     close = _close(a, b) if kinds[measure] in ("DOUBLE", "FLOAT") else "false"
@@ -138,5 +143,9 @@ def _kinds(connection: duckdb.DuckDBPyConnection, stage: Stage) -> dict[str, str
     return column_types(connection, stage.cells)
 
 
+def _is_number(measure: str, kinds: Mapping[str, str]) -> bool:
+    return kinds[measure].startswith(_NUMBERS)
+
+
 def _as_number(measure: str, kinds: Mapping[str, str]) -> str:
-    return f"{identifier(measure)}::DOUBLE" if kinds[measure].startswith(_NUMBERS) else "NULL::DOUBLE"
+    return f"{identifier(measure)}::DOUBLE" if _is_number(measure, kinds) else "NULL::DOUBLE"

@@ -1,11 +1,12 @@
 """The numbers of events of an hour: those read, those that count, and those of the metric, as Spark has counted them."""
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from batch_layer.audit.built_in_expectations import compare_metric
+from batch_layer.audit.built_in_expectations import compare_metric, measure_deviation, measure_distance_beyond
 from batch_layer.audit.facts import ArchivedCounts
 from batch_layer.audit.validator import Validator
 from batch_layer.totals import HourTotals
@@ -51,3 +52,29 @@ def test_a_metric_has_all_events_that_count_unless_its_condition_leaves_some_out
     assert found(validator, (3, 3, 2), some=False, of_source={}) == ["events that count, events of the metric"]
     assert found(validator, (3, 3, 2), some=True, of_source={}) == []
     assert found(validator, (3, 3, 4), some=True, of_source={}) == ["events that count, events of the metric"]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "size", "deviation"),
+    [
+        (5.0, 4.0, 10.0, 0.1),
+        (5.0, 7.0, math.inf, 2 / 7),
+        (math.nan, 5.0, 1.0, math.inf),
+        (math.inf, -math.inf, 1.0, math.inf),
+        (math.inf, 5.0, math.inf, math.inf),
+        (math.nan, math.nan, math.nan, 0.0),
+        (math.inf, math.inf, 1.0, 0.0),
+        (None, 5.0, 1.0, math.inf),
+        (None, None, 1.0, 0.0),
+    ],
+)
+def test_a_value_that_is_no_finite_number_agrees_only_with_itself(
+    mine: float | None, theirs: float | None, size: float, deviation: float
+) -> None:
+    assert measure_deviation(mine, theirs, size) == pytest.approx(deviation)
+
+
+def test_nan_lies_outside_all_bounds() -> None:
+    assert measure_distance_beyond(math.nan, 0.0, 9.0) == math.inf
+    assert measure_distance_beyond(math.nan, math.nan, math.nan) == 0
+    assert measure_distance_beyond(10.0, 0.0, 9.0) == 1
