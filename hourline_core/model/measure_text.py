@@ -148,5 +148,6 @@ def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
     if meant is None:
         return refuse(f"got {describe(text)}, {_ALLOWED}")
     # The whole call, ready to copy.
-    call = EXAMPLES[meant].replace("(x", f"({argument or 'x'}")
+    has_quantile = meant == "quantile" and outer_commas(argument)
+    call = f"{meant}({argument})" if has_quantile else EXAMPLES[meant].replace("(x", f"({argument or 'x'}")
     return refuse(f"got {describe(text)}, {_ALLOWED} — did you mean '{call}'?")

@@ -59,7 +59,8 @@ def _find_quantile(histograms: pa.ChunkedArray, q: pa.ChunkedArray) -> pa.Array:
     asked = _combine(q).to_numpy()
     if outside := [value for value in asked if not 0 <= value <= 1]:
         raise ValueError(f"got the quantile {outside[0]}, allowed are 0 to 1")
-    ranks = np.floor(asked * (before[ends] - starts - 1))
+    # As doubles, 0.29 * 100 is less than 29.
+    ranks = np.floor(asked * (before[ends] - starts - 1) + 1e-9)
     found = x[np.searchsorted(before[1:], starts + ranks, side="right")]
     middle = 2 / (GAMMA + 1) * GAMMA ** (np.abs(found) + float(ZERO))
     return pa.array(np.where(found == 0, 0.0, np.sign(found) * middle))

@@ -350,7 +350,7 @@ def value(kind: str, values: list[Any], quantile: float = 0.5) -> Any:
         case "first" | "last":
             found = known[0] if kind == "first" else known[-1]
         case "quantile":
-            found = sorted(known)[math.floor(quantile * (len(known) - 1))]
+            found = sorted(known)[math.floor(Fraction(str(quantile)) * (len(known) - 1))]
         case "any" | "every":
             found = any(known) if kind == "any" else all(known)
         case "variance" | "stddev" | "var_pop" | "stddev_pop":

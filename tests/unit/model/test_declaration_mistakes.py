@@ -66,6 +66,7 @@ def with_measure(text: str) -> str:
         ("[a]", f"got a list, {MEASURES}"),
         ("{kind: sum}", f"got a mapping, {MEASURES}"),
         ("median()", "got 'quantile' without an argument, allowed is quantile(x) with a field or expression"),
+        ("percentile(a, 0.9)", f"got 'percentile(a, 0.9)', {MEASURES} — did you mean 'quantile(a, 0.9)'?"),
         ("percentile(a)", f"got 'percentile(a)', {MEASURES} — did you mean 'quantile(a, 0.99)'?"),
         ("quantile(a)", "got 'quantile(a)', allowed is quantile(x, 0.99), with a number from 0 to 1"),
         (

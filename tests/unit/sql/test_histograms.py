@@ -54,10 +54,16 @@ def test_a_quantile_is_within_one_per_cent_however_its_parts_are_merged(
     for number, group in enumerate(groups):
         known = sorted(x for x, _ in group if x is not None)
         if known:
-            want = known[math.floor(q * (len(known) - 1))]
+            want = known[math.floor(q * (len(known) - 1) + 1e-9)]
             assert math.isclose(at_once[number], want, rel_tol=0.01 + 1e-9), (known, q)
         else:
             assert at_once[number] is None
+
+
+def test_a_rank_that_doubles_miss_is_the_whole_number(database: duckdb.DuckDBPyConnection) -> None:
+    fold(database, [[(1.0 if number < 29 else 100.0, 0) for number in range(101)]])
+    ((found,),) = database.execute("SELECT quantile_value(h, 0.29) FROM tiles").fetchall()
+    assert math.isclose(found, 100, rel_tol=0.01)
 
 
 def test_merged_parts_have_one_bucket_for_each_number_in_order(database: duckdb.DuckDBPyConnection) -> None:
