@@ -16,12 +16,12 @@ from hourline_core.model.source import Source
 def declaration_hash(source: Source, metric: Metric) -> str:
     """12 hexadecimal digits, equal for declarations that compute the same results.
 
-    Order, description, topic, clock, grace and windows with the same panes do not matter. Fields and derived fields
-    of the source matter only if the metric's expressions name them, directly or through derived fields. So a new
-    field does not change every metric. The element of ``explode`` is such a field. Its expression does not matter:
+    Order, description, topic, clock, grace, ratios and windows with the same panes do not matter. Fields and derived
+    fields of the source matter only if the metric's expressions name them, directly or through derived fields. So a
+    new field does not change every metric. The element of ``explode`` is such a field. Its expression does not matter:
     archived events have their element.
     """
-    measures = {name: str(measure) for name, measure in metric.measures.items()}
+    measures = _stored_measures(metric)
     derived, named = _collect_names(source, metric)
     key_type = {"key_type": source.key_type} if RECORD in named else {}
     elements = [name for name in source.explode if name.casefold() in named]
@@ -73,6 +73,11 @@ class DeclaredMetric:
         return f"{self.metric.name}_{self.declaration}"
 
 
+def _stored_measures(metric: Metric) -> dict[str, str]:
+    """The measures that have states, as text. A ratio is made of other measures when it is read."""
+    return {name: str(measure) for name, measure in metric.measures.items() if not measure.operands}
+
+
 def names_record(source: Source, metric: Metric) -> bool:
     """Whether the metric's expressions name the record itself, directly or through what they use of the source."""
     return RECORD in _collect_names(source, metric)[1]
@@ -80,7 +85,7 @@ def names_record(source: Source, metric: Metric) -> bool:
 
 def derived_of(source: Source, metric: Metric) -> dict[str, str]:
     """The derived fields that the metric's expressions name, directly or through others, in their declared order."""
-    measures = [str(measure) for measure in metric.measures.values()]
+    measures = _stored_measures(metric).values()
     derived = _collect_derived(
         source, _words([*metric.dimensions.values(), *measures, metric.where or "", source.where or ""])
     )
@@ -89,7 +94,7 @@ def derived_of(source: Source, metric: Metric) -> dict[str, str]:
 
 def _collect_names(source: Source, metric: Metric) -> tuple[dict[str, str], set[str]]:
     """The derived fields that the metric's results depend on, and all words in the expressions they depend on."""
-    measures = map(str, metric.measures.values())
+    measures = _stored_measures(metric).values()
     conditions = [metric.where or "", source.where or "", source.id or ""]
     words = _words([*metric.dimensions.values(), *measures, *conditions])
     derived = _collect_derived(source, words)

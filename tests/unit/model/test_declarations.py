@@ -330,6 +330,7 @@ def test_the_hash_tells_what_changes_numbers() -> None:
         changed(metric={"name": "other", "description": "words"}),
         changed(metric={"dimensions": {"late": " delay > 15", "origin": "origin"}}),
         changed(metric={"measures": {"mean_delay": "mean(coalesce(delay, 0))", "n": "count"}}),
+        changed(metric={"measures": {**delays_metric().measures, "of_each": "ratio(mean_delay, n)"}}),
     ]
     assert set(same) == {known}
     different = [
