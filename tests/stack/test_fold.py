@@ -193,9 +193,23 @@ def equal(one: Any, other: Any) -> bool:
         return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-12)
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
+    if is_histogram(one) and is_histogram(other):
+        return counts(one) == counts(other)
     if isinstance(one, bytes) and isinstance(other, bytes):
         return hashes(one) == hashes(other)
     return bool(one == other)
+
+
+def is_histogram(state: Any) -> bool:
+    return isinstance(state, list) and all(isinstance(one, dict) and one.keys() == {"x", "y"} for one in state)
+
+
+def counts(histogram: list[dict[str, Any]]) -> dict[int, float]:
+    """The number of values by bucket. Spark may list a bucket once for each of its partitions."""
+    found: Counter[int] = Counter()
+    for bucket in histogram:
+        found[bucket["x"]] += bucket["y"]
+    return dict(found)
 
 
 def hashes(sketch: bytes) -> list[int]:
