@@ -52,6 +52,7 @@ class Validator:
         """Created on first use, since it needs a Spark session. It would persist what it reads and never release it,
         so the caller persists.
         """
+        # A class attribute, which Great Expectations offers mainly to its tests. No other source of this kind is made.
         SparkDatasource.execution_engine_override = HourlyEngine  # type: ignore[misc]
         events = self._context.data_sources.add_spark("events", persist=False)
         return events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
