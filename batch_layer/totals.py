@@ -125,7 +125,7 @@ def doubles(aggregation: AggregationPlan) -> dict[str, str]:
 
 def without_sketches(metric: Metric) -> Metric:
     """The metric with only those measures whose value over an hour can be computed in two ways."""
-    exact = {name: measure for name, measure in metric.measures.items() if aggregate_of(measure).is_exact}
+    exact = {name: measure for name, measure in metric.stored_measures.items() if aggregate_of(measure).is_exact}
     return metric.model_copy(update={"measures": exact, "dimensions": {}})
 
 

@@ -13,6 +13,8 @@ from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source
 from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.model.session_window import SessionWindow
+from hourline_core.model.windows import Window
 from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
@@ -30,6 +32,7 @@ from hourline_core.sql.merge import (
     values_sql,
 )
 from hourline_core.sql.parts import Part, Statements
+from hourline_core.sql.sessions import session_rows_sql, sessions_sql
 from hourline_core.sql.tables import KEPT_BYTES, provisional_is_kept
 from hourline_core.sql.windows import all_windows_sql, create_windows_sql, windowed_rows_sql
 from serving_layer.served_metrics import served_metrics, served_rollups
@@ -125,11 +128,16 @@ def _views_of_rollup(tables: MetricTables, base: MetricTables, functions: bool) 
 def _result_parts(tables: MetricTables, needs: tuple[str, ...], create: Statements) -> Iterator[Part]:
     """The parts of the views of merged results, which ``create`` makes, and of what they need."""
     metric = tables.metric
-    views = [f"{metric.name}_states", metric.name]
+    views, windowed = [f"{metric.name}_states", metric.name], f"hourline.windowed_{tables.name}"
     if not metric.window.is_hour:
-        views += [metric.hourly_views[0], f"hourline.windowed_{tables.name}"]
-        yield _windows_part(tables)
-        needs = (*needs, f"hourline.windows_{tables.name}")
+        views += [metric.hourly_views[0], windowed]
+        needs = (*needs, f"hourline.source_hours_{tables.source.name}")
+        if isinstance(metric.window, SessionWindow):  # which are found among the rows
+            listed = f"CREATE VIEW hourline.windows_{tables.name} AS {sessions_sql(tables)}"
+            yield Part(_in_schema([f"windows_{tables.name}"]), (windowed,), lambda _: [listed])
+        else:
+            yield _windows_part(tables, metric.window.windows)
+            needs = (*needs, f"hourline.windows_{tables.name}")
     yield Part(tuple(views), needs, create)
 
 
@@ -138,14 +146,17 @@ def _finished_views(tables: MetricTables, metric: Metric, stored: Mapping[str, s
     hourly = metric.hourly_views[0]
     yield f"CREATE VIEW {identifier(hourly)} AS {finished_sql(metric, stored, f'{metric.name}_states')}"
     if hourly != metric.name:
-        yield f"CREATE VIEW hourline.windowed_{tables.name} AS {windowed_rows_sql(tables)}"
+        rows = session_rows_sql(tables, metric.session) if metric.session else windowed_rows_sql(tables)
+        yield f"CREATE VIEW hourline.windowed_{tables.name} AS {rows}"
         yield f"CREATE VIEW {identifier(metric.name)} AS {_windows_sql(tables, metric, stored)}"
 
 
-def _windows_part(tables: MetricTables) -> Part:
+def _windows_part(tables: MetricTables, windows: Window) -> Part:
     needs = _in_schema([f"hours_{tables.name}", f"source_hours_{tables.source.name}"])
     return Part(
-        _in_schema([f"windows_{tables.name}"]), needs, lambda connection: [create_windows_sql(connection, tables)]
+        _in_schema([f"windows_{tables.name}"]),
+        needs,
+        lambda connection: [create_windows_sql(connection, tables, windows)],
     )
 
 

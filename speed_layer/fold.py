@@ -57,7 +57,7 @@ def _fold_sql(metric: ProjectedMetric, types: dict[str, str]) -> str:
     declared = metric.aggregation.metric
     keys = {"hour": HOUR, **dict(zip(declared.tile_columns, metric.keys, strict=True))}
     selected = [f"{identifier(column)} AS {identifier(name)}" for name, column in keys.items()]
-    for name, measure in declared.measures.items():
+    for name, measure in declared.stored_measures.items():
         aggregate = aggregate_of(measure)
         folds = aggregate.folds([identifier(column) for column in metric.values[name]])
         for column, sql in zip(aggregate.columns(name), folds, strict=True):

@@ -123,7 +123,8 @@ class _Audit:
         totals = self._staged.totals[metric.name]
         tables = next((tables for tables in self._snapshot.metrics if tables.name == aggregation.name), None)
         frame, types = facts.read_result_frame(connection, aggregation, item.rows)
-        of_tiles = facts.compute_totals(connection, metric, item.rows)
+        stored = metric.model_copy(update={"measures": metric.stored_measures})
+        of_tiles = facts.compute_totals(connection, stored, item.rows)
         of_events = facts.compute_totals(connection, without_sketches(metric), totals.rows)
         earlier = (
             {}

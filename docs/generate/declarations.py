@@ -14,6 +14,7 @@ from hourline_core.model.expressions import Expression
 from hourline_core.model.metric_window import MetricWindow, SizeForm
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
+from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.topics import TopicPattern
 
 _INTRODUCTION = """
@@ -37,6 +38,7 @@ _TITLES: dict[type[Declaration], str] = {
     Measure: "Measures",
     Expectation: "Expectations",
     MetricWindow: "Window",
+    SessionWindow: "Sessions",
     History: "History",
     Volume: "Volume",
 }
@@ -73,6 +75,7 @@ def page() -> str:
         *_part(2, "Metrics", Metric),
         *_part(3, _TITLES[Measure], Measure, head="part"),
         *_part(3, _TITLES[MetricWindow], MetricWindow, prefix="window."),
+        *_part(3, _TITLES[SessionWindow], SessionWindow, prefix="window."),
         *_part(3, _TITLES[History], History),
         *_part(2, "Metrics over metrics", Rollup),
         *_part(2, _TITLES[Expectation], Expectation, head="part"),

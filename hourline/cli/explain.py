@@ -11,7 +11,7 @@ from hourline.cli.explain_window import say_window
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import number_text, say, say_facts, say_heading, say_json, say_table, shortest_path
 from hourline_core.errors import UsageError
-from hourline_core.model.hours import parse_hour, parse_minute
+from hourline_core.model.hours import parse_hour, parse_window_time
 
 if TYPE_CHECKING:
     from serving_layer.reports.cell_events import CellEvents
@@ -40,7 +40,8 @@ def explain(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     window: Annotated[
-        bool, typer.Option("--window", help="Explain the window that starts then: what its hours contribute.")
+        bool,
+        typer.Option("--window", help="Explain the window that starts then, or the session at that time."),
     ] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
@@ -49,7 +50,7 @@ def explain(
     """
     declared = load(project, workspace)
     require_known("metric", metric, list(declared.all_metrics))
-    chosen, values = parse_minute(hour) if window else parse_hour(hour), _values(dimensions or [])
+    chosen, values = parse_window_time(hour) if window else parse_hour(hour), _values(dimensions or [])
     from serving_layer import connect
 
     with connect(declared) as connection:

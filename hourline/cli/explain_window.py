@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hourline.cli.output import number_text, say, say_heading, say_table
+from hourline_core.model.hours import moment_text
 
 if TYPE_CHECKING:
     from serving_layer.reports.windows import WindowExplanation
@@ -12,7 +13,7 @@ def say_window(explained: "WindowExplanation") -> None:
     """Print it."""
     cell = "".join(f", {name} {'null' if value is None else value}" for name, value in explained.dimensions.items())
     say_heading(
-        f"{explained.metric}{cell}, {explained.window_start:%Y-%m-%d %H:%M} to {explained.window_end:%Y-%m-%d %H:%M} "
+        f"{explained.metric}{cell}, {moment_text(explained.window_start)} to {moment_text(explained.window_end)} "
         f"UTC ({explained.window}): ",
         explained.state,
         "" if explained.closed else ", not closed yet",

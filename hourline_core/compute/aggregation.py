@@ -165,7 +165,7 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
             raise UnresolvedError(("dimensions", name), f"values of type {grouped} cannot be grouped by")
     states: dict[str, str] = {}
     values: dict[str, list[str]] = {}
-    for name, measure in metric.measures.items():
+    for name, measure in metric.stored_measures.items():
         path = ("measures", name)
         aggregate = aggregate_of(measure)
         try:
@@ -189,7 +189,7 @@ def named_expressions(metric: Metric) -> dict[Path, str]:
     """The expressions of ``metric``, each by its place within the declaration."""
     dimensions: dict[Path, str] = {("dimensions", name): text for name, text in metric.dimensions.items()}
     measures: dict[Path, str | None] = {}
-    for name, measure in metric.measures.items():
+    for name, measure in metric.stored_measures.items():
         argument = None if measure.operands else measure.argument
         measures |= {("measures", name): argument, ("measures", name, "where"): measure.where}
     declared = {**dimensions, **measures, ("where",): metric.where}

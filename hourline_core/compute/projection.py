@@ -107,5 +107,6 @@ def _own_column(source: Source, expression: str) -> str | None:
     if named is None or (named[2] or "").lower() in _LITERALS:
         return None
     own = {name.lower(): name for name in source.event_fields}
-    own |= {visible_name(column, source.field_names): column for column in (EVENT_TIME, HOUR)}
+    for column in (EVENT_TIME, HOUR):
+        own |= {column: column, visible_name(column, source.field_names): column}
     return own.get((named[1] or named[2]).lower())

@@ -49,6 +49,12 @@ def hour_text(hour: datetime) -> str:
     return hour.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
+def moment_text(moment: datetime) -> str:
+    """``2013-01-05 14:00``, with seconds and microseconds if it has some. ``moment`` is in UTC."""
+    exact = "%S.%f" if moment.microsecond else "%S" if moment.second else ""
+    return moment.strftime(f"%Y-%m-%d %H:%M{':' if exact else ''}{exact}")
+
+
 def parse_hour(text: str) -> datetime:
     """Parse ISO text: ``2013-01-05T14``, ``2013-01-05T14:00Z`` or ``2013-01-05`` (midnight). The default zone is UTC.
 
@@ -64,15 +70,11 @@ def parse_hour(text: str) -> datetime:
     return moment
 
 
-def parse_minute(text: str) -> datetime:
-    """Parse ISO text: ``2013-01-05T14:05``, or any that ``parse_hour`` reads. The default zone is UTC.
-
-    Raises UsageError when the text is no time, or not on the minute.
+def parse_window_time(text: str) -> datetime:
+    """Parse ISO text: ``2013-01-05T14:05``, ``2013-01-05T14:05:30.5``, or any that ``parse_hour`` reads. The default
+    zone is UTC. Raises UsageError when the text is no time.
     """
-    moment = _parse_allowed(text, "a minute", "2013-01-05T14:05 or 2013-01-05T14:05Z")
-    if moment.second or moment.microsecond:
-        raise UsageError(f"'{text}' is not on the minute; the one before is {hour_text(moment)}")
-    return moment
+    return _parse_allowed(text, "a time", "2013-01-05T14:05 or 2013-01-05T14:05Z")
 
 
 def _parse_allowed(text: str, what: str, examples: str) -> datetime:

@@ -25,8 +25,12 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     derived, named = _collect_names(source, metric)
     key_type = {"key_type": source.key_type} if RECORD in named else {}
     elements = [name for name in source.explode if name.casefold() in named]
-    # Windows are merged from what is stored. Only the panes of that matter.
-    pane = {"pane_minutes": metric.pane // timedelta(minutes=1)} if metric.pane else {}
+    # Windows are merged from what is stored. Only that matters: the panes, and the bounds of sessions.
+    pane: dict[str, int] = {}
+    if metric.session:
+        pane = {"session_pane_seconds": metric.session.pane // timedelta(seconds=1)}
+    elif metric.pane:
+        pane = {"pane_minutes": metric.pane // timedelta(minutes=1)}
     content = {
         "source": {
             **key_type,

@@ -10,7 +10,7 @@ from hourline_core.errors import did_you_mean
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expectation import ExpectationForm, History, HistoryForm
 from hourline_core.model.expressions import Expression
-from hourline_core.model.measure import MeasureForm
+from hourline_core.model.measure import Measure, MeasureForm
 from hourline_core.model.metric_window import HOUR_WINDOW, WindowForm
 from hourline_core.model.names import (
     RESERVED_COLUMNS,
@@ -20,6 +20,7 @@ from hourline_core.model.names import (
     is_column_name,
     refuse_same_names,
 )
+from hourline_core.model.session_window import SESSION_BOUNDS, SessionWindow
 from hourline_core.model.windows import HOURLY
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -86,8 +87,9 @@ class Metric(Declaration):
     """The condition, over fields and derived fields, that an event must fulfil to count in this metric."""
 
     window: WindowForm = HOUR_WINDOW
-    """The time that a result stands for: `5m`, `3h`, `1 day`, `1 week`, `1 month`, `1 year`, or a mapping. If left out,
-    it is an hour. Recompute, audit and publication go by the hour, whatever the window.
+    """The time that a result stands for: `5m`, `3h`, `1 day`, `1 week`, `1 month`, `1 year`, or a mapping, such as
+    `{gap: 30m}` for sessions. If left out, it is an hour. Recompute, audit and publication go by the hour, whatever the
+    window.
     """
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
@@ -101,7 +103,7 @@ class Metric(Declaration):
         refuse_same_names(dimensions=self.dimensions, measures=self.measures)
         if not self.window.is_hour:
             for place in ("dimensions", "measures"):
-                for name in (*WINDOW_COLUMNS, PANE):
+                for name in (*WINDOW_COLUMNS, PANE, *(SESSION_BOUNDS if self.session else ())):
                     if name in getattr(self, place):
                         raise refuse(
                             f"got the name {describe(name)}, which Hourline uses for windows: choose another",
@@ -127,6 +129,16 @@ class Metric(Declaration):
                         f"got '{name}', allowed is a measure that is a number; it is {known[name]}", "measures", ratio
                     )
         return self
+
+    @property
+    def session(self) -> SessionWindow | None:
+        """Its sessions, if its windows are such."""
+        return self.window if isinstance(self.window, SessionWindow) else None
+
+    @property
+    def stored_measures(self) -> dict[str, Measure]:
+        """The measures that its tables have states of: the declared ones, and the bounds of sessions."""
+        return {**self.measures, **SESSION_BOUNDS} if self.session else self.measures
 
     @property
     def pane(self) -> timedelta | None:

@@ -8,9 +8,18 @@ from math import gcd
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    PlainSerializer,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 from hourline_core.model.base import Declaration, describe, refuse
+from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.times import Zone
 from hourline_core.model.windows import HOURLY, CalendarWindow, HoppingWindow, Window
 
@@ -128,7 +137,7 @@ class MetricWindow(Declaration):
     @classmethod
     def from_short_form(cls, value: Any) -> Any:
         """Read the short form: ``window: 3h`` stands for ``window: {size: 3h}``."""
-        return value if value is None or isinstance(value, dict | cls) else {"size": value}
+        return value if value is None or isinstance(value, dict | cls | SessionWindow) else {"size": value}
 
     @property
     def is_hour(self) -> bool:
@@ -154,9 +163,16 @@ class MetricWindow(Declaration):
         return f"{self.size}{every}{f' in {self.zone}' if self.zone else ''}"
 
 
+def _tag(value: Any) -> str:
+    if isinstance(value, dict):
+        return "[size]" if value.keys().isdisjoint(SessionWindow.model_fields) else "[gap]"
+    return "[gap]" if isinstance(value, SessionWindow) else "[size]"
+
+
 WindowForm = Annotated[
-    MetricWindow,
-    BeforeValidator(MetricWindow.from_short_form, json_schema_input_type=str | MetricWindow),
+    Annotated[MetricWindow, Tag("[size]")] | Annotated[SessionWindow, Tag("[gap]")],
+    Discriminator(_tag),
+    BeforeValidator(MetricWindow.from_short_form, json_schema_input_type=str | MetricWindow | SessionWindow),
 ]
 """Windows in their long or short form."""
 

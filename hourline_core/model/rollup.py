@@ -16,8 +16,9 @@ from hourline_core.model.base import Declaration, refuse
 from hourline_core.model.branches import Where
 from hourline_core.model.measure import Measure
 from hourline_core.model.metric import WINDOW_COLUMNS, Metric
-from hourline_core.model.metric_window import WindowForm
+from hourline_core.model.metric_window import MetricWindow, WindowForm
 from hourline_core.model.names import ColumnName, MetricName
+from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.times import duration_text
 
 
@@ -68,7 +69,7 @@ class ResolvedRollup:
             update={
                 "name": self.metric.name,
                 "description": self.metric.description,
-                "window": served.window if self.metric.window.pane % served.window.pane else self.metric.window,
+                "window": self.metric.window if _are_made_of(self.metric.window, served.window) else served.window,
                 "dimensions": _keep(self.metric.dimensions, served.dimensions),
                 "measures": _keep_measures(self.metric.measures, served.measures),
             }
@@ -130,13 +131,26 @@ def _absent_names(rollup: Rollup, parent: Metric, where: Where) -> Iterator[str]
 
 
 def _unfit_window(rollup: Rollup, base: Metric, where: Where) -> Iterator[str]:
-    """A mistake if the windows are not made of the panes that ``base`` has."""
-    if rollup.window and rollup.window.pane % base.window.pane:
-        place = where("metric", rollup.name, ("window",))
+    """A mistake if the windows are not made of what ``base`` has."""
+    if rollup.window is None or _are_made_of(rollup.window, base.window):
+        return
+    place = where("metric", rollup.name, ("window",))
+    if rollup.window.pane % base.window.pane == 0:
+        yield (
+            f"{place}: window: got {rollup.window}, but '{base.name}' does not keep when sessions begin and end: "
+            "allowed are sessions over a metric that has sessions itself"
+        )
+    else:
         yield (
             f"{place}: window: got '{rollup.window}', which has panes of {duration_text(rollup.window.pane)}, allowed "
             f"are windows made of the panes of '{base.name}', which have {duration_text(base.window.pane)}"
         )
+
+
+def _are_made_of(windows: MetricWindow | SessionWindow, kept: MetricWindow | SessionWindow) -> bool:
+    """Whether ``windows`` can be merged from what a metric with the windows ``kept`` has stored."""
+    has_bounds = isinstance(kept, SessionWindow) or not isinstance(windows, SessionWindow)
+    return has_bounds and not windows.pane % kept.pane
 
 
 def _clashes_with_window(metric: Metric, where: Where) -> Iterator[str]:

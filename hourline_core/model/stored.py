@@ -8,6 +8,7 @@ import json
 from hourline_core.model.fields import Field
 from hourline_core.model.metric import Metric
 from hourline_core.model.metric_window import MetricWindow
+from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.source import Source
 
 
@@ -30,21 +31,21 @@ def to_stored(source: Source, metric: Metric) -> str:
                 "dimensions": metric.dimensions,
                 "measures": {name: str(measure) for name, measure in metric.measures.items()},
                 "where": metric.where,
-                "window": metric.window.model_dump(exclude_none=True),
+                "window": metric.window.model_dump(mode="json", exclude_none=True),
             },
         }
     )
 
 
-def from_stored(text: str, source: Source, window: MetricWindow) -> tuple[Source, Metric]:
+def from_stored(text: str, source: Source, window: MetricWindow | SessionWindow) -> tuple[Source, Metric]:
     """The source and metric in ``text``. The other parts of the source (topic, clock, …) are those of ``source``. A new
-    ``window`` counts at once if it has the panes that are stored.
+    ``window`` counts at once if it is made of what is stored.
     """
     stored = json.loads(text)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
     # An older version of Hourline, which stored no ``explode``, had none.
     own = {"explode": {}, **stored["source"], "fields": fields}
     metric = Metric(**stored["metric"])
-    if window.pane == metric.window.pane:
+    if type(window) is type(metric.window) and window.pane == metric.window.pane:
         metric = metric.model_copy(update={"window": window})
     return source.model_copy(update=own), metric

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, PlainSerializer, PlainValidator, WithJsonSchema
 
 from hourline_core.model.base import describe, refuse, suggest
 
@@ -74,6 +74,7 @@ def _zone(name: str) -> str:
 Duration = Annotated[
     timedelta,
     PlainValidator(parse_duration),
+    PlainSerializer(duration_text, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "examples": ["30s", "90m", "2h", "1d", "PT2H"]}),
 ]
 Moment = Annotated[

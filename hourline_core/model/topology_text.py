@@ -92,7 +92,7 @@ def _steps_of_metric(metric: Metric) -> Iterator[str]:
         yield f"by {', '.join(metric.dimensions)}"
     if not metric.window.is_hour:
         panes = f", kept in panes of {duration_text(metric.pane)}" if metric.pane else ""
-        yield f"in windows of {metric.window}{panes}"
+        yield f"in {'' if metric.session else 'windows of '}{metric.window}{panes}"
     yield ", ".join(f"{name} = {measure}" for name, measure in metric.measures.items())
 
 

@@ -36,8 +36,8 @@ def list_mistakes(error: ValidationError, model: type[BaseModel], document: Docu
 
 
 def _describe_error(details: ErrorDetails, model: type[BaseModel]) -> tuple[KeyPath, str]:
-    # pydantic ends the path with '[key]' when the mistake is in the key, not in its value.
-    path = tuple(str(part) for part in details["loc"] if part != "[key]")
+    # pydantic ends the path with '[key]' when the mistake is in the key, not in its value. Tags of windows look alike.
+    path = tuple(part for part in map(str, details["loc"]) if not part.startswith("["))
     if details["type"] == REFUSAL:
         return (*path, *details["ctx"]["path"]), details["ctx"]["sentence"]
     if details["type"] == "missing":

@@ -185,5 +185,5 @@ def finished_value(name: str, metric: Metric) -> str:
 
 def _merges(metric: Metric, stored: Mapping[str, str]) -> dict[str, str]:
     """By stored column of all measures, the aggregate that merges it."""
-    columns = [merged_columns(name, measure, stored) for name, measure in metric.measures.items()]
+    columns = [merged_columns(name, measure, stored) for name, measure in metric.stored_measures.items()]
     return {column: sql for of_measure in columns for column, sql in of_measure.items()}

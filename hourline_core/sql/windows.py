@@ -11,6 +11,7 @@ import duckdb
 
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hours import HOUR
+from hourline_core.model.windows import Window
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import literal
 
@@ -28,13 +29,12 @@ _HOURS = (
 """DuckDB SQL for the hours that share time with a window."""
 
 
-def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTables) -> str:
+def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTables, windows: Window) -> str:
     """The statement that makes ``hourline.windows_<metric>_<declaration>``: window_start, window_end, state, closed.
 
     It reads the states of the metric's hours and the hours of its source, as attached by tables.py. Numbers are
     written into it, so that any DuckDB can run it.
     """
-    windows = tables.metric.window.windows
     stretches = connection.execute(_stretches_sql(tables, max(windows.shortest, HOUR))).fetchall()
     spans = [windows.touching(first, last + HOUR - windows.pane) for first, last in stretches]
     grace = f"INTERVAL '{int(tables.source.grace.total_seconds())} seconds'"

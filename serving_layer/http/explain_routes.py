@@ -7,7 +7,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from hourline_core.errors import UsageError
-from hourline_core.model.hours import parse_hour, parse_minute
+from hourline_core.model.hours import parse_hour, parse_window_time
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.answering import Answering, answering_of
@@ -56,8 +56,10 @@ async def get_explanation(
 async def get_window_explanation(
     request: Request, answering: TheAnswering, metric: str, start: str, parameters: Annotated[WhereParameters, Query()]
 ) -> Response:
-    """What the numbers of the window that starts then are made of: the values and states of its hours."""
-    moment, where = parse_minute(start), _parse_cell(parameters)
+    """What the numbers of the window that starts then, or of the session then, are made of: the values and states of
+    its hours.
+    """
+    moment, where = parse_window_time(start), _parse_cell(parameters)
 
     def work(connection: Connection) -> Any:
         check_where(connection, tables_of(connection, metric), {name: [text] for name, text in where.items()})

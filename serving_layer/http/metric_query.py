@@ -155,6 +155,11 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     operands = [operand for name in measures for operand in metric.measures[name].operands]
     needed = {name: metric.measures[name] for name in [*measures, *operands]}
     asked = metric.model_copy(update={"measures": needed})
+    if by_window and metric.session and dimensions != list(metric.dimensions):
+        raise UsageError(
+            f"'{metric.name}' has a session for each group of all its dimensions; leave `dimensions` out, ask by the "
+            f"hour, or declare a metric `from: {metric.name}` with fewer dimensions, which has sessions of its own"
+        )
     if by_window:
         keys = [*WINDOW_COLUMNS, *dimensions]
         rows = f"FROM hourline.windowed_{tables.name} WHERE {' AND '.join(conditions)}"

@@ -1,19 +1,20 @@
 """Reports what a window's numbers are made of: `hourline explain --window`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from hourline_core.errors import UsageError
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hour_state import HourStateName
-from hourline_core.model.hours import hour_text
+from hourline_core.model.hours import hour_text, moment_text
 from hourline_core.sql.literals import literal
 from hourline_core.sql.merge import values_sql
 from hourline_core.sql.windows import hours_of_windows_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
-from serving_layer.reports.cell import Cell, find_metric, finish_values, refuse_without_rows
+from serving_layer.reports.cell import Cell, describe_value, find_metric, finish_values, refuse_without_rows
 from serving_layer.reports.lineage import Declared, describe_declaration
 
 
@@ -63,16 +64,22 @@ def explain_window(
     connection: Connection, metric: str, start: datetime, dimensions: Mapping[str, str | None] | None = None
 ) -> WindowExplanation:
     """What the numbers of ``metric`` are made of in the window that starts at ``start`` (UTC), in the groups with these
-    ``dimensions`` (as text; None: null).
+    ``dimensions`` (as text; None: null). Of sessions, it is the one that contains ``start``.
 
-    Raises UsageError when there is no such metric, dimension, value or window.
+    Raises UsageError when there is no such metric, dimension, value or window, and when a dimension of a session is
+    left out.
     """
     database = connection.database
     tables, stored = find_metric(connection, metric, dimensions or {})
-    end, state, closed = _find_window(connection, tables, start)
     cell = Cell(tables, start, dimensions or {}, stored)
+    if tables.metric.session:
+        start, end, state, closed = _find_session(connection, cell)
+        cell = replace(cell, hour=start)
+    else:
+        end, state, closed = _find_window(connection, tables, start)
     windowed = f"SELECT * REPLACE (window_start AS hour) FROM hourline.windowed_{tables.name}"
-    database.execute(f"CREATE OR REPLACE TEMP TABLE _window AS {windowed} WHERE window_start = {literal(start)}")
+    bounds = f"window_start = {literal(start)} AND window_end = {literal(end)}"
+    database.execute(f"CREATE OR REPLACE TEMP TABLE _window AS {windowed} WHERE {bounds}")
     if state != "missing":
         refuse_without_rows(connection, cell, "_window")
     return WindowExplanation(
@@ -111,14 +118,34 @@ def _find_window(connection: Connection, tables: MetricTables, start: datetime) 
     raise UsageError(f"no window of '{metric.name}' ({metric.window}) starts at {hour_text(start)}{nearest}")
 
 
+def _find_session(connection: Connection, cell: Cell) -> tuple[datetime, datetime, HourStateName, bool]:
+    """The start, the end, the state, and whether it has closed, of the session of a group at the time of ``cell``."""
+    metric, moment = cell.metric, literal(cell.hour)
+    if left_out := [name for name in metric.dimensions if name not in cell.values]:
+        raise UsageError(
+            f"a session of '{metric.name}' has the events of one group; give a value of {' and '.join(left_out)}, too"
+        )
+    conditions = [f"window_start <= {moment}", f"window_end > {moment}"]
+    conditions += cell.value_conditions({name: name for name in cell.values})
+    found = connection.database.execute(
+        f"SELECT window_start, window_end, state, _closed FROM hourline.windowed_{cell.tables.name} "
+        f"WHERE {' AND '.join(conditions)} LIMIT 1"
+    ).fetchone()
+    if found is None:
+        group = "".join(f", {describe_value(*value)}" for value in cell.values.items())
+        raise UsageError(f"no session of '{metric.name}'{group} contains {moment_text(cell.hour)} UTC")
+    return found[0], found[1], found[2], found[3]
+
+
 def _hours(connection: Connection, cell: Cell, end: datetime) -> list[HourOfWindow]:
     database, tables, measures = connection.database, cell.tables, list(cell.metric.measures)
     start, after = literal(cell.hour), literal(end)
+    begins = "session_start" if cell.metric.session else "pane" if cell.metric.pane else None
     window = f"SELECT {start} AS window_start, {after} AS window_end"
     states = hours_of_windows_sql(f"hourline.hours_{tables.name}", window)
     conditions = [
         f"hour + INTERVAL 1 HOUR > {start} AND hour < {after}",
-        *([f"pane >= {start} AND pane < {after}"] if cell.metric.pane else []),
+        *([f"{begins} >= {start} AND {begins} < {after}"] if begins else []),
         *cell.value_conditions({name: name for name in cell.values}),
     ]
     rows = f"FROM {cell.metric.name}_states WHERE {' AND '.join(conditions)}"

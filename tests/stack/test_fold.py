@@ -99,6 +99,7 @@ METRICS = [
     ),
     Metric(name="whole", source="rows", dimensions={}, measures={"rows": MEASURES["rows"]}),
     Metric(name="in_panes", source="rows", window=parse_window("20m"), measures={"rows": MEASURES["rows"]}),
+    Metric(name="in_sessions", source="rows", window=parse_window("{gap: 90s}"), measures={"rows": MEASURES["rows"]}),
     Metric(
         name="with_an_expression_for_some",
         source="rows",
@@ -155,6 +156,22 @@ def test_a_tile_has_the_events_of_its_pane(spark: SparkSession) -> None:
     assert {(row["hour"], row["pane"]): row["rows"] for row in tiles} == {
         (pane.replace(minute=0), pane): count for pane, count in wanted.items()
     }
+
+
+def test_a_tile_of_sessions_has_its_first_and_last_event(spark: SparkSession) -> None:
+    event_times = [HOURS[0] + timedelta(seconds=seconds) for seconds in (3, 5, 89.5, 90, 179, 3599)]
+    events = spark.createDataFrame(
+        [(time, HOURS[time.hour]) for time in event_times], f"{EVENT_TIME} timestamp, {HOUR} timestamp"
+    )
+    events = events.select(
+        "*", *(F.lit(None).cast(field.spark_type).alias(name) for name, field in SOURCE.fields.items())
+    )
+    (metric,) = (metric for metric in METRICS if metric.name == "in_sessions")
+    tiles = plan_aggregation(spark, SOURCE, metric).tiles(events).toArrow().to_pylist()
+    found = sorted((row["session_start"], row["session_end"], row["rows"]) for row in tiles)
+    assert found == [
+        (event_times[first], event_times[last], last - first + 1) for first, last in ((0, 2), (3, 4), (5, 5))
+    ]
 
 
 def events_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:

@@ -24,6 +24,7 @@ from hourline import load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
+from hourline_core.model import Metric
 from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
 from speed_layer.source_tables import open_source_tables
@@ -57,8 +58,10 @@ TILES = pa.schema(
 )
 
 
-def tile_schema(pane: timedelta | None) -> pa.Schema:
-    return TILES if pane is None else TILES.insert(1, pa.field("pane", TIMESTAMP))
+def tile_schema(metric: Metric) -> pa.Schema:
+    bounds = [pa.field(name, TIMESTAMP) for name in (("session_start", "session_end") if metric.session else ())]
+    panes = [pa.field("pane", TIMESTAMP)] if metric.pane else []
+    return pa.schema([TILES.field(0), *panes, *list(TILES)[1:], *bounds])
 
 
 FIELDS = pa.schema({"visit": pa.string(), "page": pa.string(), "ms": pa.int64(), "at": pa.string()})
@@ -116,17 +119,14 @@ def first_of_each(visits: Iterable[Visit]) -> list[Visit]:
     return found
 
 
-def tiles(visits: Iterable[Visit], pane: timedelta | None = None) -> pa.Table:
-    """Their partial states, as Spark would compute them, by ``pane`` if there is one."""
+def tiles(visits: Iterable[Visit], metric: Metric) -> pa.Table:
+    """Their partial states, as Spark would compute them for ``metric``."""
+    pane = metric.pane
     groups: defaultdict[tuple[Any, ...], list[Visit]] = defaultdict(list)
     for visit in visits:
-        start = (
-            []
-            if pane is None
-            else [max(hour(visit.hour) + pane * n for n in range(60) if pane * n <= visit.time - hour(visit.hour))]
-        )
+        start = [] if pane is None else [hour(visit.hour) + (visit.time - hour(visit.hour)) // pane * pane]
         groups[hour(visit.hour), *start, visit.page, visit.slow].append(visit)
-    schema = tile_schema(pane)
+    schema = tile_schema(metric)
     rows = []
     for key, group in groups.items():
         sketch = update_theta_sketch(12)
@@ -134,7 +134,16 @@ def tiles(visits: Iterable[Visit], pane: timedelta | None = None) -> pa.Table:
             if visit.page is not None:
                 sketch.update(f".{visit.page}")
         total = sum(visit.ms for visit in group)
-        states = (len(group), len(group), total, max(visit.ms for visit in group), sketch.compact().serialize())
+        times = [visit.time for visit in group]
+        bounds = (min(times), max(times)) if metric.session else ()
+        states = (
+            len(group),
+            len(group),
+            total,
+            max(visit.ms for visit in group),
+            sketch.compact().serialize(),
+            *bounds,
+        )
         rows.append(dict(zip(schema.names, (*key, *states), strict=True)))
     return pa.Table.from_pylist(rows, schema)
 
@@ -148,7 +157,7 @@ class Visits:
         self.project = replace(self.project, metrics={**self.project.metrics, "loads": loads})
         self.source, self.metric = self.project.sources["visits"], self.project.metrics["loads"]
         self.layout = Layout.of(self.project)
-        self.aggregation = AggregationPlan(self.source, self.metric, {}, tile_schema(self.metric.pane))
+        self.aggregation = AggregationPlan(self.source, self.metric, {}, tile_schema(self.metric))
         self.visits: list[Visit] = []
         self.cutoffs: dict[int, int] = {}
         self.clock = BASE
@@ -199,7 +208,7 @@ class Visits:
             source_tables.append(
                 source_tables.provisional[name],
                 source_tables.provisional_schemas[name],
-                tiles(new, self.metric.pane),
+                tiles(new, self.metric),
                 self.sequence,
             )
         self.clock = max(self.clock, *(visit.time for visit in batch))
@@ -236,7 +245,7 @@ class Visits:
         publication = Publication(self.project)
         chosen = [hour(number) for number in hours]
         counted = first_of_each(self.visits)
-        rows = tiles((visit for visit in counted if visit.hour in hours), self.metric.pane)
+        rows = tiles((visit for visit in counted if visit.hour in hours), self.metric)
         staged = stage_metric(self.project, MetricTiles(self.aggregation, chosen, cutoff, rows))
         metric = MetricPublication(staged, {hour(number): "expectations" for number in blocked})
         with open_database(self.project) as (database, snapshot):
@@ -279,7 +288,7 @@ class Visits:
             v for v in self.visits if (v in once if v.sequence <= self.cutoffs.get(v.hour, 0) else not v.duplicate)
         ]
         counted, first = ([v for v in of if hour(v.hour) in hours] for of in (counting, first_of_each(self.visits)))
-        return Replayed(tiles(counted, self.metric.pane), tiles(first, self.metric.pane), {})
+        return Replayed(tiles(counted, self.metric), tiles(first, self.metric), {})
 
     def final(self, number: int) -> list[Visit]:
         """The visits of one hour that its recompute counted."""

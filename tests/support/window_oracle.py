@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from hourline_core.model.metric_window import MetricWindow, WindowForm
+from hourline_core.model.session_window import SessionWindow
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 _MARGIN = 24 * 800
@@ -65,9 +66,9 @@ WITH_PANES = [
 """Windows with boundaries within an hour."""
 
 
-def parse_window(yaml: str) -> MetricWindow:
+def parse_window(yaml: str) -> MetricWindow | SessionWindow:
     """The windows that are declared so."""
-    declared: MetricWindow = TypeAdapter(WindowForm).validate_python(YAML(typ="safe").load(yaml))
+    declared: MetricWindow | SessionWindow = TypeAdapter(WindowForm).validate_python(YAML(typ="safe").load(yaml))
     return declared
 
 

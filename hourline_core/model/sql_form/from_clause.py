@@ -11,6 +11,12 @@ def split_from(part: Part) -> tuple[Part, Part | None]:
     table = part.call()
     function = table[1] if table and table[0] == "TABLE" else part
     call = function.call() if function.tokens else None
+    if call and call[0] == "SESSION":
+        raise SqlMistake(
+            part.line,
+            f"got '{part.text}', allowed is GROUP BY …, SESSION(event_time, gap): a session has the events of one "
+            "group",
+        )
     if call and is_window_function(function):
         source = next(iter(call[1].split()), part)
         if len(source.tokens) == 2 and source.tokens[0].text.upper() == "TABLE":

@@ -10,6 +10,7 @@ from hourline_core.model.sql_form.from_clause import split_from
 from hourline_core.model.sql_form.select_items import SelectItem, is_bound, read_item
 from hourline_core.model.sql_form.statement import Part, SqlMistake, Statement
 from hourline_core.model.sql_form.time_windows import (
+    Session,
     TimeWindow,
     is_window_function,
     read_window_clause,
@@ -32,7 +33,7 @@ class StatementKeys:
         self._sources = sources
         self._times: frozenset[str] = frozenset()
         self._fields: frozenset[str] = frozenset()
-        self._window: TimeWindow | None = None
+        self._window: TimeWindow | Session | None = None
         with self._listing_mistakes():
             self._read(Statement.parse(sql))
 
@@ -118,7 +119,7 @@ class StatementKeys:
                 part.line, f"got '{part.text}' outside an aggregate and GROUP BY: add it to GROUP BY, or aggregate it"
             )
 
-    def _add_window(self, part: Part, window: TimeWindow) -> None:
+    def _add_window(self, part: Part, window: TimeWindow | Session) -> None:
         if self._window not in (None, window):
             raise SqlMistake(part.line, f"got '{part.text}' beside another window, allowed is one for a metric")
         self._window = window

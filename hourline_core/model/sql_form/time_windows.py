@@ -1,7 +1,9 @@
 """Windows in the words of Flink, ksqlDB and Spark.
 
 ``TUMBLE(event_time, INTERVAL '1' HOUR)`` in SELECT or GROUP BY, ``TABLE(TUMBLE(TABLE x, DESCRIPTOR(event_time),
-INTERVAL '1' HOUR))`` after FROM, ``WINDOW TUMBLING (SIZE 1 HOUR)``, and ``window(event_time, '1 hour')``.
+INTERVAL '1' HOUR))`` after FROM, ``WINDOW TUMBLING (SIZE 1 HOUR)``, and ``window(event_time, '1 hour')``. Sessions are
+``SESSION(event_time, INTERVAL '30' MINUTE)``, ``WINDOW SESSION (30 MINUTES)``, and ``session_window(event_time, '30
+minutes')``.
 """
 
 import re
@@ -19,8 +21,10 @@ WINDOW_FUNCTION = re.compile(
 _OPTION = re.compile(r"(SIZE|ADVANCE BY) .*", re.IGNORECASE)
 _OPTIONS = {"TUMBLING": ["SIZE"], "HOPPING": ["SIZE", "ADVANCE BY"]}
 _LENGTH = re.compile(r"(?:interval )?(?:'(\d+) (\w+)'|'?(\d+)'? (\w+))", re.IGNORECASE)
+_GAP_UNITS = {"second": "s", "minute": "m", "hour": "h", "day": "d"}
 _ALLOWED = (
-    "allowed are TUMBLE(event_time, size) and HOP(event_time, every, size), with lengths such as INTERVAL '1' HOUR"
+    "allowed are TUMBLE(event_time, size), HOP(event_time, every, size) and SESSION(event_time, gap), with lengths "
+    "such as INTERVAL '1' HOUR"
 )
 
 
@@ -39,13 +43,25 @@ class TimeWindow:
         return None if self.size == "1 hour" else self.size
 
 
+@dataclass(frozen=True)
+class Session:
+    """Sessions with a gap."""
+
+    gap: str
+    """A duration as a declaration writes it, such as ``30m``."""
+
+    def as_key(self) -> dict[str, str]:
+        """The value of the key ``window``."""
+        return {"gap": self.gap}
+
+
 def is_window_function(part: Part) -> bool:
     """Whether an item of SELECT or GROUP BY, or the table after FROM, is the call of a window function."""
     call = part.call()
     return call is not None and WINDOW_FUNCTION.fullmatch(call[0]) is not None
 
 
-def read_window_function(part: Part, times: Collection[str]) -> TimeWindow:
+def read_window_function(part: Part, times: Collection[str]) -> TimeWindow | Session:
     """The window of a call such as ``TUMBLE(event_time, INTERVAL '1' HOUR)``.
 
     ``times`` are the names of the event time, without spaces; all are allowed if there are none. Raises SqlMistake for
@@ -73,17 +89,21 @@ def read_window_function(part: Part, times: Collection[str]) -> TimeWindow:
             return _window(part, size, every)
         case "WINDOW", [size, every]:
             return _window(part, size, every)
+        case (("SESSION" | "SESSION_WINDOW"), [gap]):
+            return _session(part, gap)
     raise SqlMistake(part.line, f"got '{part.text}', {_ALLOWED}")
 
 
-def read_window_clause(part: Part) -> TimeWindow:
+def read_window_clause(part: Part) -> TimeWindow | Session:
     """The window of ksqlDB's ``WINDOW TUMBLING (SIZE 1 HOUR)``. Raises SqlMistake for other windows and options."""
     call = part.call()
+    if call and call[0] == "SESSION" and len(call[1].split()) == 1:
+        return _session(part, _read_length(call[1]))
     if call is None or call[0] not in _OPTIONS:
         raise SqlMistake(
             part.line,
-            f"got 'WINDOW {part.text}', allowed are WINDOW TUMBLING (SIZE 1 HOUR) and "
-            "WINDOW HOPPING (SIZE 1 DAY, ADVANCE BY 1 HOUR)",
+            f"got 'WINDOW {part.text}', allowed are WINDOW TUMBLING (SIZE 1 HOUR), "
+            "WINDOW HOPPING (SIZE 1 DAY, ADVANCE BY 1 HOUR) and WINDOW SESSION (30 MINUTES)",
         )
     lengths: dict[str, str] = {}
     for option in call[1].split():
@@ -119,6 +139,13 @@ def _window(part: Part, size: str, every: str) -> TimeWindow:
             f"{size if size == every else f'{{size: {size}, every: {every}}}'}` beside sql",
         )
     return TimeWindow(size, every)
+
+
+def _session(part: Part, gap: str) -> Session:
+    count, unit = gap.split()
+    if (letter := _GAP_UNITS.get(unit.removesuffix("s"))) is None:
+        raise SqlMistake(part.line, f"got '{part.text}', allowed is a gap in seconds, minutes, hours or days")
+    return Session(f"{count}{letter}")
 
 
 def _read_length(part: Part) -> str:

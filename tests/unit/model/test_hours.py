@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourline_core.errors import UsageError
-from hourline_core.model.hours import HOUR, hour_text, parse_hour, parse_minute, parse_range
+from hourline_core.model.hours import HOUR, hour_text, moment_text, parse_hour, parse_range, parse_window_time
 from hourline_core.model.windows import HOURLY
 
 moments = st.datetimes(timezones=st.timezones()).filter(lambda moment: 1970 < moment.year < 2200)
@@ -33,10 +33,9 @@ def test_a_time_that_is_not_on_the_hour_is_refused_with_the_hours_beside_it() ->
         parse_hour("2013-01-05T14:30")
 
 
-def test_a_minute_is_read_as_an_hour_is_and_a_second_within_it_is_refused() -> None:
-    assert parse_minute("2013-01-05T14:30") == parse_hour("2013-01-05T14") + HOUR / 2
-    with pytest.raises(UsageError, match=r"not on the minute; the one before is 2013-01-05T14:30Z"):
-        parse_minute("2013-01-05T14:30:01")
+@pytest.mark.parametrize("text", ["2013-01-05 14:30", "2013-01-05 14:30:01", "2013-01-05 14:30:01.000500"])
+def test_the_time_of_a_window_is_read_back_from_its_text(text: str) -> None:
+    assert moment_text(parse_window_time(text)) == text
 
 
 def test_what_is_no_time_is_refused_with_an_example() -> None:

@@ -1,5 +1,6 @@
 """A metric in SQL is the metric in YAML that it means, or a mistake with its line."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hourline import load_project
 from hourline_core.errors import DeclarationError
 from hourline_core.model import Metric, declaration_hash
 from hourline_core.model.measure import Measure
+from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.sql_form.keys import StatementKeys
 
 SOURCE = "topic: t\nfields: {at: timestamp, origin: string, tail: string, delay: int}\nevent_time: at\n"
@@ -122,6 +124,8 @@ def test_an_aggregate_is_a_measure(aggregate: str, measure: str) -> None:
         ("HOP(event_time, INTERVAL '1' HOUR, INTERVAL '1' DAY)", {"size": "24 hours", "every": "1 hour"}),
         ("HOP(event_time, INTERVAL '5' MINUTE, INTERVAL '1' DAY)", {"size": "24 hours", "every": "5 minutes"}),
         ("window(event_time, '2 days', '1 day')", {"size": "2 days", "every": "1 day"}),
+        ("SESSION(event_time, INTERVAL '30' MINUTE)", {"gap": "30m"}),
+        ("session_window(event_time, '90 seconds')", {"gap": "90s"}),
     ],
 )
 def test_a_window_function_is_a_window(window: str, key: object) -> None:
@@ -183,6 +187,14 @@ def test_a_window_clause_of_ksqldb_is_a_window(clause: str, key: object) -> None
             "1: sql: got 'window(event_time, '1 day').start', allowed is WINDOW(…) alone, as an item of its own",
         ),
         (
+            "SELECT session_window(event_time, '1 month'), COUNT(*) AS n FROM c",
+            "1: sql: got 'session_window(event_time, '1 month')', allowed is a gap in seconds, minutes, hours or days",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM TABLE(SESSION(TABLE c PARTITION BY a, DESCRIPTOR(at), INTERVAL '5' MINUTE))",
+            "1: sql: got 'TABLE(SESSION(TABLE c PARTITION BY a, DESCRIPTOR(at), INTERVAL '5' MINUTE))', allowed is GROUP",
+        ),
+        (
             "SELECT session_window(event_time, '1 hour') AS s, COUNT(*) AS n FROM c",
             "1: sql: got the name 's' for the window, allowed is none: a result names its window itself",
         ),
@@ -195,8 +207,8 @@ def test_a_window_clause_of_ksqldb_is_a_window(clause: str, key: object) -> None
             "1: sql: got 'WINDOW TUMBLING (SIZE 1 DAY, SIZE 2 DAYS)', allowed is each once: SIZE",
         ),
         (
-            "SELECT COUNT(*) AS n FROM c WINDOW SESSION (60 SECONDS)",
-            "1: sql: got 'WINDOW SESSION (60 SECONDS)', allowed ",
+            "SELECT COUNT(*) AS n FROM c WINDOW SESSION (60 SECONDS, GRACE PERIOD 1 DAY)",
+            "1: sql: got 'WINDOW SESSION (60 SECONDS, GRACE PERIOD 1 DAY)', allowed ",
         ),
         (
             "SELECT COUNT(*) AS n FROM c GROUP BY TUMBLE()",
@@ -239,8 +251,8 @@ def test_a_window_clause_of_ksqldb_is_a_window(clause: str, key: object) -> None
             "2: sql: got the time 'landed', allowed is the source's event time: at or event_time",
         ),
         (
-            "SELECT COUNT(*) AS n FROM b\nGROUP BY SESSION(event_time, INTERVAL '5' MINUTE)",
-            "2: sql: got 'SESSION(event_time, INTERVAL '5' MINUTE)', allowed are TUMBLE(event_time, size) and HOP(",
+            "SELECT COUNT(*) AS n FROM b\nGROUP BY CUMULATE(event_time, INTERVAL '5' MINUTE, INTERVAL '1' HOUR)",
+            "2: sql: got 'CUMULATE(event_time, INTERVAL '5' MINUTE, INTERVAL '1' HOUR)', allowed are TUMBLE(event_time, ",
         ),
         (
             "SELECT TUMBLE(event_time, INTERVAL '1' DAY), COUNT(*) AS n FROM b\nWINDOW TUMBLING (SIZE 1 HOUR)",
@@ -295,6 +307,12 @@ def test_a_key_that_a_statement_says_is_refused_beside_it(tmp_path: Path, key: s
         only
         == f"metrics/m.yaml:1: {key.split(':', maxsplit=1)[0]}: got it beside sql, whose statement says it: leave it out"
     )
+
+
+def test_sessions_in_sql_are_those_of_ksqldb(tmp_path: Path) -> None:
+    statement = "SELECT origin, COUNT(*) AS n FROM flights WINDOW SESSION (30 MINUTES) GROUP BY origin EMIT CHANGES"
+    metric = load_project(write_project(tmp_path, in_sql(statement)), {}).metrics["m"]
+    assert metric.window == SessionWindow(gap=timedelta(minutes=30))
 
 
 def test_a_window_stands_beside_a_statement_that_says_none(tmp_path: Path) -> None:

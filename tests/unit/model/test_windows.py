@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hourline_core.model.windows import HOURLY, TumblingWindow
+from hourline_core.model.metric_window import MetricWindow
+from hourline_core.model.windows import HOURLY, TumblingWindow, Window
 from tests.support.window_oracle import DECLARED, HOUR, WITH_PANES, Declared, parse_window, windows_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,8 +42,15 @@ ODD = [
 ]
 
 
+def windows(yaml: str) -> Window:
+    """The arithmetic of the windows that are declared so."""
+    declared = parse_window(yaml)
+    assert isinstance(declared, MetricWindow)
+    return declared.windows
+
+
 def spans_of(declared: Declared, first: datetime, last: datetime) -> dict[datetime, datetime]:
-    spans = parse_window(declared.yaml).windows.touching(first, last)
+    spans = windows(declared.yaml).touching(first, last)
     moments = [[EPOCH + timedelta(microseconds=number) for number in numbers] for numbers in spans]
     return dict(zip(*moments, strict=True))
 
@@ -73,7 +81,7 @@ def test_one_hour_is_the_hour_however_it_is_written() -> None:
 )
 def test_a_window_at_the_end_of_time_ends_there(window: str, year: int, month: int, day: int) -> None:
     hour = datetime(year, month, day, 23, tzinfo=UTC)
-    ((start, end),) = zip(*parse_window(window).windows.touching(hour, hour), strict=True)
+    ((start, end),) = zip(*windows(window).touching(hour, hour), strict=True)
     assert EPOCH + timedelta(microseconds=start) <= hour < EPOCH + timedelta(microseconds=end)
 
 

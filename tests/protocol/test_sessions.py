@@ -1,0 +1,237 @@
+"""A session is all events of its group that follow each other within the gap, whatever was recomputed, came late, came
+twice, or lies on either side of an hour, a day or a cutoff; its state is the weakest of the hours that it depends on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import serving_layer
+from hourline_core.errors import UsageError
+from hourline_core.model.hour_state import WEAKEST_FIRST
+from hourline_core.model.rollup import ResolvedRollup
+from hourline_core.sql.literals import literal
+from serving_layer.reports.windows import explain_window
+from tests.support.visits import Visit, Visits, hour, values
+from tests.support.window_oracle import parse_window
+
+HOUR = timedelta(hours=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST = 20
+HOURS = st.integers(FIRST, FIRST + 9)
+VISITS = st.lists(
+    st.builds(
+        Visit,
+        hour=HOURS,
+        page=st.sampled_from(["a", "b", None]),
+        ms=st.sampled_from([5, 120, 900]),
+        visit=st.sampled_from([None, "x", "y", "z"]),
+        missed=st.booleans(),
+        minute=st.integers(0, 59),
+    ),
+    min_size=1,
+    max_size=12,
+)
+RECOMPUTES = st.tuples(st.sets(HOURS, min_size=1, max_size=8), st.sets(HOURS, max_size=2))
+STEPS = st.lists(st.one_of(VISITS, VISITS, RECOMPUTES), min_size=1, max_size=6)
+
+
+@dataclass(frozen=True)
+class Sessions:
+    gap: timedelta
+    longest: timedelta = timedelta(hours=24)
+
+    @property
+    def yaml(self) -> str:
+        return f"{{gap: {self.gap // timedelta(minutes=1)}m, max_length: {self.longest // HOUR}h}}"
+
+
+DECLARED = [
+    Sessions(timedelta(minutes=1)),
+    Sessions(timedelta(minutes=7)),
+    Sessions(timedelta(minutes=30)),
+    Sessions(timedelta(minutes=45), timedelta(hours=3)),
+    Sessions(timedelta(minutes=61), timedelta(hours=2)),
+    Sessions(timedelta(minutes=150), timedelta(hours=5)),
+]
+
+
+def split(times: list[datetime], declared: Sessions) -> list[tuple[datetime, datetime]]:
+    """The start and end of each session of the events at ``times``, one event after the other."""
+    chains: list[list[datetime]] = []
+    for time in sorted(times):
+        if chains and time - chains[-1][-1] <= declared.gap:
+            chains[-1].append(time)
+        else:
+            chains.append([time])
+    found = []
+    for chain in chains:
+        if chain[-1] - chain[0] <= declared.longest:
+            found.append((chain[0], chain[-1] + declared.gap))
+            continue
+        for number, part in groupby(chain, key=lambda time: (time - _EPOCH) // declared.longest):
+            of_piece, cut = list(part), _EPOCH + (number + 1) * declared.longest
+            found.append((of_piece[0], min(of_piece[-1] + declared.gap, cut)))
+    return found
+
+
+def expected(visits: Visits, declared: Sessions, states: Mapping[datetime, str]) -> dict[Any, Any]:
+    """By start, end, page and slow: the measures and the state, counted visit by visit."""
+    counted = [v for number in range(FIRST, FIRST + 10) for v in visits.final(number) + visits.provisional(number)]
+    answer: dict[Any, Any] = {}
+    for group in {(v.page, v.slow) for v in counted}:
+        of_group = [v for v in counted if (v.page, v.slow) == group]
+        for start, end in split([v.time for v in of_group], declared):
+            within = [v for v in of_group if start <= v.time and (v.time < end or v.time == end - declared.gap)]
+            hours = [state for one, state in states.items() if one + HOUR > start - declared.gap and one <= end]
+            passed = [] if end < visits.clock else ["provisional"]
+            state = min([*hours, *passed], key=WEAKEST_FIRST.index)
+            answer[start, end, *group] = (*values(within).values(), state)
+    return answer
+
+
+def after(folder: Path, steps: list[Any], declared: Sessions) -> Visits:
+    """A workspace after these micro-batches and recomputes."""
+    visits = Visits(folder, declared.yaml)
+    visits.start()
+    visits.micro_batch(Visit(FIRST, "a", 5))
+    for step in steps:
+        if isinstance(step, list):
+            visits.micro_batch(*step)
+        else:
+            visits.publish(*sorted(step[0] | step[1]), blocked=step[1])
+    return visits
+
+
+def answered(connection: serving_layer.Connection, condition: str = "true") -> dict[Any, Any]:
+    rows = connection.sql(f"FROM loads WHERE {condition}").fetchall()
+    assert len({row[:4] for row in rows}) == len(rows)
+    return {row[:4]: row[4:] for row in rows}
+
+
+@pytest.mark.parametrize("declared", DECLARED, ids=lambda declared: declared.yaml)
+@settings(max_examples=5)
+@given(steps=STEPS)
+def test_a_session_is_all_events_within_the_gap(declared: Sessions, steps: list[Any]) -> None:
+    with TemporaryDirectory() as folder:
+        visits = after(Path(folder), steps, declared)
+        with serving_layer.connect(visits.project) as connection:
+            states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
+            wanted = expected(visits, declared, states)
+            assert answered(connection) == wanted
+            listed = connection.sql("SELECT window_start, window_end, state FROM windows").fetchall()
+            assert set(listed) == {(*key[:2], row[-1]) for key, row in wanted.items()}
+            chosen = sorted(wanted, key=str)[0]
+            condition = f"window_start = '{chosen[0]}'"
+            kept = {key: row for key, row in wanted.items() if key[0] == chosen[0]}
+            assert answered(connection, condition) == kept
+            rests_on = {one.hour for one in connection.states(f"SELECT sum(visits) FROM loads WHERE {condition}")}
+            assert rests_on == {h for h in states for start, end, *_ in kept if start < h + HOUR and h < end}
+            hourly = connection.sql("SELECT sum(visits) FROM loads_hours").fetchall()
+            assert hourly == connection.sql("SELECT sum(visits) FROM loads").fetchall()
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Visits:
+    """Sessions with a gap of 30 minutes. Those of page a run from 00:50 to 01:20 and from 01:51 to 02:10. Hours 0 to 2
+    are final, and 5 is provisional.
+    """
+    visits = Visits(tmp_path, "{gap: 30m}")
+    visits.start()
+    minutes = (50, 60, 80, 111, 130)
+    visits.micro_batch(*(Visit(minute // 60, "a", 5, minute=minute % 60) for minute in minutes), Visit(0, "b", 900))
+    visits.micro_batch(Visit(5, "a", 5))
+    visits.publish(0, 1, 2)
+    return visits
+
+
+def test_a_late_event_joins_two_final_sessions(visits: Visits) -> None:
+    of_a = (
+        "SELECT window_start, window_end, visits, state FROM loads WHERE page = 'a' AND window_start < {} ORDER BY ALL"
+    )
+    query = of_a.format(literal(hour(5)))
+    with serving_layer.connect(visits.project) as connection:
+        assert connection.sql(query).fetchall() == [
+            (at(50), at(110), 3, "final"),
+            (at(111), at(160), 2, "final"),
+        ]
+    visits.micro_batch(Visit(1, "a", 5, minute=50))
+    with serving_layer.connect(visits.project) as connection:
+        assert connection.sql(query).fetchall() == [(at(50), at(160), 6, "revised")]
+    visits.publish(1)
+    with serving_layer.connect(visits.project) as connection:
+        assert connection.sql(query).fetchall() == [(at(50), at(160), 6, "final")]
+        assert connection.sql("SELECT DISTINCT closed FROM windows WHERE state = 'final'").fetchall() == [(True,)]
+
+
+def test_an_event_just_the_gap_later_is_of_the_session_and_one_after_that_is_not(visits: Visits) -> None:
+    visits.micro_batch(Visit(5, "a", 5, minute=30))
+    with serving_layer.connect(visits.project) as connection:
+        ends = "SELECT window_end FROM loads WHERE page = 'a' AND window_start >= {}"
+        assert connection.sql(ends.format(literal(hour(5)))).fetchall() == [(hour(6),)]
+    visits.micro_batch(Visit(6, "a", 5, minute=1))
+    with serving_layer.connect(visits.project) as connection:
+        assert len(connection.sql(ends.format(literal(hour(5)))).fetchall()) == 2
+
+
+def test_a_session_is_explained_by_what_its_hours_contribute(visits: Visits) -> None:
+    with serving_layer.connect(visits.project) as connection:
+        group: dict[str, str | None] = {"page": "a", "slow": "false"}
+        explained = explain_window(connection, "loads", at(75), group)
+        assert (explained.window_start, explained.window_end, explained.state) == (at(50), at(110), "final")
+        assert explained.measures["visits"] == 3
+        assert [(one.hour, one.measures["visits"]) for one in explained.hours] == [(hour(0), 1), (hour(1), 2)]
+        with pytest.raises(UsageError, match="has the events of one group; give a value of slow, too"):
+            explain_window(connection, "loads", at(75), {"page": "a"})
+        with pytest.raises(UsageError, match="no session of 'loads', page 'a', slow 'false' contains 2024-03-01 03:00"):
+            explain_window(connection, "loads", hour(3), group)
+
+
+def test_another_gap_with_the_same_panes_needs_no_recompute(visits: Visits) -> None:
+    ends = "SELECT window_end FROM loads WHERE page = 'a' AND window_start = {}"
+    for gap, end in ((30, 110), (31, 161), (59, 189)):
+        loads = visits.metric.model_copy(update={"window": parse_window(f"{{gap: {gap}m}}")})
+        project = replace(visits.project, metrics={**visits.project.metrics, "loads": loads})
+        with serving_layer.connect(project) as connection:
+            assert connection.sql(ends.format(literal(at(50)))).fetchall() == [(at(end),)]
+
+
+def test_a_metric_over_sessions_has_those_of_its_own_dimensions(visits: Visits) -> None:
+    visits.micro_batch(Visit(0, "b", 5, minute=25), Visit(1, "b", 5, minute=35))
+    metric = visits.metric.model_copy(update={"name": "of_all", "dimensions": {}})
+    days = metric.model_copy(update={"name": "days", "window": parse_window("1 day")})
+    over = {one.name: ResolvedRollup(one, "loads") for one in (metric, days)}
+    with serving_layer.connect(replace(visits.project, rollups=over)) as connection:
+        found = connection.sql("SELECT window_start, window_end, visits FROM of_all ORDER BY ALL").fetchall()
+        assert found == [(hour(0), at(160), 8), (hour(5), at(330), 1)]
+        assert connection.sql("SELECT window_start, visits FROM days").fetchall() == [(hour(0), 9)]
+
+
+def test_sessions_in_a_missing_hour_are_not_known(tmp_path: Path) -> None:
+    visits = Visits(tmp_path, "{gap: 30m}")
+    visits.start(knows_metric=False)
+    visits.micro_batch(Visit(0, "a", 5, minute=50))
+    visits.start()
+    visits.micro_batch(Visit(1, "a", 5, minute=10), Visit(1, "a", 5, minute=45), Visit(4, "a", 5))
+    with serving_layer.connect(visits.project) as connection:
+        assert connection.sql("SELECT window_start, state FROM windows ORDER BY ALL").fetchall() == [
+            (hour(0), "missing"),
+            (at(105), "provisional"),
+            (hour(4), "provisional"),
+        ]
+        assert [start for (start,) in connection.sql("SELECT window_start FROM loads ORDER BY ALL").fetchall()] == [
+            at(105),
+            hour(4),
+        ]
+
+
+def at(minute: int) -> datetime:
+    return hour(0) + timedelta(minutes=minute)
