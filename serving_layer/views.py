@@ -133,7 +133,7 @@ def _result_parts(tables: MetricTables, needs: tuple[str, ...], create: Statemen
         views += [metric.hourly_views[0], windowed]
         needs = (*needs, f"hourline.source_hours_{tables.source.name}")
         if isinstance(metric.window, SessionWindow):  # which are found among the rows
-            listed = f"CREATE VIEW hourline.windows_{tables.name} AS {sessions_sql(tables)}"
+            listed = f"CREATE VIEW hourline.windows_{tables.name} AS {sessions_sql(tables, windowed)}"
             yield Part(_in_schema([f"windows_{tables.name}"]), (windowed,), lambda _: [listed])
         else:
             yield _windows_part(tables, metric.window.windows)

@@ -135,7 +135,7 @@ def _unfit_window(rollup: Rollup, base: Metric, where: Where) -> Iterator[str]:
     if rollup.window is None or _are_made_of(rollup.window, base.window):
         return
     place = where("metric", rollup.name, ("window",))
-    if rollup.window.pane % base.window.pane == 0:
+    if not rollup.window.pane % base.window.pane:
         yield (
             f"{place}: window: got {rollup.window}, but '{base.name}' does not keep when sessions begin and end: "
             "allowed are sessions over a metric that has sessions itself"

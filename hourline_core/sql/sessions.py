@@ -5,21 +5,23 @@ events of one group in one pane, which is no longer than the gap. So a session i
 none begins more than the gap after the end of the one before.
 """
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.model.hours import HOUR
+from hourline_core.model.hours import HOUR, HourRange
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.sql.hour_states import weakest_sql
-from hourline_core.sql.literals import identifier
+from hourline_core.sql.literals import identifier, literal
 
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _HOUR_MICROS = HOUR // _MICROSECOND
 
 
-def session_rows_sql(tables: MetricTables, session: SessionWindow) -> str:
+def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourRange | None = None) -> str:
     """A query: window_start, window_end, state and _closed of the session, and the other columns of the view
-    ``<metric>_states``: a row for each row of that view.
+    ``<metric>_states``: a row for each row of that view. If only sessions with a start in ``starts`` are wanted, it
+    reads no more than these need. Then other sessions may be wrong.
 
     A session begins with its first event, and ends with the gap after its last one. Its state is the weakest of the
     hours in which an event could join it, and at most ``provisional`` until its source's clock has passed its end. It
@@ -32,7 +34,7 @@ def session_rows_sql(tables: MetricTables, session: SessionWindow) -> str:
         WITH ordered AS (
             SELECT * EXCLUDE (state), epoch_us(session_start) AS _first, epoch_us(session_end) AS _last,
                    _first - lag(_last) OVER same_group > {gap} AS _begins
-            FROM {tables.metric.name}_states
+            FROM {tables.metric.name}_states {_needed(session, starts)}
             WINDOW same_group AS ({_partition(dimensions)} ORDER BY session_start)
         ), chained AS (
             SELECT *, count(*) FILTER (_begins) OVER ({_partition(dimensions)} ORDER BY session_start) AS _chain
@@ -65,17 +67,26 @@ def session_rows_sql(tables: MetricTables, session: SessionWindow) -> str:
         FROM sessions JOIN weakest USING (window_start, window_end) WHERE state <> 'missing'"""
 
 
-def sessions_sql(tables: MetricTables) -> str:
+def sessions_sql(tables: MetricTables, rows: str) -> str:
     """A query: window_start, window_end, state, closed of the sessions of all groups, and of each missing hour, in
-    which no session is known.
-
-    It reads what ``session_rows_sql`` gives, as ``hourline.windowed_<metric>_<declaration>``.
+    which no session is known. ``rows`` is what ``session_rows_sql`` gives, as a view or a query in brackets.
     """
     return f"""
-        SELECT DISTINCT window_start, window_end, state, _closed AS closed FROM hourline.windowed_{tables.name}
+        SELECT DISTINCT window_start, window_end, state, _closed AS closed FROM {rows}
         UNION ALL
         SELECT hour, make_timestamptz(epoch_us(hour) + {_HOUR_MICROS}), state, closed
         FROM hourline.hours_{tables.name} WHERE state = 'missing'"""
+
+
+def _needed(session: SessionWindow, starts: HourRange | None) -> str:
+    """The condition for the hours that sessions with a start in ``starts`` depend on. A chain that comes from before is
+    long enough in them to be cut, as it is in all hours.
+    """
+    if starts is None:
+        return ""
+    around = session.max_length + 2 * session.gap + HOUR
+    first, last = starts.start - min(around, starts.start - _FIRST), starts.end + min(around, _LAST - starts.end)
+    return f"WHERE hour >= {literal(first)} AND hour < {literal(last)}"
 
 
 def _partition(columns: list[str]) -> str:

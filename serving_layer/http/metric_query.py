@@ -14,6 +14,7 @@ from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import stored_types, values_sql
+from hourline_core.sql.sessions import session_rows_sql, sessions_sql
 from hourline_core.sql.types import is_of_type
 from hourline_core.sql.windows import hours_of_windows_sql
 from serving_layer.connection import Connection
@@ -125,7 +126,10 @@ def states_in(connection: Connection, tables: MetricTables, hours: HourRange, gr
     table = f"hourline.hours_{tables.name}"
     query = f"SELECT hour, state FROM {table} WHERE hour >= ? AND hour < ?"
     if grain == "window" and not tables.metric.window.is_hour:
-        windows = f"FROM hourline.windows_{tables.name} WHERE window_start >= ? AND window_start < ?"
+        listed = f"hourline.windows_{tables.name}"
+        if session := tables.metric.session:
+            listed = f"({sessions_sql(tables, f'({session_rows_sql(tables, session, hours)})')})"
+        windows = f"FROM {listed} WHERE window_start >= ? AND window_start < ?"
         query = hours_of_windows_sql(table, windows)
     rows = connection.database.execute(f"{query} ORDER BY hour", [hours.start, hours.end]).fetchall()
     return [HourState(connection.project.base_of(tables.metric.name), *row) for row in rows]
@@ -162,7 +166,10 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
         )
     if by_window:
         keys = [*WINDOW_COLUMNS, *dimensions]
-        rows = f"FROM hourline.windowed_{tables.name} WHERE {' AND '.join(conditions)}"
+        windowed = f"hourline.windowed_{tables.name}"
+        if metric.session:
+            windowed = f"({session_rows_sql(tables, metric.session, question.hours)})"
+        rows = f"FROM {windowed} WHERE {' AND '.join(conditions)}"
         answer = values_sql(asked, stored, rows, dimensions, (*WINDOW_COLUMNS, "state"))
     else:
         time = "hour" if question.grain == "window" else _TIMES[question.grain]
