@@ -34,7 +34,7 @@ from hourline_core.sql.merge import (
 from hourline_core.sql.parts import Part, Statements
 from hourline_core.sql.sessions import session_rows_sql, sessions_sql
 from hourline_core.sql.tables import KEPT_BYTES, provisional_is_kept
-from hourline_core.sql.windows import all_windows_sql, create_windows_sql, windowed_rows_sql
+from hourline_core.sql.windows import WINDOW_SECONDS, all_windows_sql, create_windows_sql, windowed_rows_sql
 from serving_layer.served_metrics import served_metrics, served_rollups
 
 _DRIFT = """
@@ -164,7 +164,8 @@ def _windows_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str]
     """window_start, window_end, the dimensions, the finished measures, state."""
     # The state is the same in all rows of a window. As a key, a filter on it reaches the windows.
     keys = (*WINDOW_COLUMNS, "state")
-    values = values_sql(metric, stored, f"FROM hourline.windowed_{tables.name}", metric.dimensions, keys)
+    rows = f"FROM hourline.windowed_{tables.name}"
+    values = values_sql(metric, stored, rows, metric.dimensions, keys, WINDOW_SECONDS)
     columns = [*WINDOW_COLUMNS, *map(identifier, [*metric.dimensions, *metric.measures]), "state"]
     return f"SELECT {', '.join(columns)} FROM ({values})"
 

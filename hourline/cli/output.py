@@ -117,7 +117,15 @@ def _encode(value: object) -> str:
 
 
 def number_text(value: object) -> object:
-    """Fractions with four places, which are enough to recognise them. Other values stay as they are."""
+    """Fractions with four places, which are enough to recognise them, and frequent values with their counts, such as
+    `JFK 3, LGA 1`. Other values stay as they are.
+    """
+    if isinstance(value, list):
+        return ", ".join(f"{one['value']} {_count_text(one['count'], one['error'])}" for one in value)
     if not isinstance(value, float):
         return value
     return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) >= 0.001 or value == 0 else f"{value:.4g}"
+
+
+def _count_text(count: int, error: int) -> str:
+    return f"{count:,} to {count + error:,}" if error else f"{count:,}"

@@ -14,8 +14,10 @@ from hourline_core.aggregates.ends import End
 from hourline_core.aggregates.extremes import Extreme
 from hourline_core.aggregates.mean import Mean
 from hourline_core.aggregates.quantile import Quantile
+from hourline_core.aggregates.rate import Rate
 from hourline_core.aggregates.ratio import Ratio
 from hourline_core.aggregates.sum import Sum
+from hourline_core.aggregates.top import Top
 from hourline_core.aggregates.variance import Variance
 from hourline_core.model import Measure, MeasureKind
 
@@ -35,7 +37,9 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "stddev_pop": Variance,
     "quantile": Quantile,
     "distinct": Distinct,
+    "top": Top,
     "ratio": Ratio,
+    "rate": Rate,
     "any": Condition,
     "every": Condition,
 }

@@ -17,7 +17,10 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | quantile | the numbers of values (y, double) in log buckets (x, int), as a list   | double, within 1 %         |
 | distinct | theta sketch (Apache DataSketches), 2^12 nominal entries, binary      | bigint, exact up to 4,096  |
 |          |                                                                       | values, then within 3 %    |
+| top      | frequent-items sketch (Apache DataSketches) of 2^11 entries, a struct  | list of value (varchar), |
+|          | as Spark's approx_top_k_accumulate gives it; n, bigint                 | count and error (bigint) |
 | ratio    | none; it is finished from the values of two other measures            | double                     |
+| rate     | none; it is finished from the value of another measure                | double                   |
 | any,     | whether the condition was true of one event, or of all, boolean       | as the state               |
 | every    |                                                                       |                            |
 
@@ -100,6 +103,10 @@ class Aggregate(ABC):
     @abstractmethod
     def finish(self, states: Sequence[str]) -> str:
         """DuckDB SQL for the finished value, from the merged states (as expressions)."""
+
+    def agrees(self, one: str, other: str) -> str:
+        """DuckDB SQL: whether two different values may be of the same events, by the errors that they tell."""
+        return "false"
 
     @property
     def magnitude(self) -> str | None:

@@ -25,6 +25,6 @@ class Ratio(Aggregate):
         return []
 
     def finish(self, states: Sequence[str]) -> str:
-        """DuckDB SQL for the quotient. ``states`` are the finished values of both measures."""
+        """DuckDB SQL for the quotient. ``states`` are the two finished values."""
         dividend, divisor = states
         return f"({dividend})::DOUBLE / nullif(({divisor})::DOUBLE, 0)"

@@ -16,10 +16,10 @@ from hourline_core.model.source import Source
 def declaration_hash(source: Source, metric: Metric) -> str:
     """12 hexadecimal digits, equal for declarations that compute the same results.
 
-    Order, description, topic, clock, grace, ratios and windows with the same panes do not matter. Fields and derived
-    fields of the source matter only if the metric's expressions name them, directly or through derived fields. So a
-    new field does not change every metric. The element of ``explode`` is such a field. Its expression does not matter:
-    archived events have their element.
+    Order, description, topic, clock, grace, ratios, rates and windows with the same panes do not matter. Fields and
+    derived fields of the source matter only if the metric's expressions name them, directly or through derived fields.
+    So a new field does not change every metric. The element of ``explode`` is such a field. Its expression does not
+    matter: archived events have their element.
     """
     measures = _stored_measures(metric)
     derived, named = _collect_names(source, metric)
@@ -78,7 +78,7 @@ class DeclaredMetric:
 
 
 def _stored_measures(metric: Metric) -> dict[str, str]:
-    """The measures that have states, as text. A ratio is made of other measures when it is read."""
+    """The measures that have states, as text. A ratio or a rate is made of others when it is read."""
     return {name: str(measure) for name, measure in metric.measures.items() if not measure.operands}
 
 

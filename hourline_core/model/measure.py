@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, TypeAdapter, WithJsonSchem
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expressions import Expression, outer_commas
-from hourline_core.model.measure_text import EXAMPLES, PATTERN, MeasureKind, split_measure
+from hourline_core.model.measure_text import EXAMPLES, LAST_ARGUMENTS, PATTERN, MeasureKind, split_measure
 from hourline_core.model.names import is_column_name
 
 
@@ -16,13 +16,28 @@ def _rank(number: float) -> float:
     return number
 
 
+def _limit(number: int) -> int:
+    if not 1 <= number <= 100:
+        raise refuse(f"got '{number}', allowed is a number from 1 to 100, such as 10")
+    return number
+
+
+_RANGES = {"quantile": "0 to 1", "limit": "1 to 100"}
+_OPERANDS = {
+    "ratio": (2, "the names of two measures of the metric; each of them may have a condition"),
+    "rate": (1, "the name of one measure of the metric, which may have a condition"),
+}
+"""By kind that is finished from other measures, how many it takes, and what they are."""
+
+
 class Measure(Declaration):
     """A mergeable aggregate over each group of events, written `kind`, `kind(argument)` or
     `kind(argument) where condition`, such as `sum(delay) where delay > 15`.
 
     SQL's words are read, too: `avg(x)` is `mean(x)`, `count(distinct x)` is `distinct(x)`, `count(*)` is `count`,
     `count_if(c)` is `count where c`, `median(x)` is `quantile(x, 0.5)`, `var_samp(x)` is `variance(x)`,
-    `stddev_samp(x)` is `stddev(x)`, `bool_or(c)` and `some(c)` are `any(c)`, and `bool_and(c)` is `every(c)`.
+    `stddev_samp(x)` is `stddev(x)`, `bool_or(c)` and `some(c)` are `any(c)`, `bool_and(c)` is `every(c)`, and
+    `approx_top_k(x, 10)` is `top(x, 10)`.
     """
 
     kind: MeasureKind
@@ -31,15 +46,22 @@ class Measure(Declaration):
     one event, and of all events. `variance` and `stddev` are those of a sample, as in SQL: divided by n - 1, and null
     for a single value. `var_pop` and `stddev_pop` are divided by n. `first` and `last` go by event time. Where that is
     equal, the lower partition is first, then the lower offset, then the lower place. `quantile` is a mergeable estimate
-    within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives. `ratio` divides two other
-    measures where an answer is read. It is null where the divisor is zero.
+    within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives. `top` lists the most
+    frequent values (as text), each with its count: exact up to 1,536 values in a group, then with its error. `ratio`
+    divides two other measures where an answer is read. It is null where the divisor is zero. `rate` divides a count or
+    a sum by the seconds of the result's window.
     """
 
     argument: Expression | None = None
-    """The expression to aggregate. `count` has none, and `ratio` the names of two other measures of the metric."""
+    """The expression to aggregate. `count` has none, `ratio` the names of two other measures of the metric,
+    and `rate` the name of one.
+    """
 
     quantile: Annotated[float, AfterValidator(_rank)] | None = None
     """For `quantile` alone: from 0, the smallest value, to 1, the largest. It is written behind the argument."""
+
+    limit: Annotated[int, AfterValidator(_limit)] | None = None
+    """For `top` alone: the maximum number of values, from 1 to 100. It is written behind the argument."""
 
     where: Expression | None = None
     """The condition, over fields and derived fields, that an event must fulfil to count in this measure. The group of
@@ -53,33 +75,34 @@ class Measure(Declaration):
                 f"got 'count({self.argument})', allowed is count without an argument; "
                 "to count the events that fulfil a condition, write `count where condition`"
             )
+        if self.kind in _OPERANDS:
+            return self._check_operands()
         if self.kind != "count" and self.argument is None:
+            example = EXAMPLES[self.kind]
             raise refuse(
-                f"got {describe(self.kind)} without an argument, allowed is {self.kind}(x) with a field or expression"
+                f"got {describe(self.kind)} without an argument, allowed is {example} with a field or expression"
             )
-        if self.kind == "ratio":
-            return self._check_ratio()
         if self.argument is not None and outer_commas(self.argument):
             raise refuse(f"got {describe(str(self))}, allowed is {self.kind}(x) with one argument")
-        if (self.kind == "quantile") != (self.quantile is not None):
-            raise refuse(f"got {describe(str(self))}, allowed is {EXAMPLES[self.kind]}, with a number from 0 to 1")
+        last = LAST_ARGUMENTS.get(self.kind)
+        if [name for name in _RANGES if getattr(self, name) is not None] != ([last] if last else []):
+            number = f", with a number from {_RANGES[last]}" if last else ""
+            raise refuse(f"got {describe(str(self))}, allowed is {EXAMPLES[self.kind]}{number}")
         return self
 
-    def _check_ratio(self) -> Self:
-        if len(self.operands) != 2 or not all(map(is_column_name, self.operands)) or self.where is not None:
-            raise refuse(
-                f"got {describe(str(self))}, allowed is ratio(a, b) with the names of two measures of the metric; "
-                "each of them may have a condition"
-            )
+    def _check_operands(self) -> Self:
+        number, names = _OPERANDS[self.kind]
+        if len(self.operands) != number or not all(map(is_column_name, self.operands)) or self.where is not None:
+            raise refuse(f"got {describe(str(self))}, allowed is {EXAMPLES[self.kind]} with {names}")
         return self
 
     @property
     def operands(self) -> list[str]:
-        """The names of the measures that a ratio is finished from. Other kinds have none."""
-        return [name.strip() for name in (self.argument or "").split(",")] if self.kind == "ratio" else []
+        """The names of the measures that a ratio or a rate is finished from. Other kinds have none."""
+        return [name.strip() for name in (self.argument or "").split(",")] if self.kind in _OPERANDS else []
 
     def __str__(self) -> str:
-        arguments = [str(part) for part in (self.argument, self.quantile) if part is not None]
+        arguments = [str(part) for part in (self.argument, self.quantile, self.limit) if part is not None]
         call = f"{self.kind}({', '.join(arguments)})" if arguments else self.kind
         return call if self.where is None else f"{call} where {self.where}"
 

@@ -24,15 +24,23 @@ MeasureKind = Literal[
     "stddev_pop",
     "quantile",
     "distinct",
+    "top",
     "any",
     "every",
     "ratio",
+    "rate",
 ]
 KINDS: tuple[str, ...] = get_args(MeasureKind)
-_OTHER_EXAMPLES = {"count": "count", "quantile": "quantile(x, 0.99)", "ratio": "ratio(a, b)"}
+_OTHER_EXAMPLES = {
+    "count": "count",
+    "quantile": "quantile(x, 0.99)",
+    "top": "top(x, 10)",
+    "ratio": "ratio(a, b)",
+    "rate": "rate(a)",
+}
 EXAMPLES: Mapping[str, str] = {kind: _OTHER_EXAMPLES.get(kind, f"{kind}(x)") for kind in KINDS}
 """By kind, its text form."""
-_ALLOWED = f"allowed are {', '.join(EXAMPLES.values())}; all but the last also with `where` and a condition"
+_ALLOWED = f"allowed are {', '.join(EXAMPLES.values())}; all but ratio and rate also with `where` and a condition"
 SYNONYMS: Mapping[str, MeasureKind] = {
     "avg": "mean",
     "var_samp": "variance",
@@ -40,12 +48,15 @@ SYNONYMS: Mapping[str, MeasureKind] = {
     "bool_or": "any",
     "some": "any",
     "bool_and": "every",
+    "approx_top_k": "top",
 }
 """SQL's own words for a kind. A declaration may use them; it is read as if it had the kind."""
 COUNT_IF = "count_if"
 """SQL's word for a count with a condition."""
 MEDIAN = "median"
 """SQL's word for the quantile 0.5."""
+LAST_ARGUMENTS: Mapping[str, str] = {"quantile": "quantile", "top": "limit"}
+"""By kind with two arguments, what the second one is called."""
 _COUNT_DISTINCT = re.compile(r"distinct\b\s*(.*)", re.IGNORECASE | re.DOTALL)
 _FILTER = re.compile(r"(.*\))\s*filter\s*\(\s*where\b\s*(.*)\)", re.IGNORECASE | re.DOTALL)
 OTHER_WORDS: Mapping[str, str] = {
@@ -68,8 +79,13 @@ OTHER_WORDS: Mapping[str, str] = {
     "percentile_approx": "quantile",
     "approx_percentile": "quantile",
     "approx_quantile": "quantile",
+    "most_frequent": "top",
+    "top_n": "top",
+    "top_k": "top",
 }
-_NO_PART_OF_MODE = "the most frequent value of the whole need not be the most frequent one of any part"
+_NO_PART_OF_MODE = (
+    "the most frequent value of the whole need not be the most frequent one of any part; top(x, 1) keeps all counts"
+)
 _NO_PART_OF_RANK = "an event's rank among a part does not say its rank in the whole"
 NOT_MERGEABLE = {
     "mode": _NO_PART_OF_MODE,
@@ -78,6 +94,8 @@ NOT_MERGEABLE = {
     "row_number": _NO_PART_OF_RANK,
 }
 """Aggregates whose partial results cannot be merged, and why."""
+LARGEST_VALUES = ("topk", "topkdistinct")
+"""ksqlDB's aggregates of the largest values, which are easily taken for the most frequent ones."""
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:\((.*)\))?", re.DOTALL | re.ASCII)
 
@@ -89,7 +107,9 @@ PATTERN = (
 
 
 def split_measure(text: Any) -> dict[str, Any]:
-    """The parts of a measure in its text form: kind, argument, quantile and where. Raises what a validator raises."""
+    """The parts of a measure in its text form: kind, argument, quantile or limit, and where. Raises what a validator
+    raises.
+    """
     if isinstance(text, str) and outer_commas(text) is None:
         raise refuse(f"got {describe(text)}, {UNCLOSED}")
     if not isinstance(text, str):
@@ -99,22 +119,23 @@ def split_measure(text: Any) -> dict[str, Any]:
     if call is None or outer_commas(call[2] or "") is None:
         raise _unknown_form(text)
     kind, argument = SYNONYMS.get(call[1], call[1]), (call[2] or "").strip()
-    quantile: str | float | None = None
+    last: str | float | None = None
     if kind not in (*KINDS, COUNT_IF, MEDIAN):
         raise _unknown_kind(text.strip(), kind, argument)
     if kind == COUNT_IF:
         kind, argument, where = "count", "", _both(text, argument, where)
     elif kind == MEDIAN:
-        kind, quantile = "quantile", 0.5
-    elif kind == "quantile" and (commas := outer_commas(argument)):
-        argument, quantile = argument[: commas[-1]].strip(), argument[commas[-1] + 1 :].strip()
+        kind, last = "quantile", 0.5
+    elif kind in LAST_ARGUMENTS and (commas := outer_commas(argument)):
+        argument, last = argument[: commas[-1]].strip(), argument[commas[-1] + 1 :].strip()
     elif kind == "count" and (of := _COUNT_DISTINCT.fullmatch(argument)):
         kind, argument = "distinct", of[1].strip()
     elif kind == "count" and argument == "*":
         argument = ""
     elif kind == "count" and call[2] is not None and not argument:
         raise refuse(f"got {describe(text)}, {_ALLOWED} — did you mean 'count'?")
-    return {"kind": kind, "argument": argument or None, "quantile": quantile, "where": where}
+    parts = {"kind": kind, "argument": argument or None, "where": where}
+    return {**parts, LAST_ARGUMENTS[kind]: last} if kind in LAST_ARGUMENTS else parts
 
 
 def _split_where(text: str) -> tuple[str, str | None]:
@@ -144,10 +165,15 @@ def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
     for name, reason in NOT_MERGEABLE.items():
         if re.match(rf"(approx_)?{name}(_approx|_cont|_disc)?$", kind, re.IGNORECASE):
             return refuse(f"got {describe(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
+    if kind.lower() in LARGEST_VALUES:
+        return refuse(
+            f"got {describe(text)}, the largest values, which no measure keeps; allowed are max(x), the largest one, "
+            "and top(x, 10), the most frequent ones"
+        )
     meant = OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
     if meant is None:
         return refuse(f"got {describe(text)}, {_ALLOWED}")
     # The whole call, ready to copy.
-    has_quantile = meant == "quantile" and outer_commas(argument)
-    call = f"{meant}({argument})" if has_quantile else EXAMPLES[meant].replace("(x", f"({argument or 'x'}")
+    is_whole = meant in LAST_ARGUMENTS and outer_commas(argument)
+    call = f"{meant}({argument})" if is_whole else EXAMPLES[meant].replace("(x", f"({argument or 'x'}")
     return refuse(f"got {describe(text)}, {_ALLOWED} — did you mean '{call}'?")

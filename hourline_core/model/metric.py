@@ -113,21 +113,24 @@ class Metric(Declaration):
         return self
 
     @model_validator(mode="after")
-    def _check_ratios(self) -> Self:
+    def _check_operands(self) -> Self:
         known = {name: measure for name, measure in self.measures.items() if not measure.operands}
-        for ratio, measure in self.measures.items():
+        for quotient, measure in self.measures.items():
             for name in measure.operands:
                 if name not in known:
                     raise refuse(
-                        f"got '{name}', allowed is a measure of this metric that is no ratio"
+                        f"got '{name}', allowed is a measure of this metric that is no ratio or rate"
                         f"{did_you_mean(name, known)}",
                         "measures",
-                        ratio,
+                        quotient,
                     )
-                if known[name].kind in ("any", "every"):
-                    raise refuse(
-                        f"got '{name}', allowed is a measure that is a number; it is {known[name]}", "measures", ratio
-                    )
+                kind = known[name].kind
+                if measure.kind == "rate":
+                    suits, allowed = kind in ("count", "sum"), "a count or a sum"
+                else:
+                    suits, allowed = kind not in ("any", "every", "top"), "a measure that is a number"
+                if not suits:
+                    raise refuse(f"got '{name}', allowed is {allowed}; it is {known[name]}", "measures", quotient)
         return self
 
     @property

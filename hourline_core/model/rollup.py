@@ -127,7 +127,7 @@ def _absent_names(rollup: Rollup, parent: Metric, where: Where) -> Iterator[str]
         left_out = dict.fromkeys(operand for operand in operands if operand not in (rollup.measures or ()))
         if left_out:
             place, others = where("metric", rollup.name, ("measures", name)), " and ".join(left_out)
-            yield f"{place}: measures: got '{name}', a ratio of measures that are left out: add {others}"
+            yield f"{place}: measures: got '{name}', which needs measures that are left out: add {others}"
 
 
 def _unfit_window(rollup: Rollup, base: Metric, where: Where) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _keep(names: Iterable[str] | None, there: Mapping[str, Any]) -> dict[str, An
 
 
 def _keep_measures(names: Iterable[str] | None, there: Mapping[str, Measure]) -> dict[str, Measure]:
-    """Without the ratios of measures that are left out."""
+    """Without the ratios and rates of measures that are left out."""
     kept: dict[str, Measure] = _keep(names, there)
     return {name: measure for name, measure in kept.items() if kept.keys() >= set(measure.operands)}
 

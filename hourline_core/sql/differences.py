@@ -115,13 +115,15 @@ def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, 
     comparable = kinds[measure] == older[measure] or (_is_number(measure, kinds) and _is_number(measure, older))
     if not comparable:  # A measure may be declared anew, such as `last(carrier)` as `count`.
         a, b, kinds = f"{a}::VARCHAR", f"{b}::VARCHAR", {measure: "VARCHAR"}
+    aggregate = aggregate_of(after.metric.measures[measure])
     same_cell = " AND ".join(f"b.{identifier(key)} IS NOT DISTINCT FROM a.{identifier(key)}" for key in keys)
     differs = f"({b} IS DISTINCT FROM {a} OR b.hour IS NULL OR a.hour IS NULL)"
-    close = _close(a, b) if kinds[measure] in ("DOUBLE", "FLOAT") else "false"
+    agree = aggregate.agrees(a, b) if comparable else "false"
+    close = _close(a, b) if kinds[measure] in ("DOUBLE", "FLOAT") else agree
     value = _as_number(measure, kinds)
     total = f"(a.v IS DISTINCT FROM b.v AND NOT {_close('a.v', 'b.v')})"
-    from_nothing = aggregate_of(after.metric.measures[measure]).starts_at_zero
-    amount = "coalesce(a.v, 0) - coalesce(b.v, 0)" if from_nothing and not value.startswith("NULL") else "a.v - b.v"
+    from_nothing = aggregate.starts_at_zero and not value.startswith("NULL")
+    amount = "coalesce(a.v, 0) - coalesce(b.v, 0)" if from_nothing else "a.v - b.v"
     return f"""
         WITH m AS (SELECT hour, size FROM _magnitudes WHERE measure = {literal(measure)}), cells AS (
             SELECT coalesce(a.hour, b.hour) AS hour, count(*) FILTER ({differs}) AS cells,

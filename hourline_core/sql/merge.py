@@ -16,6 +16,9 @@ from hourline_core.model import Measure, Metric
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.types import column_types
 
+HOUR_SECONDS = "3600"
+"""SQL for the length of an hour in seconds."""
+
 Layer = Literal["final", "provisional"]
 LAYERS: tuple[Layer, ...] = ("final", "provisional")
 
@@ -152,13 +155,15 @@ def values_sql(
     states: str,
     dimensions: Iterable[str],
     times: Iterable[str] = ("hour",),
+    seconds: str = HOUR_SECONDS,
 ) -> str:
     """A query over the rows of the query or table ``states``: ``times`` (its columns that rows are merged by, without
-    regard to dimensions), ``dimensions`` (some of the metric's), and the finished measures.
+    regard to dimensions), ``dimensions`` (some of the metric's), and the finished measures. ``seconds`` is SQL over
+    ``times`` for the time that a row stands for.
     """
     keys = ", ".join([*times, *map(identifier, dimensions)])
     merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(metric, stored).items())
-    values = ", ".join(f"{finished_value(name, metric)} AS {identifier(name)}" for name in metric.measures)
+    values = ", ".join(f"{finished_value(name, metric, seconds)} AS {identifier(name)}" for name in metric.measures)
     return f"SELECT {keys}, {values} FROM (SELECT {keys}, {merged} FROM ({states}) GROUP BY {keys})"
 
 
@@ -175,12 +180,15 @@ def merged_columns(name: str, measure: Measure, stored: Mapping[str, str]) -> di
     return dict(zip(columns, aggregate.merges(states), strict=True))
 
 
-def finished_value(name: str, metric: Metric) -> str:
-    """DuckDB SQL for the finished value of the measure ``name``, from the merged columns of the metric."""
+def finished_value(name: str, metric: Metric, seconds: str = HOUR_SECONDS) -> str:
+    """DuckDB SQL for the finished value of the measure ``name``, from the merged columns of the metric. ``seconds`` is
+    SQL for the time that it stands for.
+    """
     measure = metric.measures[name]
     aggregate = aggregate_of(measure)
     columns = [identifier(column) for column in aggregate.columns(name)]
-    return aggregate.finish(columns or [finished_value(operand, metric) for operand in measure.operands])
+    operands = [finished_value(operand, metric) for operand in measure.operands]
+    return aggregate.finish([*columns, *operands, *([seconds] if measure.kind == "rate" else [])])
 
 
 def _merges(metric: Metric, stored: Mapping[str, str]) -> dict[str, str]:

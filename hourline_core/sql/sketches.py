@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import duckdb
 from datasketches import compact_theta_sketch, theta_union, update_theta_sketch
 
+from hourline_core.sql.frequencies import install_frequency_functions
 from hourline_core.sql.histograms import install_histogram_functions
 
 _LOG_ENTRIES = 12  # as Spark's theta_sketch_agg by default
@@ -23,8 +24,9 @@ _FOLDED = ("BIGINT", "DOUBLE", "VARCHAR")
 
 
 def install_sketch_functions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the functions above, and those of histograms, available on ``connection``."""
+    """Make the functions above, and those of histograms and frequencies, available on ``connection``."""
     install_histogram_functions(connection)
+    install_frequency_functions(connection)
     blobs = duckdb.list_type("BLOB")
     connection.create_function("theta_union", _union, [blobs], "BLOB")
     connection.create_function("theta_estimate", _estimate, ["BLOB"], "BIGINT")

@@ -21,6 +21,9 @@ _NO_WINDOWS = """
     WHERE false"""
 
 
+WINDOW_SECONDS = "(epoch(window_end) - epoch(window_start))"
+"""DuckDB SQL for the length of a window in seconds."""
+
 _HOUR_MICROS = HOUR // timedelta(microseconds=1)
 _HOURS = (
     f"range(make_timestamptz(epoch_us(window_start) - "

@@ -12,11 +12,11 @@ from hourline_core.model import Metric
 from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour
 from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.hour_states import weakest_sql
-from hourline_core.sql.literals import identifier
-from hourline_core.sql.merge import stored_types, values_sql
+from hourline_core.sql.literals import identifier, literal
+from hourline_core.sql.merge import HOUR_SECONDS, stored_types, values_sql
 from hourline_core.sql.sessions import session_rows_sql, sessions_sql
 from hourline_core.sql.types import is_of_type
-from hourline_core.sql.windows import hours_of_windows_sql
+from hourline_core.sql.windows import WINDOW_SECONDS, hours_of_windows_sql
 from serving_layer.connection import Connection
 from serving_layer.http.problems import NotFoundError
 from serving_layer.query_scope import HourState
@@ -170,7 +170,7 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
         if metric.session:
             windowed = f"({session_rows_sql(tables, metric.session, question.hours)})"
         rows = f"FROM {windowed} WHERE {' AND '.join(conditions)}"
-        answer = values_sql(asked, stored, rows, dimensions, (*WINDOW_COLUMNS, "state"))
+        answer = values_sql(asked, stored, rows, dimensions, (*WINDOW_COLUMNS, "state"), WINDOW_SECONDS)
     else:
         time = "hour" if question.grain == "window" else _TIMES[question.grain]
         keys = [*([] if question.grain == "total" else ["hour"]), *dimensions]
@@ -180,8 +180,13 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
             "WHERE hour >= ? AND hour < ? GROUP BY 1"
         )
         values += [question.hours.start, question.hours.end]
+        seconds = (
+            f"(SELECT {HOUR_SECONDS} * count(*) FROM (SELECT {time} AS _time FROM hourline.hours_{tables.name} "
+            f"WHERE hour >= {literal(question.hours.start)} AND hour < {literal(question.hours.end)}) "
+            "WHERE _time IS NOT DISTINCT FROM hour)"
+        )
         answer = f"""
-            SELECT v.*, s.state FROM ({values_sql(asked, stored, rows, dimensions)}) v
+            SELECT v.*, s.state FROM ({values_sql(asked, stored, rows, dimensions, seconds=seconds)}) v
             LEFT JOIN ({states}) s ON s.hour IS NOT DISTINCT FROM v.hour"""
     columns = [*keys, *measures, "state"]
     query = f"""

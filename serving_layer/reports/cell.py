@@ -10,7 +10,7 @@ from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
 from hourline_core.model.hours import hour_text
 from hourline_core.sql.literals import identifier, literal
-from hourline_core.sql.merge import stored_types, values_sql
+from hourline_core.sql.merge import HOUR_SECONDS, stored_types, values_sql
 from hourline_core.sql.types import is_of_type
 from serving_layer.connection import Connection
 from serving_layer.sql_errors import explain_absence, without_tables
@@ -113,9 +113,12 @@ def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
     )
 
 
-def finish_values(connection: Connection, cell: Cell, rows: str) -> dict[str, Any]:
-    """The measures of ``cell``, from the state rows of the query ``rows``. All are null if there are no rows."""
-    found = connection.database.sql(values_sql(cell.metric, cell.stored, rows, [])).to_arrow_table().to_pylist()
+def finish_values(connection: Connection, cell: Cell, rows: str, seconds: str = HOUR_SECONDS) -> dict[str, Any]:
+    """The measures of ``cell``, from the state rows of the query ``rows``, which stand for so many ``seconds`` (SQL).
+    All are null if there are no rows.
+    """
+    values = values_sql(cell.metric, cell.stored, rows, [], seconds=seconds)
+    found = connection.database.sql(values).to_arrow_table().to_pylist()
     return {name: found[0][name] if found else None for name in cell.metric.measures}
 
 

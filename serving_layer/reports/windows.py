@@ -92,7 +92,7 @@ def explain_window(
         dimensions=dict(cell.values),
         state=state,
         closed=closed,
-        measures=finish_values(connection, cell, cell.of("_window")),
+        measures=finish_values(connection, cell, cell.of("_window"), f"{(end - start).total_seconds()}"),
         hours=_hours(connection, cell, end),
         declared=describe_declaration(connection, cell),
     )
@@ -149,7 +149,8 @@ def _hours(connection: Connection, cell: Cell, end: datetime) -> list[HourOfWind
         *cell.value_conditions({name: name for name in cell.values}),
     ]
     rows = f"FROM {cell.metric.name}_states WHERE {' AND '.join(conditions)}"
-    values = values_sql(cell.metric, cell.stored, rows, [])
+    seconds = f"(epoch(least(hour + INTERVAL 1 HOUR, {after})) - epoch(greatest(hour, {start})))"
+    values = values_sql(cell.metric, cell.stored, rows, [], seconds=seconds)
     found = database.sql(f"FROM ({states}) LEFT JOIN ({values}) USING (hour) ORDER BY hour").to_arrow_table()
     return [
         HourOfWindow(hour=row["hour"], state=row["state"], measures={name: row[name] for name in measures})

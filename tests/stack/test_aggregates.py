@@ -5,7 +5,8 @@ states merged by DuckDB are the naive answer over all of them. Windows: Spark as
 import math
 import random
 import statistics
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -68,6 +70,8 @@ MEASURES = {
     "last_of_some": Measure(kind="last", argument="big", where="flag"),
     **{f"quantile_{name}": Measure(kind="quantile", argument=name, quantile=0.7) for name in NUMBERS},
     "quantile_of_some": Measure(kind="quantile", argument="real", quantile=1, where="flag"),
+    **{f"top_{name}": Measure(kind="top", argument=name, limit=10) for name in COLUMNS},
+    "top_of_some": Measure(kind="top", argument="text", limit=2, where="flag"),
     "var_pop": Measure(kind="var_pop", argument="tiny"),
     "stddev_pop": Measure(kind="stddev_pop", argument="real"),
     "any": Measure(kind="any", argument="flag"),
@@ -173,6 +177,7 @@ def test_a_mistake_in_a_condition_is_told_with_its_line(spark: SparkSession, tmp
         "count where bgi > 0": ".where: A column, variable, or function parameter with name `bgi` cannot be resolved",
         "max(big) where rand() < 0.5": ".where: 'rand' gives another value each time",
         "ratio(n, y)\n  y: max(at)": ": 'y' is max(at) of type timestamp; ratio(n, y) needs two numbers",
+        "top(array(big), 3)": ": top(array(big), 3) needs a number, text, date or time; got array<bigint>",
         "every(big)": ": every(big) needs a condition, such as x > 0; got bigint",
     }
     files = {"sources/s.yaml": "topic: t\nfields: {big: long, at: timestamp}\nevent_time: at\n", "hourline.yaml": ""}
@@ -219,9 +224,37 @@ def merged(states: pa.Table) -> dict[int, dict[str, Any]]:
     return {row["example"]: row for row in rows.to_pylist()}
 
 
+_READ: dict[str | None, Callable[[str], Any]] = {
+    "flag": {"true": True, "false": False}.__getitem__,
+    "tiny": int,
+    "big": int,
+    "amount": Decimal,
+    "single": np.float32,
+    "real": float,
+    "text": str,
+    "day": date.fromisoformat,
+    "moment": lambda text: datetime.fromisoformat(text).replace(tzinfo=UTC),
+}
+"""By column, how Python reads Spark's text of a value."""
+
+
+def check_top(what: str, measure: Measure, got: Any, want: Counter[Any]) -> None:
+    found = got or []
+    assert (got is None) == (not want), what
+    assert len(found) == min(len(want), measure.limit or 0), what
+    assert found == sorted(found, key=lambda one: (-one["count"], one["value"])), what
+    assert not any(one["error"] for one in found), what
+    counts = {_READ[measure.argument](one["value"]): one["count"] for one in found}
+    assert counts.items() <= want.items(), f"{what}: got {counts}"
+    assert sorted(counts.values()) == sorted(want.values())[-len(counts) or len(want) :], f"{what}: got {counts}"
+
+
 def check(what: str, measure: Measure, got: Any, values: list[Any]) -> None:
     if measure.kind == "distinct":
         values = [0.0 if value == 0 and isinstance(value, float) else value for value in values]
+    if measure.kind == "top":
+        check_top(what, measure, got, Counter(value for value in values if value is not None))
+        return
     if measure.kind == "quantile":
         values = [None if value is None else max(-1e18, min(float(value), 1e18)) for value in values]
     want = oracle.value(measure.kind, values, measure.quantile or 0)

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from datasketches import compact_theta_sketch, theta_union
+from datasketches import compact_theta_sketch, frequent_items_error_type, frequent_strings_sketch, theta_union
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
@@ -62,6 +62,9 @@ MEASURES = {
     "last_of_some": Measure(kind="last", argument="text", where="flag"),
     **{f"quantile_{name}": Measure(kind="quantile", argument=name, quantile=0.9) for name in ADDED},
     "quantile_of_some": Measure(kind="quantile", argument="real", quantile=0.5, where="flag"),
+    **{f"top_{name}": Measure(kind="top", argument=name, limit=3) for name in ORDERED},
+    "top_bytes": Measure(kind="top", argument="cast(unhex(hex(big)) as string)", limit=3),
+    "top_of_some": Measure(kind="top", argument="text", limit=3, where="flag"),
     "stddev_of_some": Measure(kind="stddev", argument="real", where="flag"),
     "positive_rows": Measure(kind="count", where="big > 0"),
     "any": Measure(kind="any", argument="big > 0"),
@@ -208,6 +211,8 @@ def groups(rows: list[dict[str, Any]], dimensions: list[str]) -> dict[str, dict[
 def equal(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-12)
+    if isinstance(one, dict) and "sketch" in one:
+        return {**one, "sketch": frequencies(one)} == {**other, "sketch": frequencies(other)}
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
     if is_histogram(one) and is_histogram(other):
@@ -227,6 +232,11 @@ def counts(histogram: list[dict[str, Any]]) -> dict[int, float]:
     for bucket in histogram:
         found[bucket["x"]] += bucket["y"]
     return dict(found)
+
+
+def frequencies(state: dict[str, Any]) -> list[tuple[str, int, int, int]]:
+    sketch = frequent_strings_sketch.deserialize(state["sketch"])
+    return sorted(sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES))
 
 
 def hashes(sketch: bytes) -> list[int]:

@@ -337,8 +337,8 @@ def value(kind: str, values: list[Any], quantile: float = 0.5) -> Any:
     """A measure over all of its argument's values at once, in the order of their events."""
     known = [value for value in values if value is not None]
     match kind:
-        case "count":
-            found: Any = len(values)
+        case "count" | "per_second":
+            found: Any = len(values) if kind == "count" else len(values) / 3600
         case "count_if":
             found = sum(map(bool, known))
         case "share":
@@ -351,6 +351,9 @@ def value(kind: str, values: list[Any], quantile: float = 0.5) -> Any:
             found = known[0] if kind == "first" else known[-1]
         case "quantile":
             found = sorted(known)[math.floor(Fraction(str(quantile)) * (len(known) - 1))]
+        case "top":
+            counts = sorted(Counter(known).items(), key=lambda one: (-one[1], one[0]))
+            found = [{"value": value, "count": count, "error": 0} for value, count in counts]
         case "any" | "every":
             found = any(known) if kind == "any" else all(known)
         case "variance" | "stddev" | "var_pop" | "stddev_pop":

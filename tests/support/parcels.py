@@ -79,6 +79,7 @@ FILES = {
           heavy_parcels: distinct(parcel) where heavy
           some_fragile: any(fragile)
           all_fast: every(speed > 2) where not fragile
+          weights: top(weight div 2500, 10) where depot <> 'north'
         """,
     "metrics/fragile.yaml": """\
         source: scans
@@ -91,6 +92,7 @@ FILES = {
           fastest: max(speed)
           belts: distinct(belt)
           priced: max(per_kilo is not null)
+          frequency: rate(scans)
         where: fragile and weight > 100
         """,
 }
@@ -130,6 +132,12 @@ def rule() -> SourceRule:
                 "every",
                 lambda body: body["speed"] and body["speed"] > 2 if body["fragile"] is False else None,
             ),
+            "weights": (
+                "top",
+                lambda body: (
+                    None if body["weight"] is None or body["depot"] == "north" else str(body["weight"] // 2500)
+                ),
+            ),
         },
     )
     fragile = MetricRule(
@@ -143,6 +151,7 @@ def rule() -> SourceRule:
             "fastest": ("max", get("speed")),
             "belts": ("distinct", get("belt")),
             "priced": ("max", lambda body: body["price"] is not None and bool(body["weight"])),
+            "frequency": ("per_second", get("scan")),
         },
     )
     return SourceRule(

@@ -2,6 +2,7 @@
 them.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from datasketches import update_theta_sketch
+from datasketches import frequent_strings_sketch, update_theta_sketch
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import TIMESTAMP
@@ -37,6 +38,8 @@ VISITS = Metric(
         "mean_size": Measure(kind="mean", argument="size"),
         "visits_of_each": Measure(kind="ratio", argument="views, visitors"),
         "visitors": Measure(kind="distinct", argument="visitor"),
+        "often": Measure(kind="top", argument="visitor", limit=2),
+        "frequency": Measure(kind="rate", argument="views"),
     },
 )
 _SCHEMA = pa.schema(
@@ -50,6 +53,15 @@ _SCHEMA = pa.schema(
         "mean_size__n": pa.int64(),
         "mean_size__total": pa.decimal128(29, 0),
         "visitors": pa.binary(),
+        "often": pa.struct(
+            {
+                "sketch": pa.binary(),
+                "maxItemsTracked": pa.int32(),
+                "itemDataType": pa.string(),
+                "itemDataTypeDDL": pa.string(),
+            }
+        ),
+        "often__n": pa.int64(),
     }
 )
 _STATES = dict.fromkeys(_SCHEMA.names, "")
@@ -94,8 +106,9 @@ def visit_tables(folder: Path, visits: Sequence[Visit], monkeypatch: pytest.Monk
 
 
 def grouped(visits: Collection[Visit], *keys: str) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The oracle: by values of ``keys`` (hour, page, size), the measures by plain Python."""
-    return {key: _measures(group) for key, group in _groups(visits, *keys).items()}
+    """The oracle: by values of ``keys`` (hour, page, size), the measures by plain Python. Every hour has visits."""
+    hours = 1 if "hour" in keys else len(set(visits))
+    return {key: _measures(group, hours) for key, group in _groups(visits, *keys).items()}
 
 
 def serve_settings(project: Project, **serve: Any) -> Project:
@@ -132,7 +145,8 @@ def _groups(visits: Collection[Visit], *keys: str) -> dict[tuple[Any, ...], list
     return groups
 
 
-def _measures(group: list[Visit]) -> dict[str, Any]:
+def _measures(group: list[Visit], hours: int) -> dict[str, Any]:
+    often = sorted(Counter(visit.visitor for visit in group).items(), key=lambda one: (-one[1], one[0]))
     return {
         "views": len(group),
         "spent": sum(visit.spent for visit in group),
@@ -140,16 +154,19 @@ def _measures(group: list[Visit]) -> dict[str, Any]:
         "mean_size": sum(visit.size for visit in group) / len(group),
         "visits_of_each": len(group) / len({visit.visitor for visit in group}),
         "visitors": len({visit.visitor for visit in group}),
+        "often": [{"value": value, "count": count, "error": 0} for value, count in often[:2]],
+        "frequency": len(group) / (hours * 3600),
     }
 
 
 def _tiles(visits: Sequence[Visit]) -> pa.Table:
     rows = []
     for (moment, page, size), group in _groups(visits, "hour", "page", "size").items():
-        values = _measures(group)
-        sketch = update_theta_sketch(12)
+        values = _measures(group, 1)
+        sketch, frequencies = update_theta_sketch(12), frequent_strings_sketch(11)
         for visit in group:
             sketch.update(f".{visit.visitor}")
+            frequencies.update(visit.visitor)
         rows.append(
             {
                 "hour": moment,
@@ -161,6 +178,12 @@ def _tiles(visits: Sequence[Visit]) -> pa.Table:
                 "mean_size__n": len(group),
                 "mean_size__total": Decimal(sum(visit.size for visit in group)),
                 "visitors": sketch.compact().serialize(),
+                "often": {
+                    "sketch": frequencies.serialize(),
+                    "maxItemsTracked": 1536,
+                    "itemDataTypeDDL": "item string not null",
+                },
+                "often__n": len(group),
             }
         )
     return pa.Table.from_pylist(rows, _SCHEMA)

@@ -174,6 +174,21 @@ def test_histograms_are_rolled_up(safe: Sandbox) -> None:
         assert safe.answer(query, database, ["visits"]).to_pylist() == database.sql(query).to_arrow_table().to_pylist()
 
 
+def test_frequent_values_are_rolled_up(safe: Sandbox) -> None:
+    database = duckdb.connect()
+    install_sketch_functions(database)
+    database.execute(
+        "CREATE TABLE visits AS SELECT h % 2 AS hour, top_fold((h % 4)::VARCHAR) AS t, count(*) AS t__n "
+        "FROM range(9) r(h) GROUP BY hour"
+    )
+    for query, rows in (
+        ("SELECT top_values(t, t__n, 1) AS v FROM visits", 1),
+        ("SELECT hour, top_merge(t) AS t, sum(t__n) AS t__n FROM visits GROUP BY hour ORDER BY hour", 2),
+    ):
+        answer = safe.answer(query, database, ["visits"]).to_pylist()
+        assert answer == database.sql(query).to_arrow_table().to_pylist() and len(answer) == rows
+
+
 def test_every_escape_is_refused_with_the_part_that_is(
     safe: Sandbox, connection: serving_layer.Connection, canary: Canary
 ) -> None:

@@ -6,12 +6,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from hourline_core.model.measure_text import COUNT_IF, KINDS, MEDIAN, NOT_MERGEABLE, OTHER_WORDS
+from hourline_core.model.measure_text import COUNT_IF, KINDS, LARGEST_VALUES, MEDIAN, NOT_MERGEABLE, OTHER_WORDS
 from hourline_core.model.sql_form.statement import Part, SqlMistake
 from hourline_core.model.sql_form.time_windows import WINDOW_FUNCTION
 
 _UNKNOWN_TO_SQLGLOT = ("try_sum", "try_avg", "count_min_sketch", "rownumber")
-_AGGREGATES = {*KINDS, COUNT_IF, MEDIAN, *OTHER_WORDS, *NOT_MERGEABLE, *_UNKNOWN_TO_SQLGLOT}
+_AGGREGATES = {*KINDS, COUNT_IF, MEDIAN, *OTHER_WORDS, *NOT_MERGEABLE, *LARGEST_VALUES, *_UNKNOWN_TO_SQLGLOT}
 """Aggregates by their names in a declaration and in Spark."""
 
 _REFUSED: dict[type[exp.Expr], str] = {

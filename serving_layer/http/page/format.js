@@ -24,6 +24,13 @@ export function figure(value) {
   return Number.isInteger(known) || Math.abs(known) >= 1e5 ? whole.format(typeof value === "string" && !value.includes(".") ? BigInt(value) : known) : number.format(known);
 }
 
+// A measure's value. The most frequent values come as JSON text: [{"value": "JFK", "count": 3, "error": 0}, …].
+export function measured(value, type) {
+  if (value === null || !type.endsWith("[]")) return figure(value);
+  const times = ({ count, error }) => (error ? `${figure(count)} to ${figure(count + error)}` : figure(count));
+  return JSON.parse(value).map((one) => `${one.value} ${times(one)}`).join(", ") || "none that is frequent";
+}
+
 export const signed = (value) => (value === null ? "changed" : `${value < 0 ? "−" : "+"}${figure(Math.abs(value))}`);
 export const plural = (count, word) => `${figure(count)} ${word}${count === 1 ? "" : "s"}`;
 

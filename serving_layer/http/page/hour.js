@@ -1,6 +1,6 @@
 // One hour: its state, what each metric says of it, and what its audits, late events and drift were.
 
-import { addHours, clockTime, duration, el, figure, longDay, plural, signed, table } from "./format.js";
+import { addHours, clockTime, duration, el, figure, longDay, measured, plural, signed, table } from "./format.js";
 import { nothing, state } from "./panels.js";
 import { STATES } from "./states.js";
 
@@ -11,7 +11,7 @@ export function drawHour(place, hour, { known, values, audits, late, causes }, l
   const rows = values.map(({ metric, row }) => {
     const audit = audited.get(metric.name);
     const outcome = audit ? el("span", { class: `outcome ${audit.outcome}` }, audit.outcome) : el("span", { class: "note" }, "not audited");
-    const measures = row ? metric.measures.map(({ name }) => el("span", { class: "pair" }, el("span", { class: "note" }, name), ` ${figure(row[name])}`)) : "no events";
+    const measures = row ? metric.measures.map(({ name, type }) => el("span", { class: "pair" }, el("span", { class: "note" }, name), ` ${measured(row[name], type)}`)) : "no events";
     return [metric.name, row ? state(row.state) : "–", measures, [outcome, " ", audit ? links.report(audit.report) : ""]];
   });
   const told = [

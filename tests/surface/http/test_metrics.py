@@ -28,8 +28,18 @@ def test_all_rows_of_a_metric_are_what_the_events_say(client: httpx.Client) -> N
         "mean_size",
         "visits_of_each",
         "visitors",
+        "often",
+        "frequency",
         "state",
     ]
+
+
+def test_a_rate_by_the_day_is_by_the_hours_that_were_asked_for_and_are_there(client: httpx.Client) -> None:
+    asked = {"measure": "frequency", "dimension": "", "grain": "day", "from": iso(hour(1)), "to": iso(hour(30))}
+    chosen = [visit for visit in VISITS if visit >= 1]
+    assert len(set(chosen)) == 4
+    (row,) = client.get("/api/v1/metrics/visits", params=asked).json()["rows"]
+    assert row["frequency"] == len(chosen) / (4 * 3600)
 
 
 def test_a_ratio_alone_is_finished_from_measures_that_are_not_asked_for(client: httpx.Client) -> None:

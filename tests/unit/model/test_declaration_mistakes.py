@@ -9,7 +9,8 @@ from hourline_core.errors import DeclarationError, UsageError
 
 SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 METRIC = "source: s\nmeasures: {n: count}\n"
-MEASURES = "allowed are count, sum(x), min(x), max(x), first(x), last(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), quantile(x, 0.99), distinct(x), any(x), every(x), ratio(a, b); all but the last also with `where` and a condition"
+MEASURES = "allowed are count, sum(x), min(x), max(x), first(x), last(x), mean(x), variance(x), stddev(x), var_pop(x), stddev_pop(x), quantile(x, 0.99), distinct(x), top(x, 10), any(x), every(x), ratio(a, b), rate(a); all but ratio and rate also with `where` and a condition"
+LARGEST = "the largest values, which no measure keeps; allowed are max(x), the largest one, and top(x, 10), the most frequent ones"
 TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
 LOWER = "allowed are lower-case letters from a to z, digits and _, starting with a letter"
 DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
@@ -65,14 +66,23 @@ def with_measure(text: str) -> str:
         ("", f"got nothing, {MEASURES}"),
         ("[a]", f"got a list, {MEASURES}"),
         ("{kind: sum}", f"got a mapping, {MEASURES}"),
-        ("median()", "got 'quantile' without an argument, allowed is quantile(x) with a field or expression"),
+        ("median()", "got 'quantile' without an argument, allowed is quantile(x, 0.99) with a field or expression"),
         ("percentile(a, 0.9)", f"got 'percentile(a, 0.9)', {MEASURES} — did you mean 'quantile(a, 0.9)'?"),
         ("percentile(a)", f"got 'percentile(a)', {MEASURES} — did you mean 'quantile(a, 0.99)'?"),
         ("quantile(a)", "got 'quantile(a)', allowed is quantile(x, 0.99), with a number from 0 to 1"),
         (
             "mode(a)",
             "got 'mode(a)', which cannot be merged from partial results "
-            f"(the most frequent value of the whole need not be the most frequent one of any part); {MEASURES}",
+            f"(the most frequent value of the whole need not be the most frequent one of any part; top(x, 1) keeps all counts); {MEASURES}",
+        ),
+        ("top(a)", "got 'top(a)', allowed is top(x, 10), with a number from 1 to 100"),
+        ("top()", "got 'top' without an argument, allowed is top(x, 10) with a field or expression"),
+        ("top_k(a, 5)", f"got 'top_k(a, 5)', {MEASURES} — did you mean 'top(a, 5)'?"),
+        ("top_n(a)", f"got 'top_n(a)', {MEASURES} — did you mean 'top(a, 10)'?"),
+        ("TOPK(a, 5)", f"got 'TOPK(a, 5)', {LARGEST}"),
+        (
+            "rate()",
+            "got 'rate', allowed is rate(a) with the name of one measure of the metric, which may have a condition",
         ),
     ],
 )
@@ -83,24 +93,39 @@ def test_measures(tmp_path: Path, measure: str, said: str) -> None:
 NAMES = "allowed is ratio(a, b) with the names of two measures of the metric; each of them may have a condition"
 
 
+NAME = "allowed is rate(a) with the name of one measure of the metric, which may have a condition"
+
+
 @pytest.mark.parametrize(
     ("ratio", "said"),
     [
         ("ratio(n)", f"got 'ratio(n)', {NAMES}"),
         ("ratio(n, sum(a))", f"got 'ratio(n, sum(a))', {NAMES}"),
         ("ratio(n, n) where a", f"got 'ratio(n, n) where a', {NAMES}"),
-        ("ratio(n, m)", "got 'm', allowed is a measure of this metric that is no ratio (there is: n)"),
-        ("ratio(x, n)", "got 'x', allowed is a measure of this metric that is no ratio (there is: n)"),
+        ("ratio(n, m)", "got 'm', allowed is a measure of this metric that is no ratio or rate (there is: n)"),
+        ("ratio(x, n)", "got 'x', allowed is a measure of this metric that is no ratio or rate (there is: n)"),
+        ("rate(n, n)", f"got 'rate(n, n)', {NAME}"),
+        ("rate(sum(a))", f"got 'rate(sum(a))', {NAME}"),
+        ("rate(n) where a", f"got 'rate(n) where a', {NAME}"),
+        ("rate(count)", "got 'count', allowed is a measure of this metric that is no ratio or rate (there is: n)"),
     ],
 )
-def test_ratios(tmp_path: Path, ratio: str, said: str) -> None:
+def test_ratios_and_rates(tmp_path: Path, ratio: str, said: str) -> None:
     (found,) = mistakes(tmp_path, {"metrics/m.yaml": with_measure(ratio)})
     assert found == f"metrics/m.yaml:4: measures.x: {said}"
 
 
-def test_a_ratio_of_a_condition_is_refused(tmp_path: Path) -> None:
-    (found,) = mistakes(tmp_path, {"metrics/m.yaml": with_measure("ratio(n, y)\n  y: any(b)")})
-    assert found == "metrics/m.yaml:4: measures.x: got 'y', allowed is a measure that is a number; it is any(b)"
+@pytest.mark.parametrize(
+    ("quotient", "operand", "allowed"),
+    [
+        ("ratio(n, y)", "any(b)", "a measure that is a number"),
+        ("ratio(n, y)", "top(b, 10)", "a measure that is a number"),
+        ("rate(y)", "mean(b)", "a count or a sum"),
+    ],
+)
+def test_operands_that_do_not_suit_are_refused(tmp_path: Path, quotient: str, operand: str, allowed: str) -> None:
+    (found,) = mistakes(tmp_path, {"metrics/m.yaml": with_measure(f"{quotient}\n  y: {operand}")})
+    assert found == f"metrics/m.yaml:4: measures.x: got 'y', allowed is {allowed}; it is {operand}"
 
 
 @pytest.mark.parametrize(
@@ -110,6 +135,15 @@ def test_a_ratio_of_a_condition_is_refused(tmp_path: Path) -> None:
 def test_quantiles(tmp_path: Path, quantile: str, said: str) -> None:
     found = mistakes(tmp_path, {"metrics/m.yaml": with_measure(f"quantile(a, {quantile})")})
     assert found == [f"metrics/m.yaml:4: measures.x.quantile: got '{quantile}', allowed is {said}"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [(number, "a number from 1 to 100, such as 10") for number in ("0", "101", "-1")] + [("2.5", "a whole number")],
+)
+def test_limits(tmp_path: Path, limit: str, said: str) -> None:
+    found = mistakes(tmp_path, {"metrics/m.yaml": with_measure(f"top(a, {limit})")})
+    assert found == [f"metrics/m.yaml:4: measures.x.limit: got '{limit}', allowed is {said}"]
 
 
 @pytest.mark.parametrize(
@@ -516,7 +550,7 @@ def test_a_metric_over_another_one_names_what_that_has(tmp_path: Path) -> None:
         "metrics/sql.yaml:1: source: got 'm', which is no source of this project: it is a metric, and a metric over it has `from: m` in place of `source`",
         "metrics/over.yaml:4: dimensions: got 'x', which 'm' does not have",
         "metrics/over.yaml:2: measures: got 'm', which 'm' does not have (there is: n)",
-        "metrics/over_shares.yaml:2: measures: got 'share', a ratio of measures that are left out: add n",
+        "metrics/over_shares.yaml:2: measures: got 'share', which needs measures that are left out: add n",
         "metrics/over_starts.yaml:2: window: got windows with 'window_start', which names the window of a result: leave it out",
         "metrics/nothing.yaml:1: from: got 'nm', which is no metric of this project — did you mean 'm'?",
         "metrics/one.yaml:1: from: got 'two', which is over this metric itself (one → two → one), allowed is a metric that leads to a source",

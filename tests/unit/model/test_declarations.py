@@ -253,7 +253,7 @@ arguments = st.recursive(
 
 
 @given(
-    st.sampled_from([kind for kind in KINDS if kind not in ("count", "quantile", "ratio")]),
+    st.sampled_from([kind for kind in KINDS if kind not in ("count", "quantile", "top", "ratio", "rate")]),
     arguments,
     st.none() | arguments,
     st.sampled_from(["", " ", "\n\t"]),
@@ -271,6 +271,13 @@ def test_a_quantile_survives_its_text_form(argument: str, quantile: float) -> No
     assert measure == Measure(kind="quantile", argument=argument, quantile=quantile, where="x")
     assert Measure.parse(str(measure)) == measure
     assert Measure.parse(f"median({argument})") == Measure.parse(f"quantile({argument}, 0.50)")
+
+
+@given(arguments, st.integers(1, 100))
+def test_a_top_survives_its_text_form(argument: str, limit: int) -> None:
+    measure = Measure.parse(f"approx_top_k({argument}, {limit} ) where x")
+    assert measure == Measure(kind="top", argument=argument, limit=limit, where="x")
+    assert Measure.parse(str(measure)) == measure
 
 
 @pytest.mark.parametrize(

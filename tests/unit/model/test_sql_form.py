@@ -101,6 +101,8 @@ def test_a_statement_is_the_declaration_that_it_means(tmp_path: Path, statement:
         ("LAST(delay)", "last(delay)"),
         ("MEDIAN(delay)", "quantile(delay, 0.5)"),
         ("QUANTILE(delay, 0.99) FILTER (WHERE delay > 0)", "quantile(delay, 0.99) where delay > 0"),
+        ("APPROX_TOP_K(tail, 10) FILTER (WHERE delay > 0)", "top(tail, 10) where delay > 0"),
+        ("TOP(concat(a, ','), 3)", "top(concat(a, ','), 3)"),
         ("VAR_SAMP(delay)", "variance(delay)"),
         ("STDDEV_POP(delay) FILTER (WHERE delay > 15)", "stddev_pop(delay) where delay > 15"),
         ("bool_and(delay > 15) FILTER (WHERE tail = 'x')", "every(delay > 15) where tail = 'x'"),
@@ -239,6 +241,7 @@ def test_a_window_clause_of_ksqldb_is_a_window(clause: str, key: object) -> None
         ("SELECT COUNT(*) AS n,\nSUM(x) AS n FROM b", "2: sql: got the name 'n' again, allowed is each name once"),
         ("SELECT a, COUNT(*) AS n FROM b GROUP BY a, n", "1: sql: got 'n', an aggregate, in GROUP BY: leave it out"),
         ("SELECT 'a FROM b", "1: sql: got a quote or a comment that does not close"),
+        ("SELECT a,\nTOPK(b, 3) AS c FROM flights GROUP BY a", "2: measures.c: got 'topk(b, 3)', the largest values,"),
         ("SELECT\n(a FROM b", "2: sql: got '(' without the bracket that closes it"),
         ("SELECT a) FROM b", "1: sql: got ')' without the bracket that it closes"),
         ("SELECT a b c, COUNT(*) AS n FROM b", "1: sql: got 'a b c', which is no expression of Spark SQL"),
@@ -351,6 +354,9 @@ _MEASURES = st.one_of(
         lambda call: (f"{call[0].upper()}({call[1]})", f"{call[0]}({call[1]})")
     ),
     _EXPRESSIONS.map(lambda x: (f"COUNT( DISTINCT {x} )", f"distinct({x})")),
+    st.tuples(_EXPRESSIONS, st.integers(1, 100)).map(
+        lambda call: (f"APPROX_TOP_K({call[0]}, {call[1]})", f"top({call[0]}, {call[1]})")
+    ),
 )
 _GAPS = st.sampled_from([" ", "\n", "\t", " -- it's\n", " /* , */ "])
 
