@@ -80,12 +80,11 @@ def read_result_frame(
     table = pa.table({name: _make_plain(results[name]) for name in results.column_names})
     frame: pd.DataFrame = table.to_pandas()
     frame["hour"] = [hour_text(moment) for moment in table["hour"].to_pylist()]
-    for name in dimensions:
-        if pa.types.is_nested(table.schema.field(name).type):  # which cannot be compared for being unique
+    for name in table.column_names:
+        kind = table.schema.field(name).type
+        if pa.types.is_nested(kind):  # which cannot be compared for being unique
             frame[name] = frame[name].map(lambda value: None if value is None else str(value))
-        elif (
-            pa.types.is_integer(table.schema.field(name).type) and table[name].null_count
-        ):  # which pandas would make doubles
+        elif name in dimensions and pa.types.is_integer(kind) and table[name].null_count:  # pandas makes them doubles
             frame[name] = pd.array(table[name].to_pylist(), dtype="Int64")
     return frame, {"hour": "string", **{field.name: str(field.type) for field in table.schema if field.name != "hour"}}
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import serving_layer
 from hourline_core.errors import UnreliableResultError, UsageError
-from hourline_core.model import Project
+from hourline_core.model import Measure, Project
 from hourline_core.model.hour_state import WEAKEST_FIRST
 from serving_layer.reports.windows import explain_window
 from tests.support.visits import Visit, Visits, hour, values
@@ -47,6 +47,13 @@ def with_window(project: Project, window: str) -> Project:
     """The project with another window of its metric. Nothing is computed anew."""
     loads = project.metrics["loads"].model_copy(update={"window": parse_window(window), "expectations": []})
     return replace(project, metrics={**project.metrics, "loads": loads})
+
+
+def with_rate(project: Project) -> Project:
+    """The project with another measure of its metric. Nothing is computed anew."""
+    loads = project.metrics["loads"]
+    measures = {**loads.measures, "frequency": Measure.parse("rate(visits)")}
+    return replace(project, metrics={**project.metrics, "loads": loads.model_copy(update={"measures": measures})})
 
 
 def expected(visits: Visits, declared: Declared, states: Mapping[datetime, str], clock: datetime) -> dict[Any, Any]:
@@ -280,6 +287,26 @@ def test_a_window_of_minutes_is_explained_by_what_its_hours_contribute(minutes: 
             (hour(0), "final", 15),
             (hour(1), "provisional", 10),
         ]
+
+
+@pytest.mark.parametrize(
+    ("panes", "window", "length"),
+    [("5m", "{size: 30m, every: 5m}", 30 * MINUTE), ("1h", "{size: 1 day, zone: America/New_York}", 23 * HOUR)],
+)
+def test_a_rate_is_by_the_length_of_the_window(tmp_path: Path, panes: str, window: str, length: timedelta) -> None:
+    visits = after(tmp_path, [[Visit(SPRING + number, "a", 5, minute=number) for number in range(48)]], panes)
+    with serving_layer.connect(with_rate(with_window(visits.project, window))) as connection:
+        rows = connection.sql("SELECT window_end - window_start, visits, frequency FROM loads").fetchall()
+        assert length in {size for size, *_ in rows}
+        assert all(rate == visits / size.total_seconds() for size, visits, rate in rows)
+        assert connection.sql("SELECT bool_and(frequency = visits / 3600) FROM loads_hours").fetchall() == [(True,)]
+
+
+def test_a_rate_of_an_hour_of_a_window_is_by_the_time_that_they_share(minutes: Visits) -> None:
+    with serving_layer.connect(with_rate(with_window(minutes.project, "{size: 30m, every: 5m}"))) as connection:
+        explained = explain_window(connection, "loads", hour(0) + 45 * MINUTE)
+        assert explained.measures["frequency"] == 25 / 1800
+        assert [one.measures["frequency"] for one in explained.hours] == [15 / 900, 10 / 900]
 
 
 def test_other_windows_of_the_same_panes_need_no_recompute_and_other_panes_do(minutes: Visits) -> None:
