@@ -23,6 +23,7 @@ def _limit(number: int) -> int:
 
 
 _RANGES = {"quantile": "0 to 1", "limit": "1 to 100"}
+"""By name of a second argument, the numbers that it allows."""
 _OPERANDS = {
     "ratio": (2, "the names of two measures of the metric; each of them may have a condition"),
     "rate": (1, "the name of one measure of the metric, which may have a condition"),
