@@ -162,6 +162,28 @@ def test_distinct_counts_stay_near_the_truth_when_they_are_many(spark: SparkSess
     assert one_way == pytest.approx(40_000, rel=0.05)
 
 
+def test_frequent_values_of_many_are_within_the_told_error_in_each_layer_and_in_both(spark: SparkSession) -> None:
+    counts = {n: 20_000 // n for n in range(1, 3_000)}
+    values = pa.table({"x": [str(n) for n, times in counts.items() for _ in range(times)]})
+    top = aggregate_of(Measure(kind="top", argument="x", limit=20))
+    events = spark.createDataFrame(values.append_column("part", pa.array([n % 7 for n in range(len(values))])))
+    of_spark = zip(top.columns("t"), top.partials(top.values("string")), strict=True)
+    states = events.groupBy("part").agg(*(F.expr(sql).alias(column) for column, sql in of_spark)).toArrow()
+    with connect() as database:
+        install_sketch_functions(database)
+        database.register("of_spark", states)
+        database.register("events", events.toArrow())
+        folds = ", ".join(f"{sql} AS {name}" for name, sql in zip(top.columns("t"), top.folds(["x"]), strict=True))
+        database.execute(f"CREATE TABLE of_duckdb AS SELECT part, {folds} FROM events GROUP BY part")
+        both = "FROM of_spark WHERE part < 4 UNION ALL FROM of_duckdb WHERE part >= 4"
+        for states_of in ("FROM of_spark", "FROM of_duckdb", both):
+            ((found,),) = database.sql(f"SELECT top_values(t, t__n, 20) FROM ({states_of})").fetchall()
+            assert {int(one["value"]) for one in found[:10]} == set(range(1, 11))
+            for one in found:
+                assert one["count"] <= counts[int(one["value"])] <= one["count"] + one["error"]
+                assert 0 < one["error"] < 0.002 * len(values)
+
+
 def test_spark_assigns_the_windows_of_the_model(spark: SparkSession) -> None:
     moments = [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), datetime(1970, 1, 1, tzinfo=UTC), MOMENT]
     moments += [MOMENT - timedelta(microseconds=number * 987_654_321_987) for number in range(3000)]
