@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.errors import TableError
 from hourline_core.ledger.layout import DECLARATION, EVENT_SCHEMA, REJECTED_SCHEMA, Layout
 from hourline_core.ledger.open_progress import refuse_without_progress
 from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
@@ -23,7 +24,7 @@ from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Source, to_stored
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.opening import exists
+from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.retention import STREAMED
 from hourline_core.storage.seen_versions import require_seen, versions_of
 from speed_layer.reprocessing import drop_reprocessed
@@ -128,9 +129,7 @@ def open_source_tables(
             f"finished micro-batches of {source.name}",
         )
     )
-    events = open_or_create(
-        layout.events(source), options, "events", events_schema, STREAMED, f"accepted events of {source.name}"
-    )
+    events = _open_events(layout, source, events_schema, progress)
     archived = pa.schema(events.schema().to_arrow())
     former_fields = [column for column in archived if column.name not in events_schema.names]
     rejected = open_or_create(
@@ -173,6 +172,25 @@ def open_source_tables(
         last.source_clock if last else SourceClock(),
         complete_from,
     )
+
+
+def _open_events(layout: Layout, source: Source, schema: pa.Schema, progress: Progress) -> DeltaTable:
+    """The events with the columns of ``schema``. Raises TableError when one of them differs from what is archived."""
+    uri, options = layout.events(source), layout.storage_options
+
+    def opened() -> DeltaTable:
+        return open_or_create(uri, options, "events", schema, STREAMED, f"accepted events of {source.name}")
+
+    try:
+        return opened()
+    except TableError:
+        events = open_table(uri, options)
+        if last_sequence(events) <= progress.sequence:
+            raise
+    # What is not finished is not archived. An earlier writer must not finish it any more: see below.
+    commits.fence(progress.table)
+    commits.delete(events, f"sequence > {progress.sequence}", {"cleared": f"beyond {progress.sequence}"})
+    return opened()
 
 
 def clear_unfinished(

@@ -27,8 +27,8 @@ def open_or_create(
 
     It has ``schema``, ``configuration`` (STREAMED or PUBLISHED, and Hourline's own properties), its ``kind`` (events,
     final…) as its name, and ``description``; catalogues show both. Columns that the table lacks are added, and are null
-    in older rows. Columns of other types are replaced while the table is empty. Raises TableError when a column's type
-    differs and the table has rows.
+    in older rows. Columns of other types, or whose names differ in case, are replaced while the table is empty. Raises
+    TableError when a column differs so and the table has rows.
     """
     if not exists(uri, storage_options):
         failpoints.visit(f"before create {kind}")
@@ -48,19 +48,31 @@ def open_or_create(
                 raise
         failpoints.visit(f"after create {kind}")
     table = open_table(uri, storage_options)
-    there = {column.name: column for column in pa.schema(table.schema().to_arrow())}
+    # A table cannot have two columns whose names differ only in case.
+    there = {column.name.casefold(): column for column in pa.schema(table.schema().to_arrow())}
     for column in schema:
-        if column.name in there and there[column.name].type != column.type:
+        known = there.get(column.name.casefold(), column)
+        if (known.name, known.type) != (column.name, column.type):
             if not table.file_uris():
                 _replace_columns(table, schema)
                 return table
-            raise TableError(
-                f"column '{column.name}' of the table at {uri} is {there[column.name].type}, "
-                f"and now declared as {column.type}; "
-                f"keep its type, or give the field another name, as in `a_name: {{type: …, key: {column.name}}}`"
-            )
+            raise _differs(uri, known, column)
     add_columns(table, schema)
     return table
+
+
+def _differs(uri: str, known: pa.Field, declared: pa.Field) -> TableError:
+    another = f"give the field another name, as in `a_name: {{type: …, key: {declared.name}}}`"
+    if known.name != declared.name:
+        return TableError(
+            f"the table at {uri} has a column '{known.name}' ({known.type}), and the field '{declared.name}' is "
+            f"declared now; two names may not differ only in case; keep the old name, as in "
+            f"`{known.name}: {{type: …, key: {declared.name}}}`, or {another}"
+        )
+    return TableError(
+        f"column '{known.name}' of the table at {uri} is {known.type}, and now declared as {declared.type}; "
+        f"keep its type, or {another}"
+    )
 
 
 def _replace_columns(table: DeltaTable, schema: pa.Schema) -> None:

@@ -13,7 +13,7 @@ from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.retention import STREAMED
 from speed_layer.source_tables import open_source_tables
-from tests.support.visits import FIELDS, Visits
+from tests.support.visits import FIELDS, Visit, Visits
 
 OLD = pa.schema({"sequence": pa.int64(), "weight": pa.bool_()})
 NEW = pa.schema({"sequence": pa.int64(), "weight": pa.string(), "note": pa.string()})
@@ -42,6 +42,18 @@ def test_a_table_with_rows_keeps_its_types(tmp_path: Path) -> None:
         opened(tmp_path, NEW)
 
 
+def test_a_name_may_change_its_case_until_there_are_rows(tmp_path: Path) -> None:
+    renamed = pa.schema({"sequence": pa.int64(), "Weight": pa.bool_()})
+    opened(tmp_path, OLD)
+    table = opened(tmp_path, renamed)
+    assert pa.schema(table.schema().to_arrow()) == renamed
+    commits.append(table, pa.Table.from_pylist([{"sequence": 1, "Weight": True}], renamed), {})
+    with pytest.raises(
+        TableError, match=r"has a column 'Weight' \(bool\), and the field 'weight' .* only in case; .*key"
+    ):
+        opened(tmp_path, OLD)
+
+
 def test_a_row_that_comes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = opened(tmp_path, OLD)
     row = pa.Table.from_pylist([{"sequence": 1, "weight": True}], OLD)
@@ -68,3 +80,37 @@ def test_a_stream_of_which_nothing_was_archived_starts_with_another_type(tmp_pat
         ).fetchall()
         assert kind == "DOUBLE"
         assert connection.sql("FROM loads").fetchall() == []
+
+
+def leave_unfinished(site: Visits) -> None:
+    """As a kill between the commits of the events and of progress does."""
+    tables = site.source_tables
+    columns = pa.schema([column for column in tables.events_schema if column.name != "sequence"])
+    rows = pa.Table.from_pylist([{"topic_id": "topic-id", "partition": 0, "offset": 7, "ms": 5}], columns)
+    tables.append(tables.events, tables.events_schema, rows, site.sequence)
+
+
+def start_with_another_type(site: Visits) -> None:
+    other = pa.schema([field.with_type(pa.float64()) if field.name == "ms" else field for field in FIELDS])
+    open_source_tables(site.layout, site.source, other, [site.aggregation])
+
+
+def test_what_a_kill_left_unfinished_keeps_no_type(tmp_path: Path) -> None:
+    site = Visits(tmp_path)
+    site.start()
+    leave_unfinished(site)
+    start_with_another_type(site)
+    events = open_table(site.layout.events(site.source), {})
+    assert (pa.schema(events.schema().to_arrow()).field("ms").type, events.file_uris()) == (pa.float64(), [])
+    with pytest.raises(ConflictError):
+        commits.fence(site.source_tables.progress.table)  # It was frozen meanwhile, and cannot finish it.
+
+
+def test_what_is_archived_beside_unfinished_rows_keeps_its_type(tmp_path: Path) -> None:
+    site = Visits(tmp_path)
+    site.start()
+    site.micro_batch(Visit(0, "home", 5))
+    leave_unfinished(site)
+    with pytest.raises(TableError, match=r"column 'ms' of the table .* is int64, and now declared as double"):
+        start_with_another_type(site)
+    assert open_table(site.layout.events(site.source), {}).to_pyarrow_table()["offset"].to_pylist() == [0]
