@@ -11,8 +11,7 @@ compared with those in Kafka, by timestamp and checksum.
 
 import threading
 import zlib
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -20,9 +19,8 @@ from hourline_core.errors import BrokerError, HourlineError, SourceError, TopicR
 from hourline_core.ledger.last_read import LastRead
 from hourline_core.ledger.last_read import Partition as KnownPartition
 from hourline_core.ledger.last_records import LastRecord, checksum_of
-from hourline_core.model import Project, Source
+from hourline_core.model import Source
 from hourline_core.model.topics import names_of
-from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition
 from speed_layer.origin import TopicIds
 
@@ -188,20 +186,6 @@ class Continuity:
             "back, or send the other records to a recreated topic; or go on without those up to that offset: "
             f"`hourline reset {source} --to {topic}:{number}={read.offset + 1}`"
         )
-
-
-def wait_for_topics(project: Project, bootstrap: str, stop: threading.Event, kafka_alive: Callable[[], bool]) -> None:
-    """Wait until there are all topics that may be recreated while their source is read, ``stop`` is set, or the Kafka
-    of this process has ended.
-    """
-    going_on = [source for source in project.sources.values() if source.on_recreate == "continue"]
-    names = {name for source in going_on for name in names_of(source.topic)}
-    kafka = KafkaFacts(bootstrap, project.settings.kafka.options, project.name)
-    while kafka_alive() and not stop.is_set():
-        with suppress(BrokerError):  # It is away, too.
-            if None not in kafka.ids(names).values():
-                return
-        stop.wait(1.0)
 
 
 def differing_records(

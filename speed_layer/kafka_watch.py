@@ -20,6 +20,7 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.topics import matches, names_of
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.kafka_admin import admin
+from speed_layer.awaited_topics import AwaitedTopics
 
 _SECONDS_FOR_ANSWER = 5.0
 """The maximum time of one request."""
@@ -36,17 +37,20 @@ _SECONDS_BETWEEN_TRIES = 0.2
 
 class KafkaWatch:
     """A context manager. Within the block, a thread asks the Kafka at ``bootstrap`` for the topics of ``project``: all
-    of them must have their leaders.
+    of them must have their leaders. ``awaited`` learns which topics are there.
 
     ``say`` gets one sentence when Kafka goes, and one when it is back; both are also noted in the workspace. ``clock``
     is the wall's (UTC).
     """
 
-    def __init__(self, project: Project, bootstrap: str, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, project: Project, bootstrap: str, clock: Clock, say: Callable[[str], None], awaited: AwaitedTopics
+    ) -> None:
         self._project = project
         self._bootstrap = bootstrap
         self._clock = clock
         self._say = say
+        self._awaited = awaited
         self._closed = threading.Event()
         self._asked_to_ask = threading.Event()
         self._asked = 0
@@ -111,6 +115,7 @@ class KafkaWatch:
             topics |= {name for name in listed if matches(source.topic, name)}
         if not topics:
             return
+        awaited = self._awaited.now()  # Kafka may have answered before another one was deleted.
         answers = client.describe_topics(TopicCollection([*topics]), request_timeout=_SECONDS_FOR_ANSWER)
         for topic, answer in answers.items():
             try:
@@ -118,9 +123,11 @@ class KafkaWatch:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # a deleted topic is no matter of Kafka
                     raise
+                awaited -= {topic}
                 continue
             if without := [partition.id for partition in partitions if partition.leader is None]:
                 raise KafkaAwayError(f"topic '{topic}' partition {without[0]} has no leader at {self._bootstrap}")
+        self._awaited.are_there(awaited)
 
     def _rest(self, seconds: float) -> None:
         self._asked_to_ask.wait(seconds)

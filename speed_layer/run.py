@@ -19,10 +19,10 @@ from hourline_core.errors import (
     TopicReplacedError,
 )
 from hourline_core.faults import log_fault
-from hourline_core.model import Project
+from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.surroundings import surroundings_of
-from speed_layer.continuity import wait_for_topics
+from speed_layer.awaited_topics import AwaitedTopics
 from speed_layer.gaps import OnLoss, has_gaps, pass_gaps
 from speed_layer.kafka_watch import KafkaWatch
 from speed_layer.micro_batch import Finished
@@ -52,8 +52,8 @@ def run(
     Returns within seconds when ``stop`` is set; with ``drain``, when all that was in the topics at the start has been
     processed. Returns the sources of which Spark did not end reading, since Kafka does not answer, for example: those
     records are read again. Once it is ready, it outlives a Kafka that is away for a while, unless it drains:
-    ``on_kafka`` gets a sentence when Kafka goes, and one when it is back; and one when a topic was recreated, and its
-    source goes on with the new one.
+    ``on_kafka`` gets a sentence when Kafka goes, and one when it is back; the same of a topic that was deleted, and
+    whose source goes on with the new one. Meanwhile the other sources are read.
 
     ``kafka_alive`` is asked 10 times a second. ``restart_kafka`` is called when it is not, and has made a stream fail:
     it says whether it had to start the Kafka of this process again. ``clock`` (UTC) only dates the micro-batches; no
@@ -70,26 +70,30 @@ def run(
             ready.set()
             on_ready()
 
-    own = OwnProgress(project)
+    own, awaited = OwnProgress(project), AwaitedTopics(project, clock, on_kafka)
     environment = StreamEnvironment(spark, project, bootstrap, drain, clock, on_finished, own)
 
     def run_streams() -> list[str]:
         while not stop.is_set():
             own.release()
+            if ready.is_set() and not drain:
+                awaited.look(bootstrap)  # A start makes the topics that are missing. A restart waits for them.
+            sources = awaited.sources()
             # All of them before any stream: a reset takes the checkpoints away.
-            for source in project.sources.values():
+            for source in sources:
                 pass_gaps(project, source, bootstrap, on_loss, clock)
             try:
-                return _run_streams(environment, stop, kafka_alive, be_ready)
+                given_up = _run_streams(environment, sources, stop, kafka_alive, be_ready, awaited)
+                if stop.is_set() or awaited.sources() == sources:
+                    return given_up
             except TopicReplacedError as why:
                 if drain or stop.is_set() or not why.goes_on:
                     raise
                 on_kafka(str(why))
-                wait_for_topics(project, bootstrap, stop, kafka_alive)
             except LostRecordsError:
                 pass  # Kafka has deleted them since they were looked for.
             except (SparkError, SourceError):
-                if stop.is_set() or not any(has_gaps(project, one, bootstrap) for one in project.sources.values()):
+                if stop.is_set() or not any(has_gaps(project, one, bootstrap) for one in sources):
                     raise
         return []
 
@@ -102,7 +106,7 @@ def run(
     try:
         if drain:
             return run_streams()
-        with KafkaWatch(project, bootstrap, clock, on_kafka) as watch:
+        with KafkaWatch(project, bootstrap, clock, on_kafka, awaited) as watch:
             return run_again_after_kafka(run_streams, ready, watch, stop, on_kafka, log, clock, revive_kafka)
     except (KafkaAwayError, KafkaForbidsError) as error:
         if not ready.is_set():
@@ -112,12 +116,14 @@ def run(
 
 def _run_streams(
     environment: StreamEnvironment,
+    sources: list[Source],
     stop: threading.Event,
     kafka_alive: Callable[[], bool],
     on_ready: Callable[[], None],
+    awaited: AwaitedTopics,
 ) -> list[str]:
-    """Start the streams of all sources, and run them until ``stop`` is set, one has failed, or they have drained.
-    Returns and raises what ``run`` does.
+    """Start the streams of ``sources``, and run them until ``stop`` is set, one has failed, they have drained, or more
+    sources can be read. Returns and raises what ``run`` does.
     """
     project = environment.project
     # Each start makes its own checkpoints (see source_tables.py), in a folder of its own: the Java process of a killed
@@ -128,10 +134,12 @@ def _run_streams(
     streams: list[Stream] = []
     with ExitStack() as running:
         try:
-            for source in project.sources.values():
+            for source in sources:
                 streams.append(start_stream(environment, source, checkpoints, running))
             on_ready()
-            failures = wait_for_end(streams, stop, kafka_alive, environment.drain, around)
+            failures = wait_for_end(
+                streams, stop, kafka_alive, environment.drain, around, lambda: awaited.sources() != sources
+            )
         finally:
             given_up = stop_streams(streams)
     raise_failure(streams, failures, around)

@@ -55,15 +55,16 @@ def wait_for_end(
     kafka_alive: Callable[[], bool],
     drain: bool,
     around: Surroundings,
+    are_others: Callable[[], bool],
 ) -> Failures:
-    """Wait until all streams have ended, one has failed, or ``stop`` is set. Returns those that have failed by
-    themselves, and why.
+    """Wait until all streams have ended, one has failed, ``stop`` is set, or ``are_others`` says that other streams are
+    to run. Without a stream, waits for the latter two. Returns those that have failed by themselves, and why.
 
     Meanwhile, passes silence on to the clocks, unless the topics are drained. Raises KafkaAwayError when Kafka is no
     longer alive.
     """
-    while any(stream.query.isActive for stream in streams) and not stop.wait(0.1):
-        if any(stream.failure() for stream in streams):
+    while (not streams or any(stream.query.isActive for stream in streams)) and not stop.wait(0.1):
+        if any(stream.failure() for stream in streams) or are_others():
             break
         for stream in streams:
             if not drain:

@@ -10,6 +10,7 @@ from hourline_core.causes import chain
 from hourline_core.errors import FaultError, ResourceError, SparkError
 from hourline_core.faults import explain_fault, log_fault
 from hourline_core.machine import Surroundings
+from hourline_core.model.hours import wall_clock
 
 _SAFE = {
     "speed": "nothing is lost, and `hourline speed` goes on where it stopped",
@@ -43,5 +44,9 @@ def end_with(error: BaseException) -> NoReturn:
             told = type(told)(f"{told} (the trace is in {log})")
         elif isinstance(told, FaultError):
             traceback.print_exception(error)
+    if project is not None:
+        from hourline_core.runtime.speed_end import note_end
+
+        note_end(project.workspace, wall_clock(), str(told))
     sys.stderr.write(f"hourline: {told}\n")
     sys.exit(status_of(told))

@@ -39,6 +39,7 @@ def speed(
     from hourline_core.runtime.background import announce
     from hourline_core.runtime.kafka import kafka_of
     from hourline_core.runtime.lease import lease
+    from hourline_core.runtime.speed_end import noting_end
     from speed_layer.run import run
     from speed_layer.session import speed_session, warm_up
 
@@ -49,6 +50,7 @@ def speed(
             refuse_unresolved(spark, declared)
         else:
             lock = held.enter_context(lease(declared.workspace, "speed"))
+        held.enter_context(noting_end(declared.workspace))
         kafka = held.enter_context(kafka_of(declared, join=False, give_up=stop.is_set))
 
         def on_ready() -> None:

@@ -59,17 +59,7 @@ def status(
     for reason in dict.fromkeys(s.lag_unknown for s in report.sources if s.lag_unknown):
         note(f"the lag is not known: {reason}")
     for source in report.sources:
-        if waiting := {gap.gap for gap in source.gaps if gap.confirmed is None}:
-            lost = sum(gap.records for gap in source.gaps if gap.confirmed is None)
-            say(
-                f"{source.source}: Kafka deleted at most {lost:,} record(s) before they were read "
-                f"({', '.join(sorted(waiting))}); their hours are "
-                "incomplete until somebody confirms them, see `hourline gaps`"
-            )
-        if source.in_transaction:
-            say(f"{source.source}: {_say_held_back(source)}")
-        if quiet := [f"{known.topic}[{known.partition}]" for known in source.partitions if known.idle]:
-            say(f"idle partitions of {source.source}, which do not hold its clock: {', '.join(quiet)}")
+        _say_what_matters(source)
     if partitions:
         _say_partitions(report.sources)
     elif report.hours:
@@ -79,6 +69,27 @@ def status(
             [(h.hour, h.source, h.state, h.events, h.late, h.closed, shortest_path(h.report)) for h in report.hours],
             right=["events", "late"],
         )
+
+
+def _say_what_matters(source: "SourceStatus") -> None:
+    """Print what a person should know of a source beside its numbers."""
+    for absent in source.waits_for:
+        say(
+            f"{source.source}: its topic '{absent.topic}' was deleted, and it has waited for a new one since "
+            f"{absent.since:%Y-%m-%d %H:%M:%S} UTC; create the topic, or let a start do it: `hourline down` and "
+            "`hourline up`"
+        )
+    if waiting := {gap.gap for gap in source.gaps if gap.confirmed is None}:
+        lost = sum(gap.records for gap in source.gaps if gap.confirmed is None)
+        say(
+            f"{source.source}: Kafka deleted at most {lost:,} record(s) before they were read "
+            f"({', '.join(sorted(waiting))}); their hours are "
+            "incomplete until somebody confirms them, see `hourline gaps`"
+        )
+    if source.in_transaction:
+        say(f"{source.source}: {_say_held_back(source)}")
+    if quiet := [f"{known.topic}[{known.partition}]" for known in source.partitions if known.idle]:
+        say(f"idle partitions of {source.source}, which do not hold its clock: {', '.join(quiet)}")
 
 
 def _say_partitions(sources: "list[SourceStatus]") -> None:

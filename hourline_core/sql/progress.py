@@ -140,6 +140,14 @@ def read_offsets_sql(source: Source, sequence: int) -> str:
     )
 
 
+def last_cluster_sql(source: Source, sequence: int) -> str:
+    """A query: the id of the Kafka cluster that was read, or reset to, last. No row: it is not known."""
+    return (
+        f"SELECT cluster FROM {_finished(source, sequence)} AND cluster IS NOT NULL "
+        f"AND NOT starts_with(topic_id, {literal(FILE)}) ORDER BY sequence DESC LIMIT 1"
+    )
+
+
 def gaps_sql(source: Source, sequence: int) -> str:
     """A query: sequence, topic, accepted (when it was skipped), and the columns of ``Gap``, of each gap up to
     ``sequence``.

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -40,7 +40,21 @@ class PartitionOffsets(NamedTuple):
 TopicOffsets = Mapping[str, Mapping[int, PartitionOffsets]]
 """By topic and partition."""
 
-Offsets = Mapping[str, TopicOffsets | Unknown]
+
+@dataclass(frozen=True)
+class SourceOffsets:
+    """How far the topics of a source reach, and which they are."""
+
+    topics: TopicOffsets
+    topic_ids: Mapping[str, str | None] = field(default_factory=dict)
+    """Kafka's ids of the topics, by name."""
+    bootstrap: str = ""
+    """The address of the Kafka that was asked."""
+    cluster: str | None = None
+    """The id of its cluster. None: it has none."""
+
+
+Offsets = Mapping[str, SourceOffsets | Unknown]
 """By source."""
 
 
@@ -80,9 +94,10 @@ class KafkaOffsets:
         except BaseException as error:
             answer.set_exception(error)
 
-    def _of(self, source: Source) -> TopicOffsets | Unknown:
+    def _of(self, source: Source) -> SourceOffsets | Unknown:
         try:
             from hourline_core.runtime.kafka import reachable_kafka
+            from hourline_core.runtime.kafka_facts import KafkaFacts
             from hourline_core.runtime.topics import find_topics
         except ImportError:  # The serving side alone has no Kafka client.
             return Unknown("no Kafka client is installed; the extra `engine` brings one")
@@ -90,7 +105,9 @@ class KafkaOffsets:
             options = self._project.settings.kafka.options
             kafka = reachable_kafka(self._project)
             topics = find_topics(kafka, source, options, self.seconds)
-            return {topic: self._of_topic(kafka, topic) for topic in topics}
+            offsets = {topic: self._of_topic(kafka, topic) for topic in topics}
+            facts = KafkaFacts(kafka, options, self._project.name, self.seconds)
+            return SourceOffsets(offsets, facts.ids(topics), kafka, facts.cluster_id())
         except Exception as error:  # The tables can be reported without Kafka, whatever its client raises.
             if not isinstance(error, HourlineError):
                 log_fault(error, self._project.workspace / "logs" / "errors.log", "the look-up of Kafka's offsets")

@@ -5,19 +5,29 @@ from datetime import datetime
 from typing import Any
 
 from hourline_core.ledger.pending import PendingDeclaration
-from hourline_core.ledger.read_offsets import offsets_in, reading_of
+from hourline_core.ledger.read_offsets import offsets_in
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model import Project, Source
-from hourline_core.model.topics import matches
-from hourline_core.runtime.kafka_absence import KafkaAbsence, last_absence
-from hourline_core.runtime.lease import lease_holder
+from hourline_core.model.topics import names_of
+from hourline_core.runtime.topic_absence import absent_topics
 from hourline_core.sql.literals import literal
-from hourline_core.sql.progress import COUNTS, counts_sql, read_offsets_sql
+from hourline_core.sql.progress import COUNTS, counts_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.gaps import GapReport, list_gaps
-from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, TopicOffsets, Unknown
+from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, SourceOffsets, TopicOffsets, Unknown
 from serving_layer.reports.partitions import PartitionStatus, TopicReading, report_partitions
+from serving_layer.reports.speed_state import SpeedState, report_speed_state
+from serving_layer.reports.unread import count_lag, find_readings, offsets_of_known
+
+
+class AbsentTopic(Described):
+    """A topic that was deleted, and that its source waits for, as `on_recreate: continue` says."""
+
+    topic: str
+    """The name of the topic."""
+    since: datetime
+    """When the running speed layer noticed it (UTC)."""
 
 
 class SourceStatus(Described):
@@ -69,6 +79,8 @@ class SourceStatus(Described):
     """The source's clock (UTC): the least of its live partitions' clocks. Null: nothing was accepted yet."""
     finished: datetime | None
     """When its last micro-batch was finished (UTC)."""
+    waits_for: list[AbsentTopic]
+    """The deleted topics that it waits for. Nothing is read of it meanwhile."""
     partitions: list[PartitionStatus]
     """The partitions of its topics. Those without a record are listed if Kafka has answered. None is before the first
     start of the speed layer.
@@ -115,26 +127,11 @@ class ChangingMetric(Described):
     """The same in one sentence, with the command that takes the change up."""
 
 
-class KafkaAway(Described):
-    """The last time in which Kafka did not answer the running speed layer, or did not allow what it must."""
-
-    since: datetime
-    """When Kafka was asked first and did not answer (UTC)."""
-    until: datetime | None
-    """When it answered again (UTC). Null: it is still away."""
-    reason: str
-    """What was wrong, as a sentence."""
-
-
-class ProjectStatus(Described):
+class ProjectStatus(SpeedState):
     """The status of a project."""
 
     project: str
     """The name of the project."""
-    speed: str
-    """Whether the speed layer runs, and whether Kafka is away, as a sentence."""
-    kafka_away: KafkaAway | None
-    """The last time without Kafka. Null: the running speed layer has seen none, or none runs."""
     sources: list[SourceStatus]
     """All sources."""
     changing: list[ChangingMetric]
@@ -158,17 +155,8 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     are those in Kafka.
     """
     project = connection.project
-    pid = lease_holder(project.workspace, "speed")
-    speed = (
-        f"the speed layer runs (process {pid})" if pid else "the speed layer is not running; `hourline up` starts it"
-    )
-    standby = lease_holder(project.workspace, "standby")
-    if standby:
-        speed += f"; process {standby} stands by"
-    absence = last_absence(project.workspace)
-    if absence:
-        speed += f"; {_say_absence(absence)}"
-    sources = [_source(connection, source, offsets[source.name]) for source in project.sources.values()]
+    away = absent_topics(project.workspace)
+    sources = [_source(connection, source, offsets[source.name], away) for source in project.sources.values()]
     rows = connection.sql(
         "SELECT hour, name AS source, state, events, late, closed FROM hours WHERE kind = 'source' "
         f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
@@ -178,19 +166,11 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
     return ProjectStatus(
         project=project.name,
-        speed=speed,
-        kafka_away=KafkaAway(since=absence.since, until=absence.until, reason=absence.reason) if absence else None,
+        **dict(report_speed_state(project)),
         sources=sources,
         changing=list_changes(connection),
         hours=hours,
     )
-
-
-def _say_absence(absence: KafkaAbsence) -> str:
-    since = f"{absence.since:%Y-%m-%d %H:%M:%S}"
-    if absence.until is None:
-        return f"Kafka has been away since {since} UTC"
-    return f"Kafka was away from {since} to {absence.until:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, datetime], str]:
@@ -237,24 +217,37 @@ def _report_change(connection: Connection, pending: PendingDeclaration) -> Chang
     )
 
 
-def _source(connection: Connection, source: Source, offsets: TopicOffsets | Unknown) -> SourceStatus:
+def _source(
+    connection: Connection, source: Source, offsets: SourceOffsets | Unknown, away: Mapping[str, datetime]
+) -> SourceStatus:
+    """The status of one source. ``away`` are the topics that the speed layer waits for, and since when (UTC)."""
+    waits_for = [AbsentTopic(topic=topic, since=away[topic]) for topic in names_of(source.topic) if topic in away]
     if source.name not in connection.snapshot.progress:
         counts: dict[str, Any] = dict.fromkeys(("sequence", "skipped", "late", *COUNTS), 0)
+        in_kafka = _in_kafka({}, offsets if isinstance(offsets, Unknown) else offsets.topics)
         return SourceStatus(
-            source=source.name, gaps=[], clock=None, finished=None, partitions=[], **counts, **_in_kafka({}, offsets)
+            source=source.name,
+            gaps=[],
+            clock=None,
+            finished=None,
+            waits_for=waits_for,
+            partitions=[],
+            **counts,
+            **in_kafka,
         )
     sequence = connection.snapshot.progress[source.name].sequence
     (counts,) = connection.sql(counts_sql(source, sequence)).to_arrow_table().to_pylist()
     readings = find_readings(connection, source, sequence)
-    known_offsets = {} if isinstance(offsets, Unknown) else offsets
+    known = offsets_of_known(connection, source, sequence, readings, offsets)
     return SourceStatus(
         source=source.name,
         sequence=sequence,
         gaps=list_gaps(connection, source.name),
         skipped=sum(offsets_in(ranges) for of in readings.values() for ranges in of.reading.skipped.values()),
-        partitions=report_partitions(connection, source, readings, known_offsets),
+        waits_for=waits_for,
+        partitions=report_partitions(connection, source, readings, {} if isinstance(known, Unknown) else known),
         **counts,
-        **_in_kafka(readings, offsets),
+        **_in_kafka(readings, known),
     )
 
 
@@ -269,30 +262,3 @@ def _in_kafka(readings: Mapping[str, TopicReading], offsets: TopicOffsets | Unkn
         "in_transaction": sum(of.held_back for of in ends),
         "in_transaction_since": min((of.held_back_since for of in ends if of.held_back_since), default=None),
     }
-
-
-def find_readings(connection: Connection, source: Source, sequence: int) -> dict[str, TopicReading]:
-    """By its name, how far each topic of the source has been read; of several with one name, the one that was read
-    last. Imported files, and topics that the source does not read any more, do not matter.
-    """
-    rows = connection.answer(read_offsets_sql(source, sequence)).to_arrow_table()
-    last = rows.group_by("topic", use_threads=False).aggregate([("topic_id", "last")])
-    by_name = dict(zip(last["topic"].to_pylist(), last["topic_id_last"].to_pylist(), strict=True))
-    return {
-        topic: TopicReading(topic_id, reading_of(rows, topic_id))
-        for topic, topic_id in by_name.items()
-        if topic and matches(source.topic, topic)
-    }
-
-
-def count_lag(readings: Mapping[str, TopicReading], offsets: TopicOffsets) -> int:
-    """The lag. Kafka was asked before the tables were read, so they may be further."""
-    return sum(
-        max(0, of.end - max(_next_offset(readings, topic, partition), of.earliest))
-        for topic, partitions in offsets.items()
-        for partition, of in partitions.items()
-    )
-
-
-def _next_offset(readings: Mapping[str, TopicReading], topic: str, partition: int) -> int:
-    return readings[topic].reading.next_offsets.get(partition, 0) if topic in readings else 0

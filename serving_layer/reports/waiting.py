@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hourline_core.model import Source
 from hourline_core.runtime.lease import lease_holder
 from serving_layer.connection import Connection
-from serving_layer.reports.kafka_offsets import Offsets, TopicOffsets, Unknown
-from serving_layer.reports.status import count_lag, find_readings
+from serving_layer.reports.kafka_offsets import Offsets, SourceOffsets, Unknown
+from serving_layer.reports.unread import count_lag, find_readings, offsets_of_known
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,12 @@ def find_waiting(connection: Connection, query: str, offsets: Offsets) -> list[W
 
 
 def _count_waiting(
-    connection: Connection, source: Source, sequence: int, offsets: TopicOffsets | Unknown
+    connection: Connection, source: Source, sequence: int, offsets: SourceOffsets | Unknown
 ) -> int | None:
     if isinstance(offsets, Unknown):
         return None
-    return count_lag(find_readings(connection, source, sequence) if sequence else {}, offsets)
+    if not sequence:
+        return count_lag({}, offsets.topics)
+    readings = find_readings(connection, source, sequence)
+    known = offsets_of_known(connection, source, sequence, readings, offsets)
+    return None if isinstance(known, Unknown) else count_lag(readings, known)

@@ -5,10 +5,17 @@ of it is counted before a person, or a declaration, says how to go on. Then each
 from collections.abc import Iterator
 
 import pytest
+from typer.testing import CliRunner
 
+from hourline.cli import app
 from hourline_core.errors import SourceError, TopicReplacedError
-from hourline_core.runtime.topics import topic_id_of
+from hourline_core.runtime.lease import lease
+from hourline_core.runtime.topic_absence import absent_topics
+from hourline_core.runtime.topics import ensure_topic, topic_id_of
+from serving_layer.reports.status import report_project_status
 from tests.support.kafka_rig import Address, Body, KafkaRig
+from tests.support.recreated_topic import delete_topic
+from tests.support.speed_process import wait_until
 
 SOURCE = """\
     topic: NAME
@@ -21,7 +28,8 @@ METRIC = """\
     source: NAME
     measures: {records: count, total: sum(n)}
     """
-SOURCES = {"plain": "", "unique": "id: who", "onward": "on_recreate: continue", "logs": "", "other": ""}
+SOURCES = {"plain": "", "unique": "id: who", "onward": "on_recreate: continue"}
+SOURCES |= dict.fromkeys(("logs", "other", "steady"), "")
 FILES = {
     "hourline.yaml": """\
         name: replaced
@@ -68,6 +76,8 @@ def test_a_recreated_topic_under_a_stream_stops_it_and_counts_after_a_reset(
         with pytest.raises(TopicReplacedError, match=r"topic 'plain' .* was deleted.* `hourline reset plain`"):
             running.done.result(120)
     assert running.records == 100
+    (status,) = report_project_status(project, last=1).sources
+    assert status.lag is None and "was deleted and recreated since it was read" in str(status.lag_unknown)
     new, rig.produced["plain"] = rig.produced["plain"], known
     rig.check("plain")
     rig.produced["plain"] = new
@@ -100,6 +110,36 @@ def test_a_source_that_goes_on_reads_each_topic_once(rig: KafkaRig) -> None:
         assert rig.drain(project) == 0
         total += count
     assert rig.check("onward") == total
+
+
+@pytest.mark.usefixtures("impatient")
+def test_while_a_topic_is_gone_its_source_waits_and_the_others_are_read(rig: KafkaRig) -> None:
+    project = rig.of("onward", "steady")
+
+    def status() -> str:
+        return CliRunner().invoke(app, ["status", "-p", str(rig.whole.root)], env={"KAFKA": rig.kafka}).output
+
+    with lease(project.workspace, "speed"), rig.running(project) as running:
+        rig.send("onward", 30)
+        rig.send("steady", 50)
+        running.wait_for(80)
+        delete_topic(rig.kafka, "onward")
+        wait_until(lambda: bool(absent_topics(project.workspace)) or running.done.done(), "nothing was noticed")
+        rig.send("steady", 40)
+        running.wait_for(120)
+        said = " ".join(status().split())
+        assert "onward: its topic 'onward' was deleted, and it has waited for a new one since 2" in said
+        assert "steady: its topic" not in said
+        ensure_topic(rig.kafka, "onward", 1, {})
+        rig.send("onward", 20)
+        rig.send("steady", 10)
+        running.wait_for(150)
+        assert "topic 'onward' is there again; the speed layer reads it from its beginning" in running.told
+        assert "onward: its topic" not in status()
+    running.done.result()
+    rig.check("onward")
+    rig.check("steady")
+    assert running.records == 150
 
 
 def test_a_recreated_topic_while_the_stream_is_stopped_counts_its_ids_once(rig: KafkaRig) -> None:
@@ -179,8 +219,13 @@ def test_another_kafka_at_the_same_address_is_noticed(rig: KafkaRig) -> None:
         SourceError, match=r"was read from the Kafka cluster .* and the one at .* `hourline reset other`"
     ):
         rig.drain(project)
+    (status,) = report_project_status(project, last=1).sources
+    assert (status.records, status.lag) == (30, None)
     rig.reset("other")  # which makes the topic
-    rig.send("other", 20)
+    rig.send("other", 2)
+    (status,) = report_project_status(project, last=1).sources
+    assert (status.lag, status.lag_unknown) == (2, None)
+    rig.send("other", 18)
     assert rig.drain(project) == 20
     assert rig.check("other") == 50
 

@@ -91,11 +91,11 @@ class KafkaRig:
     def stop_broker(self) -> None:
         self._broker_stack.close()
 
-    def of(self, source: str, **changed: Any) -> Project:
-        """The project with this source alone, some of its declaration changed."""
-        declared = self.whole.sources[source].model_copy(update=changed)
-        metric = f"{source}_n"
-        return replace(self.whole, sources={source: declared}, metrics={metric: self.whole.metrics[metric]})
+    def of(self, *names: str, **changed: Any) -> Project:
+        """The project with these sources alone, some of their declarations changed."""
+        sources = {name: self.whole.sources[name].model_copy(update=changed) for name in names}
+        metrics = {metric: self.whole.metrics[metric] for metric in (f"{name}_n" for name in names)}
+        return replace(self.whole, sources=sources, metrics=metrics)
 
     def recreate(self, topic: str, partitions: int = 1) -> None:
         """Delete a topic, and make another one of that name."""

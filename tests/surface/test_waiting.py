@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import serving_layer
 from hourline.cli import app
 from hourline_core.runtime.lease import lease
-from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets, TopicOffsets, Unknown
+from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets, SourceOffsets, Unknown
 from serving_layer.reports.waiting import find_waiting
 from tests.support.visits import Visit, Visits
 
@@ -20,12 +20,12 @@ def site(tmp_path: Path) -> Visits:
     return visits
 
 
-def sent(count: int) -> TopicOffsets:
+def sent(count: int, cluster: str | None = None) -> SourceOffsets:
     """Kafka with so many records."""
-    return {"visits": {0: PartitionOffsets(0, count)}}
+    return SourceOffsets({"visits": {0: PartitionOffsets(0, count)}}, cluster=cluster)
 
 
-def said(site: Visits, offsets: TopicOffsets | Unknown, *, running: bool = True) -> list[str]:
+def said(site: Visits, offsets: SourceOffsets | Unknown, *, running: bool = True) -> list[str]:
     of_sources: Offsets = {"visits": offsets}
     with serving_layer.connect(site.project) as connection:
         if not running:

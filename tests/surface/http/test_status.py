@@ -16,8 +16,10 @@ from confluent_kafka import KafkaError, KafkaException
 from hourline_core.model import Project
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.lease import lease
+from hourline_core.runtime.speed_end import note_end, noting_end
+from hourline_core.runtime.topic_absence import note_absent_topics
 from serving_layer.connection import Connection
-from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets
+from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets, SourceOffsets
 from serving_layer.reports.status import report_project_status, report_status
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import Visit, serving, visit_tables
@@ -59,7 +61,7 @@ def test_the_status_lists_each_source_before_the_first_start(silent: Project, tm
     (source,) = report_project_status(new, last=1).sources
     assert (source.source, source.sequence, source.accepted, source.lag) == ("clicks", 0, 0, None)
     with Connection(new) as connection:
-        waiting = {"clicks": {"clicks": {0: PartitionOffsets(2, 5, held_back=3)}}}
+        waiting = {"clicks": SourceOffsets({"clicks": {0: PartitionOffsets(2, 5, held_back=3)}})}
         (source,) = report_status(connection, 1, waiting).sources
     assert (source.lag, source.in_transaction, source.lag_unknown) == (3, 3, None)
 
@@ -116,7 +118,7 @@ def test_reads_are_answered_while_a_status_waits_for_kafka(tables: BareTables, m
         waiting.wait()
         assert client.get("/api/v1/metrics/totals").status_code == 200
         assert not status.done()
-        answer.set_result({name: {"clicks": {0: PartitionOffsets(0, 5)}} for name in tables.project.sources})
+        answer.set_result({"clicks": SourceOffsets({"clicks": {0: PartitionOffsets(0, 5)}})})
         (source,) = status.result().json()["sources"]
     assert (source["lag"], source["lag_unknown"]) == (4, None), "one of the five was read"
 
@@ -137,3 +139,35 @@ def test_the_status_says_since_when_kafka_has_been_away_and_from_when_to_when_it
     with lease(workspace, "speed"):
         note_absence(workspace, None)
         assert report_project_status(tables.project, last=1).kafka_away is None
+
+
+def test_the_status_says_which_source_waits_for_a_deleted_topic(tables: BareTables) -> None:
+    workspace, since = tables.project.workspace, datetime(2024, 4, 1, 10, 0, 3, tzinfo=UTC)
+    with lease(workspace, "speed"), serving(tables.project) as client:
+        note_absent_topics(workspace, {"clicks": since, "another": since})
+        (waiting,) = client.get("/api/v1/status").json()["sources"]
+        note_absent_topics(workspace, {})
+        (reading,) = client.get("/api/v1/status").json()["sources"]
+    assert waiting["waits_for"] == [{"topic": "clicks", "since": "2024-04-01T10:00:03Z"}]
+    assert reading["waits_for"] == []
+
+
+def test_the_status_says_how_the_last_speed_layer_has_ended_until_another_one_runs(tables: BareTables) -> None:
+    workspace, at = tables.project.workspace, datetime(2024, 4, 1, 10, 0, 3, tzinfo=UTC)
+    with pytest.raises(OSError, match="full"), lease(workspace, "speed"), noting_end(workspace):
+        raise OSError("full")
+    with serving(tables.project) as client:
+        killed = client.get("/api/v1/status").json()
+        note_end(workspace, at, "the disk is full")
+        failed = client.get("/api/v1/status").json()
+        with lease(workspace, "speed"):  # such as an import
+            other = client.get("/api/v1/status").json()
+        with lease(workspace, "speed"), noting_end(workspace):
+            pass
+        stopped = client.get("/api/v1/status").json()
+    start = "the speed layer is not running; `hourline up` starts it"
+    assert killed["speed"] == f"{start}; the last one ended without a word, as after `kill -9`; see logs/speed.log"
+    assert failed["speed"] == f"{start}; the last one ended at 2024-04-01 10:00:03 UTC: the disk is full"
+    assert failed["ended"] == {"at": "2024-04-01T10:00:03Z", "reason": "the disk is full"}
+    assert other["speed"].startswith("the speed layer runs") and "ended at" not in other["speed"]
+    assert (stopped["speed"], stopped["ended"]) == (start, None)

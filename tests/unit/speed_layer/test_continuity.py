@@ -1,20 +1,18 @@
 """Continuity: what Kafka has is compared with what was read, before anything is committed, and without false alarms."""
 
-import threading
 import zlib
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from hourline_core.errors import BrokerError, SourceError, TopicReplacedError
 from hourline_core.ledger.last_read import LastRead
 from hourline_core.ledger.last_records import LastRecord, checksum_of
-from hourline_core.model import EventTime, Field, Project, Settings, Source
+from hourline_core.model import EventTime, Field, Source
 from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition
-from speed_layer.continuity import Continuity, wait_for_topics
+from speed_layer.continuity import Continuity
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 SOURCE = Source(name="visits", topic="visits", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
@@ -213,16 +211,6 @@ def test_a_kafka_that_is_away_says_nothing() -> None:
     kafka.away = True
     with pytest.raises(BrokerError):
         continuity.confirm({("id-1", 0): read(12)})
-
-
-def test_who_waits_for_a_topic_notices_that_its_own_kafka_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka = FakeKafka()
-    kafka.topics = {}
-    monkeypatch.setattr("speed_layer.continuity.KafkaFacts", lambda *_: kafka)
-    project = Project(Path(), Settings(), {"visits": GOING_ON}, {})
-    wait_for_topics(project, kafka.bootstrap, threading.Event(), lambda: False)
-    kafka.topics = {"visits": "id-2"}
-    wait_for_topics(project, kafka.bootstrap, threading.Event(), lambda: True)
 
 
 def test_what_spark_says_of_a_topic_that_was_replaced_is_not_what_is_told() -> None:

@@ -3,6 +3,7 @@
 import errno
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from hourline_core.errors import BrokerError
 from hourline_core.runtime.kafka_absence import KafkaAbsence
@@ -28,6 +30,9 @@ class Kafka:
         self.changed = threading.Condition()
         self.full = False
         """Whether nothing can be written or said."""
+        self.has_topic = True
+        self.during: Callable[[], object] = lambda: None
+        """What happens while Kafka answers, once."""
 
     @contextmanager
     def admin(self, bootstrap: str, options: object, doing: str, seconds: float) -> Iterator[Any]:
@@ -36,7 +41,31 @@ class Kafka:
     def describe(self, topics: object, request_timeout: float) -> dict[str, Any]:
         if self.error:
             raise self.error
-        return {}
+        answer: Future[Any] = Future()
+        with self.changed:
+            if self.has_topic:
+                answer.set_result(SimpleNamespace(partitions=[]))
+            else:
+                answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+            self.during, happens = lambda: None, self.during
+            happens()
+            self.changed.notify_all()
+        return {"visits": answer}
+
+    def delete_after_an_answer(self, then: Callable[[], object]) -> None:
+        """Return when a question was answered with the topic, which is deleted by now. ``then`` is called before the
+        answer is there.
+        """
+        deleted = False
+
+        def delete() -> None:
+            nonlocal deleted
+            self.has_topic, deleted = False, True
+            then()
+
+        with self.changed:
+            self.has_topic, self.during = True, delete
+            assert self.changed.wait_for(lambda: deleted, 20)
 
     def note(self, workspace: Path, absence: KafkaAbsence | None) -> None:
         if absence:
@@ -67,14 +96,29 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     return kafka
 
 
+class Awaited:
+    """Stands in for the topics that are awaited."""
+
+    def __init__(self) -> None:
+        self.topics: set[str] = set()
+
+    def now(self) -> frozenset[str]:
+        return frozenset(self.topics)
+
+    def are_there(self, topics: frozenset[str]) -> None:
+        self.topics -= topics
+
+
 @contextmanager
-def watching(kafka: Kafka) -> Iterator[KafkaWatch]:
+def watching(kafka: Kafka, awaited: Awaited | None = None) -> Iterator[KafkaWatch]:
     project = SimpleNamespace(
         workspace=Path("/workspace"),
         settings=SimpleNamespace(kafka=SimpleNamespace(options={})),
         sources={"visits": SimpleNamespace(topic="visits")},
     )
-    with KafkaWatch(cast(Any, project), "broker-1:9092", lambda: NOW, kafka.say) as watch:
+    with KafkaWatch(
+        cast(Any, project), "broker-1:9092", lambda: NOW, kafka.say, cast(Any, awaited or Awaited())
+    ) as watch:
         yield watch
 
 
@@ -125,3 +169,14 @@ def test_a_wait_looks_at_other_things_meanwhile(kafka: Kafka) -> None:
         answer_of(watch, look)
     assert seen, "its Kafka may end while it answers"
     assert not any(seen)
+
+
+def test_a_topic_is_there_again_once_a_question_that_was_asked_since_says_so(kafka: Kafka) -> None:
+    awaited = Awaited()
+    with watching(kafka, awaited) as watch:
+        kafka.delete_after_an_answer(lambda: awaited.topics.add("visits"))
+        answer_of(watch)
+        assert awaited.topics == {"visits"}
+        kafka.has_topic = True
+        answer_of(watch)
+        assert not awaited.topics

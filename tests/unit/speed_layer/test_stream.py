@@ -74,7 +74,7 @@ def told_to_stop() -> threading.Event:
 
 def wait(streams: list[Stream], stop: threading.Event | None = None) -> list[str]:
     """As ``run`` does, once the streams are there."""
-    failures = wait_for_end(streams, stop or threading.Event(), lambda: True, False, AROUND)
+    failures = wait_for_end(streams, stop or threading.Event(), lambda: True, False, AROUND, lambda: False)
     given_up = stop_streams(streams)
     raise_failure(streams, failures, AROUND)
     return given_up
@@ -148,4 +148,14 @@ def test_another_writer_of_any_stream_is_told_before_a_kafka_that_is_away() -> N
 def test_an_embedded_kafka_that_has_ended_ends_the_wait() -> None:
     said = r"the embedded Kafka at broker-1:9092 has ended by itself \(its log is logs/broker.log\)$"
     with pytest.raises(KafkaAwayError, match=said):
-        wait_for_end([stream_of(ForeachBatch("visits"), Query())], threading.Event(), lambda: False, False, AROUND)
+        streams = [stream_of(ForeachBatch("visits"), Query())]
+        wait_for_end(streams, threading.Event(), lambda: False, False, AROUND, lambda: False)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_other_streams_end_the_wait_also_if_there_was_none(number: int) -> None:
+    streams = [stream_of(ForeachBatch("visits"), Query()) for _ in range(number)]
+    answers = iter([False, True])
+    assert wait_for_end(streams, threading.Event(), lambda: True, True, AROUND, lambda: next(answers)) == []
+    assert next(answers, None) is None
+    assert wait_for_end(streams, told_to_stop(), lambda: True, True, AROUND, lambda: False) == []
