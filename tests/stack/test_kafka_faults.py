@@ -22,14 +22,18 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in stric
     ResourcePatternType,
     ResourceType,
 )
+from pyspark.sql import SparkSession
 
-from hourline_core.errors import SourceError
+from hourline_core.errors import LostRecordsError, SourceError
+from hourline_core.runtime.topics import topic_offsets
 from serving_layer.reports.status import KafkaAway, report_project_status
 from speed_layer.run import run
 from speed_layer.session import speed_session
+from tests.stack.test_gaps import check_gaps
 from tests.support import parcels
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.log_segments import UNKNOWN_CODEC, damaged
+from tests.support.oracle import Sent
 from tests.support.speed_process import SpeedProcess, wait_until
 from tests.support.stack_project import StackProject
 
@@ -88,6 +92,13 @@ def running(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> 
         yield Running(cluster, project, speed)
 
 
+@pytest.fixture(scope="module")
+def spark(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """For projects that are read until they are drained."""
+    with speed_session(parcels.make(tmp_path_factory.mktemp("session"), cluster.bootstrap, "drained").project) as spark:
+        yield spark
+
+
 @pytest.fixture(autouse=True)
 def whole(cluster: KafkaCluster) -> None:
     """Each test begins with all nodes there, however the one before has ended."""
@@ -105,12 +116,12 @@ def test_the_stream_goes_on_when_a_leader_is_killed_and_waits_for_records_below_
     running.send()
     running.everything_counts()
     # With fewer copies than its minimum, Kafka takes records of producers that do not ask for copies, and shows none.
-    set_option(running.cluster, "min.insync.replicas", "3")
+    set_option(running.cluster, TOPIC, "min.insync.replicas", "3")
     with producer(running.project, acks="1"):
         running.send()
     leader.start()
     running.everything_counts()
-    set_option(running.cluster, "min.insync.replicas", "1")
+    set_option(running.cluster, TOPIC, "min.insync.replicas", "1")
 
 
 def test_the_stream_goes_on_after_all_brokers_were_paused(running: Running) -> None:
@@ -165,7 +176,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_
 
 
 def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stream_until_it_is_mended(
-    cluster: KafkaCluster, tmp_path: Path
+    cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     project = parcels.make(tmp_path, cluster.bootstrap, topic="codecs", partitions=1)
 
@@ -174,21 +185,44 @@ def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stre
             project.send("scans", parcels.scans(project.random, 10, first_hour=0, hours=2))
 
     log = cluster.leader("codecs").log_of("codecs", 0)
-    with speed_session(project.project) as spark:
-        for codec in ("gzip", "snappy", "lz4", "zstd"):
-            send(codec)
-        run(spark, project.project, cluster.bootstrap, drain=True)
-        project.check()
-        for damage in (None, UNKNOWN_CODEC):
-            send("none")
-            with (
-                damaged(log, damage),
-                pytest.raises(SourceError, match=r"the stream of source 'scans' stopped: .* cannot be read") as stopped,
-            ):
-                run(spark, project.project, cluster.bootstrap, drain=True)
-            assert "\n" not in str(stopped.value) and "nothing is lost" in str(stopped.value)
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        send(codec)
+    run(spark, project.project, cluster.bootstrap, drain=True)
+    project.check()
+    for damage in (None, UNKNOWN_CODEC):
+        send("none")
+        with (
+            damaged(log, damage),
+            pytest.raises(SourceError, match=r"the stream of source 'scans' stopped: .* cannot be read") as stopped,
+        ):
             run(spark, project.project, cluster.bootstrap, drain=True)
-            assert project.check() > 100
+        assert "\n" not in str(stopped.value) and "nothing is lost" in str(stopped.value)
+        run(spark, project.project, cluster.bootstrap, drain=True)
+        assert project.check() > 100
+
+
+def test_what_retention_deletes_before_it_is_read_is_told_and_all_else_counts(
+    cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = "kept"
+    project = parcels.make(tmp_path, cluster.bootstrap, topic, partitions=1)
+
+    def send() -> list[Sent]:
+        project.send("scans", parcels.scans(project.random, 40, first_hour=0, hours=3))
+        return project.sent["scans"][-40:]
+
+    send()
+    run(spark, project.project, cluster.bootstrap, drain=True)
+    lost = send()
+    set_option(cluster, topic, "retention.ms", "1")
+    wait_until(lambda: topic_offsets(cluster.bootstrap, topic, {}) == {0: (80, 80)}, "retention deletes nothing")
+    set_option(cluster, topic, "retention.ms", "-1")
+    with pytest.raises(LostRecordsError, match=r"topic 'kept' partition 0 offsets 40 to 79: at most 40 record\(s\)"):
+        run(spark, project.project, cluster.bootstrap, drain=True)
+    send()
+    run(spark, project.project, cluster.bootstrap, drain=True, on_loss=lambda told: None)
+    project.sent["scans"] = [record for record in project.sent["scans"] if record not in lost]
+    check_gaps(project, lost)
 
 
 @pytest.mark.long
@@ -227,9 +261,9 @@ def producer(project: StackProject, **options: object) -> Iterator[None]:
     project.producer = before
 
 
-def set_option(cluster: KafkaCluster, name: str, value: str) -> None:
+def set_option(cluster: KafkaCluster, topic: str, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     client = cluster.admin()
     client.incremental_alter_configs([resource])[resource].result(30)
 

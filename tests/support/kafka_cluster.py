@@ -100,6 +100,8 @@ class KafkaCluster:
             "allow.everyone.if.no.acl.found": "true",
             "message.max.bytes": _LARGEST_RECORD,
             "replica.fetch.max.bytes": _LARGEST_RECORD,
+            # Nobody waits five minutes to see what retention deletes.
+            "log.retention.check.interval.ms": 500,
         }
         self.nodes = [
             Node(number, folder / f"node-{number}", (ports[number - 1], ports[nodes + number - 1]), controller, shared)
