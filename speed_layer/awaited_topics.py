@@ -12,6 +12,7 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topic_absence import note_absent_topics
+from speed_layer.continuity import Continuity, last_read
 
 
 class AwaitedTopics:
@@ -39,13 +40,19 @@ class AwaitedTopics:
         return [source for source in self._project.sources.values() if awaited.isdisjoint(names_of(source.topic))]
 
     def look(self, bootstrap: str) -> None:
-        """Await the topics that are deleted, and may be recreated while their source is read. Raises BrokerError."""
+        """Await the topics that are deleted, and may be recreated while their source is read. Raises BrokerError,
+        TableError, and SourceError if it is another Kafka: there they were never deleted.
+        """
         going_on = [source for source in self._project.sources.values() if source.on_recreate == "continue"]
-        names = {name for source in going_on for name in names_of(source.topic)}
-        ids = KafkaFacts(bootstrap, self._project.settings.kafka.options, self._project.name).ids(names)
+        kafka = KafkaFacts(bootstrap, self._project.settings.kafka.options, self._project.name)
+        ids = kafka.ids({name for source in going_on for name in names_of(source.topic)})
+        missing = {name for name, topic_id in ids.items() if topic_id is None}
+        for source in going_on:
+            if not missing.isdisjoint(names_of(source.topic)):
+                Continuity(source, kafka, last_read(self._project, source)).refuse_other_cluster()
         moment = self._clock()
         with self._changing:
-            self._since = {name: self._since.get(name, moment) for name, there in ids.items() if there is None}
+            self._since = {name: self._since.get(name, moment) for name in missing}
             self._note()
 
     def are_there(self, topics: Collection[str]) -> None:

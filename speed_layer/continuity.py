@@ -19,9 +19,12 @@ from hourline_core.errors import BrokerError, HourlineError, SourceError, TopicR
 from hourline_core.ledger.last_read import LastRead
 from hourline_core.ledger.last_read import Partition as KnownPartition
 from hourline_core.ledger.last_records import LastRecord, checksum_of
-from hourline_core.model import Source
+from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.model import Project, Source
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition
+from hourline_core.storage.opening import exists, open_table
 from speed_layer.origin import TopicIds
 
 LastRecords = Mapping[KnownPartition, LastRecord]
@@ -186,6 +189,14 @@ class Continuity:
             "back, or send the other records to a recreated topic; or go on without those up to that offset: "
             f"`hourline reset {source} --to {topic}:{number}={read.offset + 1}`"
         )
+
+
+def last_read(project: Project, source: Source) -> LastRead:
+    """What progress says of the Kafka that the source was read from. Raises TableError."""
+    layout = Layout.of(project)
+    if not exists(layout.progress(source), layout.storage_options):
+        return LastRead()
+    return Progress(open_table(layout.progress(source), layout.storage_options)).last_read()
 
 
 def differing_records(

@@ -10,17 +10,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.ledger.last_read import LastRead
-from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock
 from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_offsets
-from hourline_core.storage.opening import exists, open_table
 from speed_layer.consumer_group import ConsumerGroup
-from speed_layer.continuity import Continuity
+from speed_layer.continuity import Continuity, last_read
 from speed_layer.foreach_batch import ForeachBatch
 from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets, write_starting_offsets
 from speed_layer.micro_batch import Finished
@@ -70,7 +66,7 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
     options = dict(project.settings.kafka.options)
     group_name = f"hourline.{project.name}.{source.name}"
     kafka = KafkaFacts(bootstrap, options, group_name, _SECONDS_FOR_REQUEST)
-    continuity = Continuity(source, kafka, _last_read(project, source))
+    continuity = Continuity(source, kafka, last_read(project, source))
     continuity.refuse_other_cluster()
     continuity.refuse_missing_topics()
     topic_ids = ensure_topics(bootstrap, source, options)
@@ -114,14 +110,6 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
 
     silence = Silence(batch.source_tables, ends, lambda: _read_up_to(query, continuity.topic_ids), environment.clock)
     return Stream(foreach_batch, query, silence, continuity)
-
-
-def _last_read(project: Project, source: Source) -> LastRead:
-    """What progress says of the Kafka that the source was read from."""
-    layout = Layout.of(project)
-    if not exists(layout.progress(source), layout.storage_options):
-        return LastRead()
-    return Progress(open_table(layout.progress(source), layout.storage_options)).last_read()
 
 
 def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:

@@ -20,10 +20,12 @@ def write_note(workspace: Path, name: str, said: Mapping[str, object]) -> None:
 
 
 def read_note(workspace: Path, name: str) -> dict[str, Any] | None:
-    """What the note ``name`` says, with the ``pid`` of the process that wrote it. None: there is none."""
+    """What the note ``name`` says, with the ``pid`` of the process that wrote it. None: there is none, or it is cut
+    short.
+    """
     try:
         said: dict[str, Any] = json.loads(_file(workspace, name).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # A power cut may leave an empty file.
         return None
     return said
 

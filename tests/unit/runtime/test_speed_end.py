@@ -37,6 +37,13 @@ def test_an_end_that_nobody_wanted_is_kept_until_the_next_start(tmp_path: Path) 
     assert last_end(tmp_path) is None
 
 
+def test_a_note_that_a_power_cut_has_emptied_says_nothing(tmp_path: Path) -> None:
+    fail(tmp_path)
+    (note,) = (tmp_path / "run").glob("*.json")
+    note.write_text("")
+    assert last_end(tmp_path) is None
+
+
 def test_a_stop_by_a_person_is_no_such_end(tmp_path: Path) -> None:
     fail(tmp_path)
     with pytest.raises(KeyboardInterrupt), noting_end(tmp_path):

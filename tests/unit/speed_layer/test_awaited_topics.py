@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from hourline_core.errors import SourceError
+from hourline_core.ledger.last_read import LastRead
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.lease import lease
 from hourline_core.runtime.topic_absence import absent_topics
@@ -26,6 +28,11 @@ class Kafka:
         self.now = NOW
         self.said: list[str] = []
         self.hears = True
+
+    bootstrap = "kafka:9092"
+
+    def cluster_id(self) -> str:
+        return "here"
 
     def ids(self, topics: set[str]) -> dict[str, str | None]:
         return {topic: self.topics[topic] for topic in topics}
@@ -69,6 +76,18 @@ def test_a_source_is_not_read_until_all_its_topics_are_there(tmp_path: Path, kaf
         assert absent_topics(tmp_path) == {}
     told = "topic '{}' is there again; the speed layer reads it from its beginning"
     assert kafka.said == [told.format("visits"), told.format("scans")]
+
+
+def test_another_kafka_is_refused_and_its_topics_are_not_awaited(
+    tmp_path: Path, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speed_layer.awaited_topics.last_read", lambda *_: LastRead("elsewhere"))
+    awaited = awaited_in(tmp_path, kafka)
+    awaited.look("kafka:9092")
+    kafka.topics["scans"] = None
+    with pytest.raises(SourceError, match="from the Kafka cluster elsewhere, and the one at kafka:9092 is here"):
+        awaited.look("kafka:9092")
+    assert not awaited.now()
 
 
 def test_what_an_ended_speed_layer_waited_for_says_nothing_about_now(tmp_path: Path, kafka: Kafka) -> None:
