@@ -90,12 +90,18 @@ def silence_pyspark() -> None:
 
     - PySpark logs errors of queries: ``_log_exception`` in ``pyspark/errors/exceptions/base.py``.
     - Py4J logs calls to Java that are interrupted: ``send_command`` in ``py4j/java_gateway.py``, by the root logger.
+    - Py4J logs errors of Python that Java has called: ``_call_proxy`` in ``py4j/clientserver.py``.
+    - The server of accumulators prints that Java has ended: ``handle_error`` in ``socketserver.py``.
     """
+    from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     logging.getLogger().addFilter(_is_not_py4js)
+    logging.getLogger("py4j.clientserver").disabled = True
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        server.handle_error = lambda server, request, address: None  # type: ignore[assignment]
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:

@@ -44,6 +44,25 @@ def test_a_stop_of_spark_is_noticed_soon() -> None:
     assert (done.returncode, done.stdout) == (0, "0.02\n"), done.stderr
 
 
+def test_the_end_of_java_leaves_no_trace_beside_its_sentence() -> None:
+    done = python(
+        "import logging, socket\n"
+        "from hourline_core.runtime.quirks import silence_pyspark\n"
+        "from py4j.clientserver import logger\n"
+        "from pyspark.accumulators import _start_update_server\n"
+        "silence_pyspark()\n"
+        "server = _start_update_server('token', False, None)\n"
+        "with socket.create_connection(server.server_address) as java:\n"
+        "    java.sendall(b'token')\n"
+        "    java.shutdown(socket.SHUT_WR)\n"
+        "    while java.recv(10):\n"
+        "        pass\n"
+        "logger.error('There was an exception while executing the Python Proxy on the Python Side.')\n"
+        "server.shutdown()\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_an_exit_at_once_writes_what_was_printed_and_runs_nothing_else() -> None:
     done = python(
         "import atexit, sys\n"
