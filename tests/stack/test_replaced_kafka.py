@@ -219,8 +219,11 @@ def test_another_kafka_at_the_same_address_is_noticed(rig: KafkaRig) -> None:
         SourceError, match=r"was read from the Kafka cluster .* and the one at .* `hourline reset other`"
     ):
         rig.drain(project)
+    ensure_topic(rig.kafka, "other", 1, {})
     (status,) = report_project_status(project, last=1).sources
     assert (status.records, status.lag) == (30, None)
+    assert "is another one: source 'other' was read from cluster" in str(status.lag_unknown)
+    delete_topic(rig.kafka, "other")
     rig.reset("other")  # which makes the topic
     rig.send("other", 2)
     (status,) = report_project_status(project, last=1).sources
