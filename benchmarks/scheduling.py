@@ -2,10 +2,10 @@
 
     python -m benchmarks.scheduling [EVENTS_PER_HOUR]
 
-Events of 500 hours are imported. Then, with Kafka, the speed layer and Airflow up, the DAG `backfill` is triggered for
-one hour and for 24 hours, three times each, always for different hours. Times are wall times from Airflow's records,
-the median of three; the ratio is within one run. The answers are compared with DuckDB over the file before a time
-counts.
+Events of 500 hours are imported. Then, with Kafka, the speed layer and Airflow up, the DAG `recompute_range` is
+triggered for one hour and for 24 hours, three times each, always for different hours. Times are wall times from
+Airflow's records, the median of three; the ratio is within one run. The answers are compared with DuckDB over the file
+before a time counts.
 """
 
 import statistics
@@ -73,7 +73,7 @@ def measured(api: AirflowApi, project: Project, hours: int, first: int) -> list[
 
 
 def one_run(api: AirflowApi, project: Project, begin: datetime, hours: int) -> tuple[float, float, float, float]:
-    dag = f"dags/{project.name}.backfill"
+    dag = f"dags/{project.name}.recompute_range"
     asked = {"from": hour_text(begin), "to": hour_text(begin + timedelta(hours=hours)), "metrics": []}
     run: Any = api.post(f"{dag}/dagRuns", {"logical_date": None, "conf": asked})
     most = 0

@@ -7,10 +7,11 @@ alerts.py the alerts about late and failed runs.
 from hourline.airflow.settings import Settings
 from hourline.airflow.tasks import (
     PARTITION_KEY,
-    backfill_range,
+    backfill_day,
     maintain_tables,
     plan_hours,
     recompute_hours,
+    recompute_range,
     report_audit,
 )
 from hourline_core.runtime.airflow.configuration import BACKFILL_POOL, HOURLY_POOL
@@ -20,9 +21,10 @@ __all__ = [
     "HOURLY_POOL",
     "PARTITION_KEY",
     "Settings",
-    "backfill_range",
+    "backfill_day",
     "maintain_tables",
     "plan_hours",
     "recompute_hours",
+    "recompute_range",
     "report_audit",
 ]

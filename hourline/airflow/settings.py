@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, Param
 from airflow.sdk.definitions.deadline import DeadlineAlert
 
 from hourline.airflow.alerts import late_run_alert, on_failed_run
@@ -62,6 +62,20 @@ class Settings:
             )
             for metric, description in self.metrics.items()
         }
+
+    @property
+    def metrics_parameter(self) -> Param:
+        """The parameter ``metrics`` of a DAG. With examples, Airflow's form lets one choose; with null, it wants no
+        choice.
+        """
+        return Param(
+            None,
+            title="Metrics",
+            description="Only these; all, if none is given.",
+            type=["null", "array"],
+            items={"type": "string", "enum": list(self.metrics)},
+            examples=list(self.metrics),
+        )
 
     @property
     def deadline(self) -> DeadlineAlert:

@@ -36,24 +36,23 @@ def recompute_hours(settings: Settings) -> dict[str, Any]:
     return _publish(settings, "recompute")
 
 
-def backfill_range(settings: Settings) -> dict[str, Any]:
-    """Recompute every hour of the run's day, or of the range in its parameters ``from`` and ``to``.
+def backfill_day(settings: Settings) -> dict[str, Any]:
+    """Recompute every hour of the day (UTC) of the run's partition.
 
-    It is called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes. Raises
-    AirflowFailException when the run has neither a day nor a range.
+    It is called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes.
     """
     context: Any = get_current_context()
-    day, parameters = context.get("partition_date"), context["params"]
-    if day is not None:
-        first, end = _text(day.astimezone(UTC)), _text(day.astimezone(UTC) + timedelta(days=1))
-    elif parameters["from"] and parameters["to"]:
-        first, end = parameters["from"], parameters["to"]
-    else:
-        raise AirflowFailException(
-            "trigger it with both parameters, `from` and `to`, or make a backfill of it: `airflow backfill create`"
-        )
-    metrics = [word for metric in parameters["metrics"] or [] for word in ("--metric", metric)]
-    return _publish(settings, "backfill", "--from", first, "--to", end, *metrics)
+    day = context["partition_date"].astimezone(UTC)
+    return _backfill(settings, _text(day), _text(day + timedelta(days=1)))
+
+
+def recompute_range(settings: Settings) -> dict[str, Any]:
+    """Recompute every hour of the range in the run's parameters ``from`` and ``to``.
+
+    It is called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes.
+    """
+    parameters = get_current_context()["params"]
+    return _backfill(settings, parameters["from"], parameters["to"])
 
 
 def report_audit(recomputed: dict[str, Any]) -> None:
@@ -70,6 +69,12 @@ def report_audit(recomputed: dict[str, Any]) -> None:
 def maintain_tables(settings: Settings) -> None:
     """Run `hourline maintain`."""
     run_command(settings, "maintain")
+
+
+def _backfill(settings: Settings, first: str, end: str) -> dict[str, Any]:
+    """Recompute the hours from ``first`` to ``end``, of the metrics in the run's parameters."""
+    metrics = [word for metric in get_current_context()["params"]["metrics"] or [] for word in ("--metric", metric)]
+    return _publish(settings, "backfill", "--from", first, "--to", end, *metrics)
 
 
 def _publish(settings: Settings, *command: str) -> dict[str, Any]:

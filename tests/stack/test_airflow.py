@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 import hourline
-from hourline_core.runtime.airflow.api import AirflowApi
+from hourline_core.runtime.airflow.api import AirflowApi, AirflowError
 from hourline_core.runtime.airflow.configuration import home
 from hourline_core.runtime.airflow.health import airflow_status
 from hourline_core.runtime.airflow.stack import PARTS, facts_file
@@ -117,8 +117,9 @@ class Scheduled:
         return Counter(event["partition_key"] for event in events)
 
     def trigger(self, dag: str, parameters: dict[str, Any]) -> str:
-        """Trigger a DAG as a person does in the UI; returns the id of the run."""
-        run = self.api.post(f"dags/{self.dag(dag)}/dagRuns", {"logical_date": None, "conf": parameters})
+        """Trigger a DAG as a person does in the UI, which proposes a logical date; returns the id of the run."""
+        now = datetime.now(UTC).isoformat()
+        run = self.api.post(f"dags/{self.dag(dag)}/dagRuns", {"logical_date": now, "conf": parameters})
         return str(run["dag_run_id"])
 
     def working(self, dag: str, run: str, task: str, does: Callable[[int], bool]) -> dict[str, Any]:
@@ -233,7 +234,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
             wait_for(partial(is_told, scheduled, metric), f"the asset of {metric} does not tell of all hours")
             assert scheduled.told(metric) == {f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered()}
         wait_for(partial(has_fired, scheduled), "the day's rollup has not fired")
-        backfills_a_range_and_maintains_the_tables(scheduled)
+        recomputes_a_range_and_maintains_the_tables(scheduled)
         assert airflow_status(scheduled.project).healthy
         forgets_what_is_long_past(scheduled)
         with (stack.root / "metrics" / "flow.yaml").open("a") as file:
@@ -289,10 +290,10 @@ def see_it_tried_again(scheduled: Scheduled, task: dict[str, Any]) -> None:
     wait_for(tried_again, "the task that was killed was not tried again")
 
 
-def backfills_a_range_and_maintains_the_tables(scheduled: Scheduled) -> None:
-    """Triggered by a person. The asset tells of the hours of the range again, and of no others. Maintenance is killed in
-    the middle, and tried again: a file that no version of a table needs is gone. (A backfill that is killed:
-    test_backfill.py.)
+def recomputes_a_range_and_maintains_the_tables(scheduled: Scheduled) -> None:
+    """Triggered by a person. The asset tells of the hours of the range again, and of no others. A range without an end,
+    and a DAG that would have no task, are refused. Maintenance is killed in the middle, and tried again: a file that no
+    version of a table needs is gone. (A backfill that is killed: test_backfill.py.)
     """
     # More runs of this DAG would find nothing to do, and take time from what is waited for.
     scheduled.api.patch(f"dags/{scheduled.dag('hourly_recompute')}", {"is_paused": True})
@@ -303,11 +304,14 @@ def backfills_a_range_and_maintains_the_tables(scheduled: Scheduled) -> None:
     lost.touch()
     os.utime(lost, (0, 0))
     first, end = (parcels.BEGIN + timedelta(hours=number) for number in (1, 3))
-    run = scheduled.trigger(
-        "backfill", {"from": f"{first:%Y-%m-%dT%H}", "to": f"{end:%Y-%m-%dT%H}", "metrics": ["flow"]}
-    )
-    path = f"dags/{scheduled.dag('backfill')}/dagRuns/{run}"
-    wait_for(lambda: scheduled.api.get(path)["state"] == "success", "the range was not backfilled")
+    asked = {"from": f"{first:%Y-%m-%dT%H}", "to": f"{end:%Y-%m-%dT%H}", "metrics": ["flow"]}
+    with pytest.raises(AirflowError, match="manual runs"):
+        scheduled.trigger("backfill", {"metrics": ["flow"]})
+    with pytest.raises(AirflowError, match="param to"):
+        scheduled.trigger("recompute_range", {**asked, "to": None})
+    run = scheduled.trigger("recompute_range", asked)
+    path = f"dags/{scheduled.dag('recompute_range')}/dagRuns/{run}"
+    wait_for(lambda: scheduled.api.get(path)["state"] == "success", "the range was not recomputed")
     again = {f"{first + timedelta(hours=number):%Y-%m-%dT%H:%M:%S}": 1 for number in range(2)}
     assert scheduled.times_told("flow") - told["flow"] == Counter(again)
     assert scheduled.times_told("fragile") == told["fragile"]

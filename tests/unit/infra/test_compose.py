@@ -287,7 +287,7 @@ def test_the_dag_file_has_the_dags_of_the_mounted_project(tmp_path: Path, monkey
     monkeypatch.setenv("HOURLINE_WORKSPACE", str(tmp_path / "workspace"))
     bag: Any = DagBag(TOP / "dags")
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"shop.hourly_recompute", "shop.backfill", "shop.maintenance"}
+    assert set(bag.dags) == {"shop.hourly_recompute", "shop.backfill", "shop.maintenance", "shop.recompute_range"}
 
 
 @pytest.mark.skipif(
