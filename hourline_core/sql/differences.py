@@ -89,15 +89,21 @@ def compare_stages(
     magnitudes: Mapping[tuple[datetime, str], float] | None = None,
 ) -> Iterator[Difference]:
     """The changes of the measures that both stages have. ``magnitudes`` are the sizes of what was added up, if
-    known.
+    known. A ratio is beyond rounding where one of its operands is: that of sums that cancel out may be any number.
     """
     kinds, older = _kinds(connection, after), _kinds(connection, before)
     known = [{"hour": hour, "measure": measure, "size": size} for (hour, measure), size in (magnitudes or {}).items()]
     columns = pa.schema({"hour": pa.timestamp("us", tz="UTC"), "measure": pa.string(), "size": pa.float64()})
     connection.register("_magnitudes", pa.Table.from_pylist(known, columns))
-    for measure in [name for name in after.metric.measures if name in before.metric.measures]:
-        for hour, *values in connection.execute(_changes_sql(before, after, measure, kinds, older)).fetchall():
-            yield Difference(hour, measure, *values)
+    declared = {name: measure for name, measure in after.metric.measures.items() if name in before.metric.measures}
+    beyond: dict[str, set[datetime]] = {name: set() for name in declared}
+    for name, measure in sorted(declared.items(), key=lambda item: bool(item[1].operands)):
+        operands = measure.operands if measure == before.metric.measures[name] else []
+        rows = connection.execute(_changes_sql(before, after, name, kinds, older)).fetchall()
+        for hour, amount, cells, is_beyond in rows:
+            if any(hour in beyond[operand] for operand in operands) if operands else is_beyond:
+                beyond[name].add(hour)
+            yield Difference(hour, name, amount, cells, hour in beyond[name])
 
 
 def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str], older: Mapping[str, str]) -> str:

@@ -1,5 +1,7 @@
 """Two stages of a metric are compared, also where a measure has been declared anew with another type."""
 
+from datetime import UTC, datetime
+
 import duckdb
 import pytest
 
@@ -60,3 +62,33 @@ def test_frequent_values_that_differ_within_their_told_errors_are_rounded(
     older, newer = (Stage(metric, f"cells_{name}", f"totals_{name}") for name in ("before", "after"))
     (difference,) = compare_stages(connection, older, newer)
     assert (difference.amount, difference.beyond_rounding) == (None, beyond_rounding)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "beyond"),
+    [
+        ((1.5e-17, 3), (-4e-17, 3), {"share": False}),  # what is left of 1e15 and -1e15
+        ((1.5e-17, 3), (5e6, 3), {"total": True, "share": True}),
+        ((0.0, 3), (1.5e-17, 3), {"total": False, "share": False}),
+        ((2.0, 0), (2.0, 3), {"n": True, "share": True}),
+        ((2.0, 3), (2.0, 4), {"n": True, "share": True}),
+    ],
+)
+def test_a_ratio_has_changed_by_rounding_where_both_of_its_measures_have(
+    before: tuple[float, int], after: tuple[float, int], beyond: dict[str, bool]
+) -> None:
+    measures = {"share": "ratio(total, n)", "total": "sum(x)", "n": "count"}
+    metric = Metric(name="m", source="s", measures={name: Measure.parse(text) for name, text in measures.items()})
+    connection = duckdb.connect()
+    hour = datetime(2024, 1, 1, tzinfo=UTC)
+    for name, (total, n) in (("before", before), ("after", after)):
+        for table in ("cells", "totals"):
+            connection.execute(
+                f"CREATE TABLE {table}_{name} AS SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00' AS hour, "
+                f"{total!r}::DOUBLE AS total, {n}::BIGINT AS n, total / nullif(n, 0) AS share"
+            )
+    older, newer = (Stage(metric, f"cells_{name}", f"totals_{name}") for name in ("before", "after"))
+    found = {
+        one.measure: one.beyond_rounding for one in compare_stages(connection, older, newer, {(hour, "total"): 2e15})
+    }
+    assert {name: found[name] for name in beyond} == beyond
