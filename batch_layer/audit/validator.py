@@ -16,7 +16,6 @@ import pandas as pd
 from great_expectations.core import ExpectationValidationResult
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import DataContextConfig, InMemoryStoreBackendDefaults
-from great_expectations.datasource.fluent.spark_datasource import SparkDatasource
 from pyspark.sql import DataFrame
 
 from batch_layer.audit.built_in_expectations import Facts
@@ -25,6 +24,7 @@ from batch_layer.audit.findings import ROWS_KEPT, Finding, find_by_hour, find_in
 from batch_layer.audit.hourly_engine import HourlyEngine
 from hourline_core.model.condition import holds
 from hourline_core.model.hours import parse_hour
+from hourline_core.runtime.quirks import use_spark_engine
 
 
 @dataclass
@@ -52,8 +52,7 @@ class Validator:
         """Created on first use, since it needs a Spark session. It would persist what it reads and never release it,
         so the caller persists.
         """
-        # A class attribute, which Great Expectations offers mainly to its tests. No other source of this kind is made.
-        SparkDatasource.execution_engine_override = HourlyEngine  # type: ignore[misc]
+        use_spark_engine(HourlyEngine)
         events = self._context.data_sources.add_spark("events", persist=False)
         return events.add_dataframe_asset("events").add_batch_definition_whole_dataframe("events")
 

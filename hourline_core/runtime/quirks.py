@@ -85,6 +85,19 @@ class _ImportedOnUse(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
+def use_spark_engine(engine: type) -> None:
+    """Let the Spark sources of Great Expectations that are made from now on compute by ``engine``, a subclass of its
+    ``SparkDFExecutionEngine``.
+
+    A source makes its engine itself: ``get_execution_engine`` in
+    ``great_expectations/datasource/fluent/interfaces.py``. Its type is a property of the class, and all that replaces
+    it is ``execution_engine_override`` there. That is an attribute of the class, meant for tests.
+    """
+    from great_expectations.datasource.fluent.spark_datasource import SparkDatasource
+
+    SparkDatasource.execution_engine_override = engine  # type: ignore[misc]
+
+
 def silence_pyspark() -> None:
     """Keep stack traces of errors that are raised as well out of the log.
 
