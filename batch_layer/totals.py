@@ -77,9 +77,7 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
         name: _only(_OF_METRIC if name in twice else f"{_PART} = {_TILE}", sql)
         for name, sql in aggregation.states.items()
     }
-    sizes = {
-        _size(name): _only(f"{_PART} = {_HOUR} AND {_OF_METRIC}", sql) for name, sql in doubles(aggregation).items()
-    }
+    sizes = {_size(name): sql for name, sql in doubles(aggregation, f"{_PART} = {_HOUR} AND {_OF_METRIC}").items()}
     there = {column.casefold() for column in events.columns}
     counts = {
         _READ: "count(*)",
@@ -113,12 +111,14 @@ def columns_in_both(aggregation: AggregationPlan) -> list[str]:
     return [column for name, measure in measures.items() for column in aggregate_of(measure).columns(name)]
 
 
-def doubles(aggregation: AggregationPlan) -> dict[str, str]:
-    """The measures whose last digits depend on the order of addition, each with its magnitude (Spark SQL)."""
+def doubles(aggregation: AggregationPlan, condition: str = "true") -> dict[str, str]:
+    """The measures whose last digits depend on the order of addition, each with its magnitude (Spark SQL) over the
+    events that fulfil ``condition``.
+    """
     return {
         name: magnitude
         for name, measure in aggregation.metric.measures.items()
-        if (magnitude := (aggregate := aggregate_of(measure)).magnitude)
+        if (magnitude := (aggregate := aggregate_of(measure)).magnitude(condition))
         and any(pa.types.is_floating(aggregation.schema.field(column).type) for column in aggregate.columns(name))
     }
 

@@ -56,7 +56,7 @@ def _add_magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tup
     sizes = {
         name: F.expr(size).alias(name)
         for name, measure in metric.measures.items()
-        if (size := aggregate_of(measure).magnitude)
+        if (size := aggregate_of(measure).magnitude("true"))
     }
     if not sizes:
         return {}

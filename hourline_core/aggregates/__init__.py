@@ -6,7 +6,7 @@ A new aggregate is a class in a file of its own and a line in ``_CLASSES``. The 
 
 from collections.abc import Mapping
 
-from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
+from hourline_core.aggregates.base import TOLERANCE, Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.aggregates.conditions import Condition
 from hourline_core.aggregates.count import Count
 from hourline_core.aggregates.distinct import Distinct
@@ -21,7 +21,7 @@ from hourline_core.aggregates.top import Top
 from hourline_core.aggregates.variance import Variance
 from hourline_core.model import Measure, MeasureKind
 
-__all__ = ["Aggregate", "StateColumn", "UnsuitableArgumentError", "aggregate_of"]
+__all__ = ["TOLERANCE", "Aggregate", "StateColumn", "UnsuitableArgumentError", "aggregate_of"]
 
 _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "count": Count,

@@ -36,6 +36,9 @@ from typing import ClassVar, NamedTuple
 
 from hourline_core.model import Measure
 
+TOLERANCE = 1e-9
+"""The difference of two sums of doubles that the order of addition explains, relative to their magnitude."""
+
 
 class UnsuitableArgumentError(ValueError):
     """The aggregate does not accept an argument of that type. The message names the types that it accepts."""
@@ -108,11 +111,14 @@ class Aggregate(ABC):
         """DuckDB SQL: whether two different values may be of the same events, by the errors that they tell."""
         return "false"
 
-    @property
-    def magnitude(self) -> str | None:
-        """A Spark SQL aggregate (double) over events: the magnitude of what is added up, in the unit of the value.
+    def magnitude(self, condition: str) -> str | None:
+        """A Spark SQL aggregate (double) over the events that fulfil ``condition``, in the unit of the value.
 
-        The error of adding doubles in another order is relative to it, also if they cancel out. None: only counts are
-        added.
+        If doubles are added in another order, the value changes by at most TOLERANCE of it, also if they cancel out. It
+        is the magnitude of what is added up, unless digits are lost otherwise. None: only counts are added.
         """
         return None
+
+    def doubles(self, condition: str) -> str:
+        """Spark SQL: the argument over one event as a double, null for an event that does not fulfil ``condition``."""
+        return f"CASE WHEN {condition} THEN cast(({self.argument}) as double) END"

@@ -29,7 +29,6 @@ class Mean(Aggregate):
         n, total = states
         return f"{total}::DOUBLE / {n}"
 
-    @property
-    def magnitude(self) -> str | None:
+    def magnitude(self, condition: str) -> str | None:
         """See Aggregate."""
-        return f"avg(abs(cast(({self.argument}) as double)))"
+        return f"avg(abs({self.doubles(condition)}))"

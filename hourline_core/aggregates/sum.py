@@ -39,10 +39,9 @@ class Sum(Aggregate):
         """See Aggregate."""
         return states[0]
 
-    @property
-    def magnitude(self) -> str | None:
+    def magnitude(self, condition: str) -> str | None:
         """See Aggregate."""
-        return f"sum(abs(cast(({self.argument}) as double)))"
+        return f"sum(abs({self.doubles(condition)}))"
 
 
 def addend(aggregate: Aggregate, argument_type: str) -> str:

@@ -2,16 +2,23 @@
 
 States merge as in Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
 1979: no large squares are subtracted from each other, so a spread that is small beside the mean keeps its digits.
+
+How many digits follows from their "Algorithms for computing the sample variance: analysis and recommendations", The
+American Statistician 37, 1983. Of n values with the root mean square q and the standard deviation s, M2 is wrong by at
+most n u q / s of itself if it is updated, and by its square more if means are subtracted (u is 2^-53, small factors are
+left out). So the standard deviation is wrong by the error of a mean, n u q, and the variance by n u q (s + n u q).
 """
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
+from hourline_core.aggregates.base import TOLERANCE, Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.aggregates.sum import WIDER, merge_sum
 
 _LARGEST = "1e144D"
 """Below it, the squares of 10^18 values add up to a double. DuckDB raises where they do not."""
+_ROUNDING = 1e-15
+"""9 u: 8 u for the factors that the bound leaves out and for both sides of a comparison, rounded up."""
 _OF_POPULATION = ("var_pop", "stddev_pop")
 _ROOTS = ("stddev", "stddev_pop")
 
@@ -59,8 +66,9 @@ class Variance(Aggregate):
         variance = f"{m2} / {n if self.measure.kind in _OF_POPULATION else f'nullif({n} - 1, 0)'}"
         return f"sqrt({variance})" if self.measure.kind in _ROOTS else variance
 
-    @property
-    def magnitude(self) -> str | None:
+    def magnitude(self, condition: str) -> str | None:
         """See Aggregate."""
-        size = f"abs(cast(({self.argument}) as double))"
-        return f"max({size})" if self.measure.kind in _ROOTS else f"max({size} * {size})"
+        x = self.doubles(condition)
+        error = f"({_ROUNDING} * count({x}) * sqrt(avg(({x}) * ({x}))))"
+        of_value = error if self.measure.kind in _ROOTS else f"{error} * (stddev_pop({x}) + {error})"
+        return f"{of_value} / {TOLERANCE}"

@@ -9,15 +9,12 @@ from datetime import datetime
 import duckdb
 import pyarrow as pa
 
-from hourline_core.aggregates import aggregate_of
+from hourline_core.aggregates import TOLERANCE, aggregate_of
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import values_sql
 from hourline_core.sql.types import column_types
-
-TOLERANCE = 1e-9
-"""The relative difference of two sums of doubles that the order of addition explains."""
 
 _NUMBERS = ("DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "BIGINT", "INTEGER", "SMALLINT", "TINYINT")
 

@@ -221,7 +221,7 @@ def test_doubles_that_cancel_out_are_no_fault(kafka: str, tmp_path: Path) -> Non
         {
             "hourline.yaml": 'name: doubles\nkafka: {bootstrap: "${KAFKA}"}\nspeed: {max_records_per_batch: 50}\n',
             "sources/payments.yaml": "topic: doubles\nfields: {at: string, value: double, key: string}\nevent_time: at\npartitions: 3\n",
-            "metrics/total.yaml": "source: payments\nmeasures: {payments: count, total: sum(value), mean: mean(value), share: \"ratio(total, payments)\"}\n",
+            "metrics/total.yaml": 'source: payments\nmeasures: {payments: count, total: sum(value), mean: mean(value), share: "ratio(total, payments)"}\n',
         },
     )
     project = StackProject(tmp_path, kafka, {})
