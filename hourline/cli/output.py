@@ -86,7 +86,7 @@ def shortest_path(path: str | None) -> str | None:
 
 def signed_number(amount: float | None) -> str:
     """A difference with its sign. Empty for None."""
-    return "" if amount is None else f"{amount:+,.6g}" if abs(amount) < 1 else f"{amount:+,.15g}"
+    return "" if amount is None else f"{amount:+,.6g}" if abs(amount) < 1 else f"{round(amount, 4):+,.15g}"
 
 
 def _unit(column: Iterable[object]) -> str:

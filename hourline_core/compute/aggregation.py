@@ -46,6 +46,14 @@ _RECORD_TYPES = {
 _NOT_ARCHIVED = re.compile(r"(?:^|[<:,])(void|variant|timestamp_ntz|time\(\d\)|interval[a-z ]*)(?=$|[>,])")
 """Types, as a part of Spark's text of a type, that the archive does not hold."""
 
+_READ_BY = {
+    "iso": "text, or a timestamp",
+    "local": "text, or a timestamp_ntz, such as to_timestamp_ntz(sent, 'dd.MM.yyyy HH:mm:ss') gives",
+    "epoch_seconds": "a number, or a number as text",
+    "epoch_milliseconds": "a number, or a number as text",
+}
+"""By encoding of an event time, the values that it reads."""
+
 _OF_ANY_TYPE = ("min", "max", "first", "last")
 """The kinds of measures whose values have the type of the argument."""
 _NO_NUMBERS = ("string", "boolean", "date", "timestamp", "timestamp_ntz")
@@ -130,7 +138,8 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
     }[time.encoding]
     if not suits:
         raise UnresolvedError(
-            path, f"'{time.expression}' is of type {spark_type}, which encoding '{time.encoding}' does not read"
+            path,
+            f"'{time.expression}' is of type {spark_type}; encoding {time.encoding} reads {_READ_BY[time.encoding]}",
         )
     return spark_type
 

@@ -142,9 +142,11 @@ def _checks_of_number(name: str, spark_type: str) -> list[Column]:
 
 def _checks_of_event_time(source: Source) -> list[Column]:
     """Why an event is rejected for its time, in words. The first that is not null counts."""
-    time = F.col(EVENT_TIME)
-    got = F.left(F.coalesce(F.expr(source.event_time.expression).cast("string"), F.lit("null")), F.lit(80))
-    checks = [_when(time.isNull(), "event time: got ", got, f", want {_describe_encoding(source.event_time)}")]
+    time, expression = F.col(EVENT_TIME), source.event_time.expression
+    got = F.expr(expression).cast("string")
+    checks = [F.when(got.isNull(), f"event time: {expression} is null")]
+    want = f", want {_describe_encoding(source.event_time)}"
+    checks.append(_when(time.isNull(), "event time: got ", F.left(got, F.lit(80)), want))
     stamp = F.date_format(time, "yyyy-MM-dd'T'HH:mm:ss'Z'")
     ahead = source.ahead.total_seconds()
     is_ahead = time > F.col(ARRIVED) + F.make_dt_interval(secs=F.lit(ahead))

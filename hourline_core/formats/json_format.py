@@ -89,6 +89,9 @@ class JsonFormat:
             key = self._key(name)
             got = as_written[key]
             is_wrong = alone[key].isNull() & (F.coalesce(got, F.lit("null")) != "null")
+            if "<" in field.spark_type:  # of which Spark gives what it could read
+                itself = F.from_json(text, f"`{key}` {_read_type(field)}, {_CORRUPT} string", _OPTIONS)
+                is_wrong |= itself[_CORRUPT].isNotNull()
             words = F.concat(
                 F.lit(f"field '{name}': got "), F.left(got, F.lit(80)), F.lit(f", want {_describe_type(field)}")
             )

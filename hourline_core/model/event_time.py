@@ -20,7 +20,8 @@ class EventTime(Declaration):
 
     encoding: Literal["iso", "epoch_seconds", "epoch_milliseconds", "local"] = "iso"
     """How to read the value. `iso`: ISO 8601 text with an offset or Z, or a timestamp. `epoch_seconds` and
-    `epoch_milliseconds`: a number since 1970 in UTC. `local`: ISO 8601 text without an offset, in `zone`.
+    `epoch_milliseconds`: a number since 1970 in UTC. `local`: ISO 8601 text without an offset, or a `timestamp_ntz`,
+    in `zone`.
     """
 
     zone: Zone | None = None

@@ -21,6 +21,7 @@ FILES = {
           load: double
           day: date
           at: string
+          tags: "array<struct<name: string, weight: double>>"
         event_time: at
         earliest: 0001-01-02T00:00:00Z
         partitions: 2
@@ -95,7 +96,9 @@ BAD = {
     b'{"page": "/", "load": NaN, "at": "2024-03-01T10:30:00Z"}': "",
     b'{"page": "/", "load": 1e999, "at": "2024-03-01T10:30:00Z"}': "'load'",
     record(day="2024-02-30"): "field 'day': got 2024-02-30, want date",
-    record(at=...): "event time: got null",
+    record(tags=[{"name": "a", "weight": 1}, {"name": "b", "weight": "heavy"}]): "field 'tags': got [{",
+    record(tags={"name": "a", "weight": 1}): "want array<struct<name: string, weight: double>>",
+    record(at=...): "event time: at is null",
     record(at=""): "event time: got ",
     record(at="yesterday"): "event time: got yesterday",
     record(at="12:30"): "event time: got 12:30",

@@ -121,6 +121,11 @@ def test_what_gives_no_array_or_names_what_is_not_kept_is_refused(tmp_path: Path
             explode: {word: "split(line, ' ')"}
             event_time: at
             """,
+        "sources/moments.yaml": """\
+            topic: m
+            fields: {at: string}
+            event_time: {expression: "to_timestamp(at, 'dd.MM.yyyy')", encoding: local, zone: Europe/Vienna}
+            """,
         "metrics/lines.yaml": "source: lines\ndimensions: [word, line]\nmeasures: {n: count}\n",
     }
     project = load_project(write_project(tmp_path, files))
@@ -132,6 +137,8 @@ def test_what_gives_no_array_or_names_what_is_not_kept_is_refused(tmp_path: Path
     array = "allowed is an array, such as"
     assert found[1:] == [
         f"sources/maps.yaml:3: explode.e: 'm' is of type map<string,int>, {array} map_entries(m)",
+        "sources/moments.yaml:3: event_time: 'to_timestamp(at, 'dd.MM.yyyy')' is of type timestamp; encoding local reads "
+        "text, or a timestamp_ntz, such as to_timestamp_ntz(sent, 'dd.MM.yyyy HH:mm:ss') gives",
         "sources/nulls.yaml:3: explode.none: its elements have the type void, which is not archived; cast them",
         "sources/random.yaml:3: explode.x: 'shuffle' gives another value each time, so a recompute would differ from the "
         "stream; use the event's own fields",

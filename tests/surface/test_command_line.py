@@ -12,7 +12,7 @@ import pytest
 
 from hourline import load_project
 from hourline.cli import run
-from hourline.cli.output import say_table
+from hourline.cli.output import say_table, signed_number
 from tests.support.command_line import NO_KAFKA, PROJECT, Failing
 from tests.support.project_files import write_project
 
@@ -178,3 +178,11 @@ def test_a_column_of_times_is_as_exact_as_its_most_exact_one(
     say_table(["hour", "at"], [(hour, None), *((hour, time) for time in times)])
     _, _, *rows = capsys.readouterr().out.splitlines()
     assert [row.rstrip() for row in rows] == [f"2026-03-02 08:00  2026-03-02 {text}" for text in shown]
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(94.8388320065324, "+94.8388"), (-1234567.0, "-1,234,567"), (-0.000396825396, "-0.000396825"), (0.0, "+0")],
+)
+def test_a_difference_has_as_many_digits_as_a_person_reads(amount: float, shown: str) -> None:
+    assert signed_number(amount) == shown
