@@ -20,11 +20,8 @@ def read_measure(part: Part) -> str | None:
         return None
     aggregate = tree.this if isinstance(tree, exp.Filter) else tree
     if aggregate not in aggregates:
-        parts = sorted({each.sql("spark") for each in aggregates})
         raise SqlMistake(
-            part.line,
-            f"got '{part.text}', allowed is an aggregate alone: select {' and '.join(parts)}, and compute the rest "
-            "where you query",
+            part.line, f"got '{part.text}', allowed is an aggregate alone: {_select_each(tree, aggregates)}"
         )
     if len(aggregates) > 1:
         raise SqlMistake(
@@ -32,6 +29,14 @@ def read_measure(part: Part) -> str | None:
         )
     call, condition = _split_filter(part)
     return _translate(call, aggregate, condition)
+
+
+def _select_each(tree: exp.Expr, aggregates: list[exp.Expr]) -> str:
+    """What to select in place of an expression over ``aggregates``."""
+    parts = [each.sql("spark") for each in aggregates]
+    if isinstance(tree, exp.Div) and {tree.this, tree.expression} <= set(aggregates):
+        return f"select {tree.this.sql('spark')} AS a, {tree.expression.sql('spark')} AS b and RATIO(a, b) AS a_name"
+    return f"select {' and '.join(sorted(set(parts)))}, and compute the rest where you query"
 
 
 def _split_filter(part: Part) -> tuple[Part, str | None]:

@@ -170,7 +170,12 @@ def test_a_window_clause_of_ksqldb_is_a_window(clause: str, key: object) -> None
         ("SELECT\n SUM(DISTINCT x) AS r FROM a", "2: sql: got 'SUM(DISTINCT x)', which cannot be merged"),
         (
             "SELECT\n SUM(x) / COUNT(*) AS r FROM a",
-            "2: sql: got 'SUM(x) / COUNT(*)', allowed is an aggregate alone: select COUNT(*) and",
+            "2: sql: got 'SUM(x) / COUNT(*)', allowed is an aggregate alone: select SUM(x) AS a, COUNT(*) AS b "
+            "and RATIO(a, b) AS a_name",
+        ),
+        (
+            "SELECT\n SUM(x) / COUNT(*) * 100 AS r FROM a",
+            "2: sql: got 'SUM(x) / COUNT(*) * 100', allowed is an aggregate alone: select COUNT(*) and SUM(x), and compute",
         ),
         ("SELECT\n SUM(MAX(x)) AS r FROM a", "2: sql: got 'SUM(MAX(x))', an aggregate of an aggregate"),
         ("SELECT DISTINCT a FROM b", "1: sql: got SELECT DISTINCT, allowed is SELECT"),
