@@ -42,6 +42,8 @@ def _dimensions(value: Any) -> Any:
     for index, item in enumerate(value):
         if isinstance(item, str) and not is_column_name(item):
             raise refuse(f"got {describe(item)}, {_LIST_FORM}: give it a name, as in `a_name: {item}`", str(index))
+        if item == "hour":
+            raise refuse("got 'hour', which each result has anyway: leave it out", str(index))
         if isinstance(item, str) and item in RESERVED_COLUMNS:
             raise refuse(
                 f"got {describe(item)}, which Hourline uses itself: give it another name, as in `a_name: {item}`",

@@ -47,6 +47,7 @@ def _column_name(name: str) -> str:
     if name in RESERVED_COLUMNS:
         raise refuse(
             f"got the name {describe(name)}, which Hourline uses itself: choose another than {_join(RESERVED_COLUMNS)}"
+            f"{'; each result has its hour anyway' if name == 'hour' else ''}"
         )
     return name
 

@@ -297,8 +297,14 @@ def test_event_times(tmp_path: Path, event_time: str, said: str) -> None:
             "dimensions.0: got 'tailNum', allowed are field names in lower case and `name: expression`: give it a name, as in `a_name: tailNum`",
         ),
         (
-            "[hour]",
-            "dimensions.0: got 'hour', which Hourline uses itself: give it another name, as in `a_name: hour`",
+            "[state]",
+            "dimensions.0: got 'state', which Hourline uses itself: give it another name, as in `a_name: state`",
+        ),
+        ("[hour]", "dimensions.0: got 'hour', which each result has anyway: leave it out"),
+        (
+            "{hour: a}",
+            "dimensions.hour: got the name 'hour', which Hourline uses itself: choose another than hour, layer, sequence, "
+            "state; each result has its hour anyway",
         ),
         ("[[a]]", "dimensions.0: got a list, allowed are field names in lower case and `name: expression`"),
         ("[n]", "dimensions: got the name 'n', allowed is each name once"),
