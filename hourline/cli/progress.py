@@ -12,6 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hourline.cli.output import note
 
+_BETWEEN_LINES = 5.0
+"""The minimum number of seconds between two lines, where there is no bar."""
+
 
 @contextmanager
 def progress(
@@ -20,7 +23,8 @@ def progress(
     """Show progress within the block. Yields a function to call with the number that is done. ``total`` is their
     number, ``what`` says of what (hours, rows), ``done`` is the number at the start.
     """
-    started, first = clock(), done
+    started = told = clock()
+    first = done
     # A descriptor of its own, since Spark's start sends standard error to its log for a while.
     with os.fdopen(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2), "w") as output:
         console = Console(file=output)
@@ -44,10 +48,12 @@ def progress(
             task = bar.add_task("", total=total, completed=done, left="")
 
             def move(now: int) -> None:
+                nonlocal told
                 left = (clock() - started) / (now - first) * (total - now) if now > first else None
                 words = f", {in_words(timedelta(seconds=left))} left" if left else ""
                 bar.update(task, completed=now, left=words.removeprefix(", "))
-                if not console.is_terminal:
+                if not console.is_terminal and (now == total or clock() - told >= _BETWEEN_LINES):
+                    told = clock()
                     note(f"{now:,} of {total:,} {what}{words}")
 
             yield move

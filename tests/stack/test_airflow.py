@@ -246,7 +246,7 @@ def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled) ->
         everything = descendants(lease_holder(scheduled.project.workspace, "airflow") or 0)
         assert len(everything) > len(PARTS)
         stop(scheduled.project, AIRFLOW)
-        assert not alive(everything)
+        wait_until(lambda: not alive(everything), "the stop of Airflow leaves processes behind")
         stack.note_cutoffs()
         speed.process.send_signal(signal.SIGINT)
         assert speed.wait() == 0, speed.lines

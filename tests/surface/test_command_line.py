@@ -13,6 +13,7 @@ import pytest
 from hourline import load_project
 from hourline.cli import run
 from hourline.cli.output import say_table, signed_number
+from hourline.cli.progress import progress
 from tests.support.command_line import NO_KAFKA, PROJECT, Failing
 from tests.support.project_files import write_project
 
@@ -186,3 +187,13 @@ def test_a_column_of_times_is_as_exact_as_its_most_exact_one(
 )
 def test_a_difference_has_as_many_digits_as_a_person_reads(amount: float, shown: str) -> None:
     assert signed_number(amount) == shown
+
+
+def test_without_a_terminal_progress_is_a_line_now_and_then(capfd: pytest.CaptureFixture[str]) -> None:
+    seconds = 0.0
+    with progress("export", "tables", 12, clock=lambda: seconds) as move:
+        for done in range(1, 13):
+            seconds = float(done)
+            move(done)
+    shown = [line.split(" of ")[0] for line in capfd.readouterr().err.splitlines()]
+    assert shown == ["5", "10", "12"]
