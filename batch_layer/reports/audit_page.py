@@ -17,13 +17,13 @@ from batch_layer.reports.site import moment_text, shorten, templates, write
 from batch_layer.reports.trend_views import Hover, TrendView, describe_hour, hovered, trend_view
 from batch_layer.reports.trends import Line, QualityRow, Trend, hour_of, read_quality_rows, trend_of
 from batch_layer.reports.words import columns, number, observed
-from hourline_core.ledger.problems import NEW, read_row
+from hourline_core.ledger.problems import NEW, counted, read_row
 from hourline_core.ledger.report_pages import anchor, page_name, page_path
 
 SHOWN_ROWS = 20
 """The maximum number of failing rows that are shown of an expectation."""
 
-_SHOWN_HOURS = 5
+_SHOWN_FINDINGS = 5
 _WEEK = 7 * 24
 _WEEKS = 4
 
@@ -34,7 +34,9 @@ class Failure:
 
     view: TrendView
     found: list[tuple[str, str]]
-    """The hour, and what was found in it."""
+    """The hours, and what was found in them."""
+    other: str
+    """How many hours are not among these. Empty: none."""
     columns: list[str]
     rows: list[list[str]]
     more: int
@@ -115,16 +117,24 @@ def _failure(trend: Trend, line: Line, audited: set[int], rows: pa.Table) -> Fai
         shown += [read_row(text) for text in rows["rows"][finding.row].as_py() or []]
     count = max(sum(finding.unexpected or 0 for finding in bad), len(shown))
     names = list(dict.fromkeys(chain.from_iterable(shown)))
+    found: dict[str, list[int]] = {}
+    for one in bad:
+        found.setdefault(shorten(one.found or "") or observed(one) or "failed", []).append(one.hour)
+    others = [hour for hours in list(found.values())[_SHOWN_FINDINGS:] for hour in hours]
     return Failure(
         view=_view(trend, [line], audited),
-        found=[
-            (f"{hour_of(one.hour):%Y-%m-%d %H:%M}", shorten(one.found or "") or observed(one) or "failed")
-            for one in bad[:_SHOWN_HOURS]
-        ],
+        found=[(_tell_hours(hours), words) for words, hours in list(found.items())[:_SHOWN_FINDINGS]],
+        other=f"and something else in {counted(len(others), 'other hour')}" if others else "",
         columns=names,
         rows=[[shorten(row[name]) if name in row else "" for name in names] for row in shown[:SHOWN_ROWS]],
         more=count - min(len(shown), SHOWN_ROWS) if shown else 0,
     )
+
+
+def _tell_hours(hours: Sequence[int]) -> str:
+    """``2026-03-02 03:00 UTC``, or ``2 hours, 2026-03-02 03:00 to 2026-03-03 03:00 UTC``."""
+    first, last = (f"{hour_of(hour):%Y-%m-%d %H:%M}" for hour in (hours[0], hours[-1]))
+    return f"{first} UTC" if len(hours) == 1 else f"{len(hours):,} hours, {first} to {last} UTC"
 
 
 def _weeks(trend: Trend, lines: list[Line], audited: set[int]) -> dict[str, Any] | None:

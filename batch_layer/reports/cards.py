@@ -10,7 +10,7 @@ from batch_layer.reports.site import shorten
 from batch_layer.reports.trend_views import Hover, Strip, strip
 from batch_layer.reports.trends import Line, Trend, hour_number
 from batch_layer.reports.words import bounds, columns, number, sentence
-from hourline_core.ledger.problems import FailedHour, Identity, Problem, counted, declared_expectation
+from hourline_core.ledger.problems import FailedHour, Identity, Problem, counted, declared_expectation, tell_found
 from hourline_core.ledger.report_pages import page_name, page_path
 from hourline_core.model import Project
 
@@ -109,7 +109,7 @@ def _card(project: Project, problem: Problem, line: Line | None, moment: datetim
         length=length,
         strip=strip({"passed": passed, state: sorted(failed)}, first, length),
         hovers=[Hover(hour - first, f"{one.hour:%Y-%m-%d %H:%M} UTC: {_found(one)}") for hour, one in failed.items()],
-        found=shorten(_found(newest)),
+        found=shorten(tell_found((one.found, one.observed) for one in problem.by_hour.values()) or _found(newest)),
         expected=bounds(newest.lower, newest.upper),
         usual="" if problem.usual is None else bounds(problem.usual.low, problem.usual.high),
         owner=declared.owner if declared else None,

@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hourline.cli.output import say, say_table
+from hourline.cli.problems import tell_parameters
 from hourline_core.model.hours import hour_text
 
 if TYPE_CHECKING:
@@ -88,13 +89,7 @@ def _describe_bounds(finding: "Finding") -> str:
     lower, upper = (None if value is None else f"{value:,.6g}" for value in (finding.lower, finding.upper))
     if lower is not None or upper is not None:
         return f"at most {upper}" if lower is None else f"at least {lower}" if upper is None else f"{lower} to {upper}"
-    columns = {"column", "column_A", "column_B", "column_list"}
-    others = {name: value for name, value in finding.check.parameters.items() if name not in columns}
-    return ", ".join(f"{name}: {_write_value(value)}" for name, value in others.items())
-
-
-def _write_value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return tell_parameters(finding.check.parameters)
 
 
 def _count_by_expectation(trial: "Trial") -> list[dict[str, Any]]:

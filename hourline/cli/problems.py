@@ -1,9 +1,12 @@
 """Prints a problem as a card: what fails, in which hours, what readers see meanwhile, and the commands."""
 
+import json
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hourline.cli.output import say_facts, say_heading, shortest_path
+from hourline_core.ledger.problems import tell_found
 
 if TYPE_CHECKING:
     from serving_layer.reports.problems import QualityProblem
@@ -20,13 +23,16 @@ def say_problem(problem: "QualityProblem") -> None:
         of = f"{of}, when {problem.condition}"
     say_heading(f"{problem.id}  ", problem.state, f"{' (new)' * problem.new}  {problem.metric or problem.source}: {of}")
     newest = problem.hours[-1]
+    has_bounds = newest.lower is not None or newest.upper is not None
+    by_hour = {one.hour: (one.found, one.observed) for one in problem.hours}
     facts = {
         "means": problem.description,
         "owner": problem.owner,
         "more at": problem.link,
         "hours": tell_hours(problem),
         "": draw_strip(problem) if problem.first < problem.last else None,
-        "found": newest.found or format_number(newest.observed),
+        "expects": "" if has_bounds else tell_parameters(json.loads(problem.parameters or "{}")),
+        "found": tell_found(by_hour.values()) or format_number(newest.observed),
         "usual": tell_usual(problem),
         "rows": tell_rows(problem),
         "readers": "; ".join(f"{count:,} × {what}" for what, count in problem.readers.items()),
@@ -55,6 +61,17 @@ def draw_strip(problem: "QualityProblem") -> str:
     cells = min(length, _CELLS)
     filled = {place * cells // length for place in places}
     return "".join("█" if place in filled else "·" for place in range(cells))
+
+
+def tell_parameters(parameters: Mapping[str, object]) -> str:
+    """The parameters of an expectation beside its columns, such as ``max_value: 10``."""
+    columns = {"column", "column_A", "column_B", "column_list"}
+    others = {name: value for name, value in parameters.items() if name not in columns}
+    return ", ".join(f"{name}: {_write_value(value)}" for name, value in others.items())
+
+
+def _write_value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def tell_usual(problem: "QualityProblem") -> str:

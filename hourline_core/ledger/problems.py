@@ -6,6 +6,7 @@ and the same id for ever.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,6 +27,9 @@ Readers = Literal["earlier result", "provisional result", "nothing yet", "this r
 ``earlier result``: what was published before, and the events since. ``provisional result``: it was never published.
 ``nothing yet``: it is missing. ``this result``: it was published with a warning.
 """
+
+_FOUND = 3
+"""The maximum number of different findings of a problem that are told."""
 
 UNKNOWN = "unknown"
 """Stands for the expectation that has blocked an hour whose findings are no longer kept."""
@@ -147,6 +151,20 @@ class Problem:
     def accept(self) -> str | None:
         """The command that publishes its hours as they are. None: it blocks nothing, or nothing without others."""
         return accept_command([self]) if self.blocks and not self.waits_for else None
+
+
+def tell_found(found: Iterable[tuple[str, float | None]]) -> str:
+    """What was found in some hours, in words: the same text once, and several with the numbers of their hours. Of
+    numbers (the second of each pair), it is the newest. Empty: there are no words.
+    """
+    told = list(found)
+    counts = Counter(words for words, _ in told if words)
+    if not counts or told[-1][1] is not None:
+        return told[-1][0] if told else ""
+    if len(counts) == 1:
+        return next(iter(counts))
+    frequent = [f"{words} ({counted(count, 'hour')})" for words, count in counts.most_common(_FOUND)]
+    return "; ".join([*frequent, *([f"{len(counts) - _FOUND:,} more"] if len(counts) > _FOUND else [])])
 
 
 def accept_command(problems: Iterable[Problem]) -> str:

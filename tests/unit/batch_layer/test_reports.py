@@ -116,6 +116,19 @@ def test_failing_rows_are_shown_with_their_keys_and_not_all_of_many(tmp_path: Pa
     assert "45 more rows are not shown" in text
 
 
+def test_hours_in_which_the_same_was_found_are_told_once(tmp_path: Path) -> None:
+    found = {3: "missing: /home", 4: "missing: /home", 9: "missing: /shop", 27: "missing: /home"}
+    rows = [row(hour, success=False, found=words) for hour, words in found.items()]
+    text = " ".join(audit(tmp_path, rows).text.split())
+    assert "3 hours, 2026-03-02 03:00 to 2026-03-03 03:00 UTC: missing: /home" in text
+    assert "2026-03-02 09:00 UTC: missing: /shop" in text
+    many = [row(hour, success=False, found=f"found {hour}") for hour in range(7)]
+    assert "and something else in 2 other hours" in " ".join(audit(tmp_path, many).text.split())
+    blocked = [("views", hour) for hour in found]
+    card = " ".join(overview(tmp_path, rows, *blocked).text.split())
+    assert "missing: /home (3 hours); missing: /shop (1 hour)" in card
+
+
 def test_an_audit_has_one_line_for_each_expectation_whatever_the_number_of_hours(tmp_path: Path) -> None:
     rows = [row(hour, about=about, observed=hour) for hour in range(200) for about in ("a", "b", "c")]
     rows += [row(hour, about="d", success=hour != 7, observed=hour / 4, lower=0.0, upper=9.0) for hour in range(200)]

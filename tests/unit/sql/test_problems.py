@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourline_core.errors import UsageError
-from hourline_core.ledger.problems import declared_expectation
+from hourline_core.ledger.problems import declared_expectation, tell_found
 from hourline_core.model import Expectation, Project, Settings
 from tests.support.bare_tables import METRICS as METRICS_WITH_TABLES
 from tests.support.bare_tables import SOURCE
@@ -217,3 +217,18 @@ def test_a_problem_knows_its_declaration() -> None:
     assert found(expectation="expect_y", about="visits, page", parameters=changed) is metric.expectations[2]
     # Of another column it says nothing, as of a bound of the volume.
     assert found(expectation="expect_y", about="events", parameters=changed) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([], ""),
+        ([("", None)], ""),
+        ([("2 of 9 rows", None), ("2 of 9 rows", None)], "2 of 9 rows"),
+        ([("found 7", 7.0), ("found 8", 8.0)], "found 8"),
+        ([("a", None), ("b", None), ("b", None)], "b (2 hours); a (1 hour)"),
+        ([(words, None) for words in "abcde"], "a (1 hour); b (1 hour); c (1 hour); 2 more"),
+    ],
+)
+def test_what_was_found_is_told_once_with_the_number_of_hours(found: list[tuple[str, float | None]], told: str) -> None:
+    assert tell_found(found) == told
