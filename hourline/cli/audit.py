@@ -62,10 +62,8 @@ def audit(
     else:
         say_trial(trial)
         if blocked or expectations is not None:
-            note(
-                "published hours stay as they are. Once these expectations are declared, "
-                "`hourline recompute --from … --to …` audits hours again"
-            )
+            when = "" if expectations is None else "once these expectations are declared, "
+            note(f"published hours stay as they are; {when}`hourline recompute --from … --to …` audits hours again")
     if blocked:
         raise typer.Exit(MISTAKE)
 
