@@ -8,7 +8,7 @@ from hourline import load_project
 from hourline_core.errors import HourlineError
 from hourline_core.runtime.airflow.api import AirflowApi
 
-SETTINGS = {"DEMO": "true", "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True"}
+SETTINGS = {"DEMO": "true"}
 """The environment of the demo's Airflow."""
 
 _ENDED = {"success", "failed", "upstream_failed"}
