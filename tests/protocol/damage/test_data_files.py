@@ -29,23 +29,20 @@ def test_a_damaged_data_file_is_found_and_named(damage: str, name: str, tables: 
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("damage", [*FILE_DAMAGE, "one bit"])
-def test_verifying_names_every_damaged_file_also_one_that_still_decodes(
-    damage: str, name: str, tables: BareTables
-) -> None:
+def test_verifying_names_every_damaged_file_also_one_that_still_decodes(name: str, tables: BareTables) -> None:
     files = sum(len(set(read_files(tables, table))) for table in take_snapshot(tables.project).versions)
     assert verified(tables) == Verified(files, files, [])
-    assert verified(tables) == Verified(files, 0, [])
     file = read_files(tables, name)[-1]
-    size = file.stat().st_size
-    harm, _ = FILE_DAMAGE.get(damage, (partial(one_bit, place=size // 2), ""))
-    harm(file)
-    for _ in range(2):
+    sound = file.read_bytes()
+    for harm in [*(harm for harm, _ in FILE_DAMAGE.values()), partial(one_bit, place=len(sound) // 2)]:
+        harm(file)
         try:
             [said] = verified(tables).damage
         except TableError as error:  # without it, nobody knows which files there are
             said = str(error)
         assert re.search(f"{name} is damaged: its file {file.name} (is|has|cannot be) ", said)
+        file.write_bytes(sound)
+    assert verified(tables) == Verified(files, 0, []), "the checksums are those of the sound files"
 
 
 def test_verifying_notes_files_that_come_and_forgets_those_that_go(tmp_path: Path) -> None:
