@@ -17,6 +17,7 @@ suggestions/              suggests expectations from past hours
 quality_rows.py           findings as rows of the quality table
 """
 
-from hourline_core.runtime.quirks import import_great_expectations
+from hourline_core.runtime.quirks import import_great_expectations, let_expectations_be_configured_once
 
 import_great_expectations()  # before any module here imports it by itself
+let_expectations_be_configured_once()

@@ -10,13 +10,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partialmethod
 from pathlib import Path
 from socketserver import BaseServer
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _STANDARD_ERROR = 2
 
@@ -74,6 +74,36 @@ def import_great_expectations() -> None:
     finally:
         for name in missing:
             del sys.modules[name]
+
+
+def let_expectations_be_configured_once() -> None:
+    """Have an expectation of Great Expectations build its configuration once when its parameters are collected.
+
+    The functions below, of ``great_expectations/expectations/expectation.py``, ask for each parameter for the property
+    ``configuration``, which builds all of it anew. They run for each metric of each expectation in each hour.
+    """
+    from great_expectations.expectations.expectation import Expectation
+
+    build = Expectation.configuration.fget  # type: ignore[attr-defined]
+    built: dict[int, Any] = {}
+
+    def build_once(collect: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        def collect_parameters(expectation: Any, *arguments: Any, **named: Any) -> dict[str, Any]:
+            if id(expectation) in built:
+                return collect(expectation, *arguments, **named)
+            built[id(expectation)] = build(expectation)
+            try:
+                return collect(expectation, *arguments, **named)
+            finally:
+                del built[id(expectation)]
+
+        return collect_parameters
+
+    for name in ("_get_runtime_kwargs", "_get_success_kwargs"):
+        setattr(Expectation, name, build_once(getattr(Expectation, name)))
+    Expectation.configuration = property(  # type: ignore[method-assign, assignment]
+        lambda expectation: built.get(id(expectation)) or build(expectation)
+    )
 
 
 class _ImportedOnUse(ModuleType):

@@ -239,3 +239,27 @@ def test_dimensions_stay_what_they_are() -> None:
     frame, types = read_result_frame(connection, aggregation, tiles)
     assert sorted(frame["id"].dropna()) == [1, 2**53, 2**53 + 1]
     assert (types["id"], types["price"]) == ("int64", "double")
+
+
+def test_the_parameters_of_an_expectation_cost_one_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The audit must have imported Great Expectations before.
+    from great_expectations.expectations import expectation as module
+    from great_expectations.expectations.core import ExpectColumnValuesToBeBetween
+
+    built: list[dict[str, Any]] = []
+    build = module.ExpectationConfiguration
+
+    def count(**given: Any) -> Any:
+        built.append(given)
+        return build(**given)
+
+    monkeypatch.setattr(module, "ExpectationConfiguration", count)
+    expectation = ExpectColumnValuesToBeBetween(column="n", min_value=1, max_value=3)
+    collected = expectation._get_runtime_kwargs({"result_format": "BASIC"})
+    assert len(built) == 1
+    assert (collected["column"], collected["min_value"], collected["max_value"]) == ("n", 1, 3)
+    assert (collected["mostly"], collected["result_format"]["result_format"]) == (1, "BASIC")
+    expectation.max_value = 4
+    assert expectation._get_success_kwargs()["max_value"] == 4
+    assert len(built) == 2
+    assert expectation.configuration.kwargs == {"column": "n", "min_value": 1, "max_value": 4}
