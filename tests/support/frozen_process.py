@@ -77,7 +77,7 @@ class FrozenTables:
             if not self.process.is_alive() or time.monotonic() > deadline:
                 self.process.kill()
                 raise AssertionError(f"never came to '{place}': {self._told()}")
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def wake(self) -> tuple[int | None, str]:
         """Let it go on to its end; returns its exit status and what the ConflictError says."""
