@@ -90,6 +90,7 @@ def test_one_wrong_number_is_found_and_fails_it(played: tuple[Path, str], tmp_pa
     assert 0 < len(comparison.differences) <= 7
 
 
+@pytest.mark.long
 def test_a_killed_demo_leaves_nothing_running(tmp_path: Path) -> None:
     demo = started(tmp_path)
     assert demo.stdout
