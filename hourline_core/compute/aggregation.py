@@ -1,8 +1,9 @@
 """A metric as an aggregation. The batch layer runs it as it is; the speed layer runs its parts, see `projection.py`."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -14,7 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.compute.record import with_record
 from hourline_core.compute.windows import tile_keys
-from hourline_core.model import DeclaredMetric, Metric, Source
+from hourline_core.model import DeclaredMetric, Metric, Source, to_stored
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     EVENT_TIME,
@@ -60,6 +61,11 @@ _NO_NUMBERS = ("string", "boolean", "date", "timestamp", "timestamp_ntz")
 
 Path = tuple[str, ...]
 """A place within a declaration."""
+
+_PLANS: MutableMapping[SparkSession, dict[str, "AggregationPlan"]] = WeakKeyDictionary()
+"""What each session has resolved, by the text of all that an aggregation depends on. A start checks all metrics before
+it plans them, and each job of a backfill plans them again.
+"""
 
 
 class UnresolvedError(Exception):
@@ -165,7 +171,16 @@ def apply_where(events: DataFrame, source: Source) -> DataFrame:
 
 
 def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
-    """The metric's aggregation. Spark resolves every expression against the source's fields. Raises UnresolvedError."""
+    """The metric's aggregation. Spark resolves every expression against the source's fields, once in a session. Raises
+    UnresolvedError.
+    """
+    plans, declared = _PLANS.setdefault(spark, {}), to_stored(source, metric)
+    if declared not in plans:
+        plans[declared] = _resolve_aggregation(spark, source, metric)
+    return replace(plans[declared], source=source, metric=metric)
+
+
+def _resolve_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
     events = with_derived(empty_events(spark, source), source)
     types = types_of(events, named_expressions(metric))
     for name in metric.dimensions:

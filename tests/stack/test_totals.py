@@ -79,6 +79,21 @@ def test_both_groupings_count_each_event_once(spark: SparkSession, rows: list[di
     check_totals(aggregation, totals, rows)
 
 
+def test_a_session_plans_an_aggregation_once_and_a_changed_one_anew(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = plan_aggregation(spark, SOURCE, METRIC)
+    monkeypatch.setattr(F, "expr", lambda expression: pytest.fail("Spark resolves it again"))
+    described = METRIC.model_copy(update={"description": "changes no number"})
+    again = plan_aggregation(spark, SOURCE.model_copy(update={"grace": timedelta(hours=9)}), METRIC)
+    assert (again.source.grace, again.metric) == (timedelta(hours=9), METRIC)
+    assert (again.schema, again.states, again.values) == (known.schema, known.states, known.values)
+    monkeypatch.undo()
+    swapped = METRIC.model_copy(update={"measures": dict(reversed(METRIC.measures.items()))})
+    assert plan_aggregation(spark, SOURCE, swapped).schema.names[-1] == "m0"
+    assert "m0" not in plan_aggregation(spark, SOURCE, described).schema.names[-1:]
+
+
 def check_totals(aggregation: AggregationPlan, totals: HourTotals, rows: list[dict[str, Any]]) -> None:
     of_hour: dict[datetime, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
