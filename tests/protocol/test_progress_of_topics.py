@@ -88,7 +88,7 @@ def rows_of(given_steps: list[Any]) -> Iterator[list[ProgressRow]]:
         yield batch
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps, st.sets(st.integers(0, 14), max_size=3))
 def test_all_readers_agree_with_naive_python_before_and_after_compaction(
     given_steps: list[Any], cutoffs: set[int]

@@ -46,7 +46,11 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
-@pytest.mark.parametrize("meanwhile", MEANWHILE)
+@pytest.mark.parametrize(
+    "meanwhile",
+    # A publication is in each of the others.
+    [pytest.param(name, marks=pytest.mark.long if name == "a publication" else []) for name in MEANWHILE],
+)
 def test_a_read_is_exact_whatever_is_committed_between_its_steps(
     meanwhile: str, again: bool, begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
