@@ -10,7 +10,7 @@ from benchmarks.figures import COLUMNS, LAST, Result
 mpl.use("svg")
 from matplotlib import pyplot as plt
 
-BENCHMARKS = ["speed", "freshness", "micro_batches", "recompute", "queries", "growth", "start", "memory"]
+BENCHMARKS = ["speed", "freshness", "micro_batches", "recompute", "queries", "windows", "growth", "start", "memory"]
 PAGE, PLOT = "FIGURES.md", "figures.svg"
 
 _HEAD = """\
