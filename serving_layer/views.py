@@ -60,7 +60,7 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
     for tables in snapshot.served:
         yield from _views_of_metric(tables, snapshot, functions)
     for tables, base in served_rollups(project, snapshot):
-        yield from _views_of_rollup(tables, base, functions)
+        yield from _views_of_rollup(tables, base, snapshot, functions)
     for name, known in snapshot.progress.items():
         for view, columns in ((f"events_{name}", _event_columns(project.sources[name])), (f"rejected_{name}", "*")):
             if view not in snapshot.unreadable:
@@ -104,12 +104,12 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
             states = layer_sql(tables, stored, sequence, revised_hours(connection, tables), layer)
             yield f"CREATE VIEW {name}_{layer} AS {finished_sql(metric, stored, f'({states})')}"
 
-    yield from _result_parts(tables, _in_schema(needs), create_merged)
+    yield from _result_parts(tables, sequence, _in_schema(needs), create_merged)
     for layer in LAYERS:
         yield Part((f"{name}_{layer}",), _in_schema(needs), partial(create_layer, layer))
 
 
-def _views_of_rollup(tables: MetricTables, base: MetricTables, functions: bool) -> Iterator[Part]:
+def _views_of_rollup(tables: MetricTables, base: MetricTables, snapshot: Snapshot, functions: bool) -> Iterator[Part]:
     """The views of a metric over another one, whose tables get its name, too."""
     names, of_base = ([f"{table}_{one.name}" for table in ("hours", "provisional")] for one in (tables, base))
     same = [f"CREATE VIEW hourline.{name} AS FROM hourline.{of}" for name, of in zip(names, of_base, strict=True)]
@@ -122,10 +122,11 @@ def _views_of_rollup(tables: MetricTables, base: MetricTables, functions: bool) 
             yield f"CREATE VIEW {metric.name}_states AS {states}"
             yield from _finished_views(tables, metric, stored)
 
-    yield from _result_parts(tables, (*_in_schema(names), f"{base.metric.name}_states"), create)
+    sequence = snapshot.progress[tables.source.name].sequence
+    yield from _result_parts(tables, sequence, (*_in_schema(names), f"{base.metric.name}_states"), create)
 
 
-def _result_parts(tables: MetricTables, needs: tuple[str, ...], create: Statements) -> Iterator[Part]:
+def _result_parts(tables: MetricTables, sequence: int, needs: tuple[str, ...], create: Statements) -> Iterator[Part]:
     """The parts of the views of merged results, which ``create`` makes, and of what they need."""
     metric = tables.metric
     views, windowed = [f"{metric.name}_states", metric.name], f"hourline.windowed_{tables.name}"
@@ -136,7 +137,7 @@ def _result_parts(tables: MetricTables, needs: tuple[str, ...], create: Statemen
             listed = f"CREATE VIEW hourline.windows_{tables.name} AS {sessions_sql(tables, windowed)}"
             yield Part(_in_schema([f"windows_{tables.name}"]), (windowed,), lambda _: [listed])
         else:
-            yield _windows_part(tables, metric.window.windows)
+            yield _windows_part(tables, metric.window.windows, sequence)
             needs = (*needs, f"hourline.windows_{tables.name}")
     yield Part(tuple(views), needs, create)
 
@@ -151,12 +152,13 @@ def _finished_views(tables: MetricTables, metric: Metric, stored: Mapping[str, s
         yield f"CREATE VIEW {identifier(metric.name)} AS {_windows_sql(tables, metric, stored)}"
 
 
-def _windows_part(tables: MetricTables, windows: Window) -> Part:
-    needs = _in_schema([f"hours_{tables.name}", f"source_hours_{tables.source.name}"])
+def _windows_part(tables: MetricTables, windows: Window, sequence: int) -> Part:
+    rows = [f"provisional_{tables.name}"] if tables.metric.pane else []
+    needs = _in_schema([f"hours_{tables.name}", f"source_hours_{tables.source.name}", *rows])
     return Part(
         _in_schema([f"windows_{tables.name}"]),
         needs,
-        lambda connection: [create_windows_sql(connection, tables, windows)],
+        lambda connection: [create_windows_sql(connection, tables, windows, sequence)],
     )
 
 

@@ -28,6 +28,7 @@ VIEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "window_start": "The start of the window.",
         "window_end": "The end of the window, exclusive.",
         "state": "The weakest state of its hours; at most `provisional` until the source's clock has passed its end.",
+        "weakest_hour": "The first of its known hours in the weakest state of them. Null: all of them are final.",
         "closed": "Whether the window has closed: the clock has passed its end by the grace.",
     },
     "late_events": {

@@ -28,11 +28,17 @@ _NO_HOURS = """
            NULL::VARCHAR AS counted
     WHERE false"""
 
+_STATES = f"[{', '.join(map(literal, WEAKEST_FIRST))}]"
+
 
 def weakest_sql() -> str:
     """An aggregate: the weakest ``state`` of the rows."""
-    order = ", ".join(map(literal, WEAKEST_FIRST))
-    return f"([{order}])[min(list_position([{order}], state))]"
+    return f"({_STATES})[min({weakness_sql()})]"
+
+
+def weakness_sql() -> str:
+    """The place of ``state`` among all states, from the weakest on."""
+    return f"list_position({_STATES}, state)"
 
 
 def metric_hours_sql(declarations: Iterable[MetricTables]) -> str:

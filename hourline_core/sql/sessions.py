@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hours import HOUR, HourRange
 from hourline_core.model.session_window import SessionWindow
-from hourline_core.sql.hour_states import weakest_sql
+from hourline_core.sql.hour_states import weakest_sql, weakness_sql
 from hourline_core.sql.literals import identifier, literal
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -19,9 +19,9 @@ _HOUR_MICROS = HOUR // _MICROSECOND
 
 
 def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourRange | None = None) -> str:
-    """A query: window_start, window_end, state and _closed of the session, and the other columns of the view
-    ``<metric>_states``: a row for each row of that view. If only sessions with a start in ``starts`` are wanted, it
-    reads no more than these need. Then other sessions may be wrong.
+    """A query: window_start, window_end, state, _weakest_hour and _closed of the session, and the other columns of the
+    view ``<metric>_states``: a row for each row of that view. If only sessions with a start in ``starts`` are wanted,
+    it reads no more than these need. Then other sessions may be wrong.
 
     A session begins with its first event, and ends with the gap after its last one. Its state is the weakest of the
     hours in which an event could join it, and at most ``provisional`` until its source's clock has passed its end. It
@@ -54,27 +54,29 @@ def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourR
             FROM (SELECT DISTINCT window_start, window_end FROM sessions),
                  (SELECT max(clock) AS clock FROM hourline.source_hours_{tables.source.name})
         ), states AS (
-            SELECT window_start, window_end, _closed, if(passed, 'final', 'provisional') AS state FROM known
+            SELECT window_start, window_end, _closed, if(passed, 'final', 'provisional') AS state, NULL AS hour
+            FROM known
             UNION ALL
-            SELECT window_start, window_end, known._closed, h.state
+            SELECT window_start, window_end, known._closed, h.state, h.hour
             FROM known JOIN (FROM hourline.hours_{tables.name} WHERE state <> 'final') h
               ON epoch_us(h.hour) + {_HOUR_MICROS} + {gap} > epoch_us(window_start) AND h.hour <= window_end
         ), weakest AS (
-            SELECT window_start, window_end, _closed, {weakest_sql()} AS state FROM states
-            GROUP BY window_start, window_end, _closed
+            SELECT window_start, window_end, _closed, {weakest_sql()} AS state,
+                   arg_min(hour, ({weakness_sql()}, hour)) AS _weakest_hour
+            FROM states GROUP BY window_start, window_end, _closed
         )
-        SELECT window_start, window_end, state, _closed, sessions.* EXCLUDE (window_start, window_end)
+        SELECT window_start, window_end, state, _weakest_hour, _closed, sessions.* EXCLUDE (window_start, window_end)
         FROM sessions JOIN weakest USING (window_start, window_end) WHERE state <> 'missing'"""
 
 
 def sessions_sql(tables: MetricTables, rows: str) -> str:
-    """A query: window_start, window_end, state, closed of the sessions of all groups, and of each missing hour, in
-    which no session is known. ``rows`` is what ``session_rows_sql`` gives, as a view or a query in brackets.
+    """A query: window_start, window_end, state, weakest_hour, closed of the sessions of all groups, and of each missing
+    hour, in which no session is known. ``rows`` is what ``session_rows_sql`` gives, as a view or a query in brackets.
     """
     return f"""
-        SELECT DISTINCT window_start, window_end, state, _closed AS closed FROM {rows}
+        SELECT DISTINCT window_start, window_end, state, _weakest_hour AS weakest_hour, _closed AS closed FROM {rows}
         UNION ALL
-        SELECT hour, make_timestamptz(epoch_us(hour) + {_HOUR_MICROS}), state, closed
+        SELECT hour, make_timestamptz(epoch_us(hour) + {_HOUR_MICROS}), state, hour, closed
         FROM hourline.hours_{tables.name} WHERE state = 'missing'"""
 
 

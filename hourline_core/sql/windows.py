@@ -1,7 +1,8 @@
 """DuckDB SQL for windows other than hours: which there are, their states, and the rows of their hours.
 
 A window is listed as soon as one of its hours is known. Its state is the weakest of its hours. Until its source's clock
-has passed its end, it is at most ``provisional``, since hours of it are still to come.
+has passed its end, it is at most ``provisional``, since hours of it are still to come. An hour that late events have
+revised makes only those windows ``revised`` that contain the pane of one of these events.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,12 +13,13 @@ import duckdb
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hours import HOUR
 from hourline_core.model.windows import Window
-from hourline_core.sql.hour_states import weakest_sql
+from hourline_core.sql.hour_states import weakest_sql, weakness_sql
 from hourline_core.sql.literals import literal
 
 _NO_WINDOWS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::TIMESTAMPTZ AS window_start,
-           NULL::TIMESTAMPTZ AS window_end, NULL::VARCHAR AS state, NULL::BOOLEAN AS closed
+           NULL::TIMESTAMPTZ AS window_end, NULL::VARCHAR AS state, NULL::TIMESTAMPTZ AS weakest_hour,
+           NULL::BOOLEAN AS closed
     WHERE false"""
 
 
@@ -32,11 +34,14 @@ _HOURS = (
 """DuckDB SQL for the hours that share time with a window."""
 
 
-def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTables, windows: Window) -> str:
-    """The statement that makes ``hourline.windows_<metric>_<declaration>``: window_start, window_end, state, closed.
+def create_windows_sql(
+    connection: duckdb.DuckDBPyConnection, tables: MetricTables, windows: Window, sequence: int
+) -> str:
+    """The statement that makes ``hourline.windows_<metric>_<declaration>``: window_start, window_end, state,
+    weakest_hour (the first of its hours in the weakest state; null: they are final), closed.
 
-    It reads the states of the metric's hours and the hours of its source, as attached by tables.py. Numbers are
-    written into it, so that any DuckDB can run it.
+    It reads the states of the metric's hours, its provisional rows up to ``sequence``, and the hours of its source, as
+    attached by tables.py. Numbers are written into it, so that any DuckDB can run it.
     """
     stretches = connection.execute(_stretches_sql(tables, max(windows.shortest, HOUR))).fetchall()
     spans = [windows.touching(first, last + HOUR - windows.pane) for first, last in stretches]
@@ -52,14 +57,33 @@ def create_windows_sql(connection: duckdb.DuckDBPyConnection, tables: MetricTabl
                    coalesce(window_end + {grace} <= clock, false) AS closed
             FROM spans, (SELECT max(clock) AS clock FROM hourline.source_hours_{tables.source.name})
         ), states AS (
-            SELECT window_start, window_end, closed, if(passed, 'final', 'provisional') AS state FROM known
+            SELECT window_start, window_end, closed, if(passed, 'final', 'provisional') AS state, NULL AS hour
+            FROM known
             UNION ALL
-            SELECT window_start, window_end, known.closed, h.state
-            FROM known JOIN (FROM hourline.hours_{tables.name} WHERE state <> 'final') h
-              ON h.hour + INTERVAL 1 HOUR > window_start AND h.hour < window_end
+            SELECT window_start, window_end, known.closed, u.state, u.hour
+            FROM known JOIN ({_unsettled_sql(tables, sequence)}) u
+              ON u.until > window_start AND u.since < window_end
         )
-        SELECT window_start, window_end, {weakest_sql()} AS state, closed FROM states
-        GROUP BY window_start, window_end, closed"""
+        SELECT window_start, window_end, {weakest_sql()} AS state,
+               arg_min(hour, ({weakness_sql()}, hour)) AS weakest_hour, closed
+        FROM states GROUP BY window_start, window_end, closed"""
+
+
+def _unsettled_sql(tables: MetricTables, sequence: int) -> str:
+    """A query: hour, state of the hours that are not final, and the time (``since``, and ``until``, exclusive) that is
+    in this state. With panes, a revised hour has a row for each pane that late events are in.
+    """
+    hours = f"hourline.hours_{tables.name}"
+    whole = f"SELECT hour, state, hour AS since, hour + INTERVAL 1 HOUR AS until FROM {hours} WHERE state <> 'final'"
+    if not tables.metric.pane:
+        return whole
+    # Any length up to that of a pane will do: a boundary of a window is the start of a pane.
+    late = f"""
+        SELECT DISTINCT hour, h.state, t.pane AS since, t.pane + INTERVAL 1 MICROSECOND AS until
+        FROM hourline.provisional_{tables.name} t JOIN {hours} h USING (hour)
+        WHERE h.state = 'revised' AND t.sequence > h.cutoff AND t.sequence <= {sequence}
+          AND t.sequence >= {tables.complete_from}"""
+    return f"{whole} AND state <> 'revised' UNION ALL {late}"
 
 
 def windowed_rows_sql(tables: MetricTables) -> str:
@@ -86,7 +110,9 @@ def hours_of_windows_sql(hours: str, windows: str) -> str:
 
 
 def all_windows_sql(declarations: Iterable[MetricTables]) -> str:
-    """A query: source, metric, window_start, window_end, state, closed of all windows of these declarations."""
+    """A query: source, metric, window_start, window_end, state, weakest_hour, closed of all windows of these
+    declarations.
+    """
     parts = [
         f"SELECT {literal(tables.source.name)}, {literal(tables.metric.name)}, * FROM hourline.windows_{tables.name}"
         for tables in declarations

@@ -49,7 +49,9 @@ class WindowExplanation(Described):
     dimensions: dict[str, str | None]
     """The dimensions that were asked for, as text. The others are rolled up."""
     state: HourStateName
-    """The state of the window: the weakest of its hours, and at most `provisional` until the clock passes its end."""
+    """The state of the window: the weakest of its hours, and at most `provisional` until the clock passes its end. An
+    hour that is `revised` by late events of other windows does not count.
+    """
     closed: bool
     """Whether the window has closed."""
     measures: dict[str, Any]

@@ -1,5 +1,5 @@
 """A window's answer is that of all events of its hours, whatever was recomputed, came late, came twice, or lies on
-either side of a cutoff; its state is the weakest of its hours.
+either side of a cutoff; its state is the weakest of its hours. A late event revises just the windows that contain it.
 """
 
 import json
@@ -65,11 +65,31 @@ def expected(visits: Visits, declared: Declared, states: Mapping[datetime, str],
         ]
         in_hours = [v for number in numbers for v in visits.final(number) + visits.provisional(number)]
         counted = [v for v in in_hours if start <= v.time < end]
-        of_hours = [state for one, state in states.items() if start < one + HOUR and one < end]
-        state = min([*of_hours, *(["provisional"] if clock < end else [])], key=WEAKEST_FIRST.index)
+        state, _ = expected_state(visits, (start, end), states, clock)
         for group in {(v.page, v.slow) for v in counted}:
             answer[start, end, *group] = (*values(v for v in counted if (v.page, v.slow) == group).values(), state)
     return answer
+
+
+def expected_state(
+    visits: Visits, window: tuple[datetime, datetime], states: Mapping[datetime, str], clock: datetime
+) -> tuple[str, datetime | None]:
+    """The state of a window, and the first of its hours in the weakest state; None: all of them are final."""
+    start, end = window
+    late = {
+        v.hour
+        for number in range(SPRING - 50, SPRING + 100)
+        for v in visits.provisional(number)
+        if start <= v.time < end
+    }
+    of_hours = {
+        one: state if state != "revised" or (one - hour(0)) // HOUR in late else "final"
+        for one, state in sorted(states.items())
+        if start < one + HOUR and one < end
+    }
+    weakest = min(of_hours, key=lambda one: WEAKEST_FIRST.index(of_hours[one]))
+    state = min([of_hours[weakest], *(["provisional"] if clock < end else [])], key=WEAKEST_FIRST.index)
+    return state, None if of_hours[weakest] == "final" else weakest
 
 
 def after(folder: Path, steps: list[Any], window: str = "1h") -> Visits:
@@ -91,6 +111,18 @@ def answered(connection: serving_layer.Connection, condition: str = "true") -> d
     return {row[:4]: row[4:] for row in rows}
 
 
+def check_windows(
+    connection: serving_layer.Connection, visits: Visits, declared: Declared, states: Mapping[datetime, str]
+) -> None:
+    """The view of windows lists each window, with its state and its weakest hour."""
+    rows = connection.sql("SELECT window_start, window_end, state, weakest_hour FROM windows").fetchall()
+    wanted = windows_of(declared, states)
+    assert {row[:2] for row in rows} == set(wanted.items())
+    assert {row[:2]: row[2:] for row in rows} == {
+        window: expected_state(visits, window, states, visits.clock) for window in wanted.items()
+    }
+
+
 @settings(max_examples=10)
 @given(steps=STEPS, windows=st.lists(st.sampled_from(DECLARED), min_size=2, max_size=3, unique=True))
 def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Declared]) -> None:
@@ -101,8 +133,7 @@ def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Dec
                 states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
                 wanted = expected(visits, declared, states, visits.clock)
                 assert answered(connection) == wanted
-                told = connection.sql("SELECT window_start, window_end FROM windows").fetchall()
-                assert dict(told) == windows_of(declared, states)
+                check_windows(connection, visits, declared, states)
                 # Any condition on the window gives the same rows, and tells the hours that they are made of.
                 chosen = min(windows_of(declared, states), key=lambda start: abs(start - hour(SPRING + 9)))
                 for condition in (f"window_start = '{chosen}'", f"window_end <= '{hour(SPRING + 30)}'"):
@@ -126,8 +157,7 @@ def test_a_window_that_begins_within_an_hour_is_its_own_events(declared: Declare
             states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
             wanted = expected(visits, declared, states, visits.clock)
             assert answered(connection) == wanted
-            told = connection.sql("SELECT window_start, window_end FROM windows").fetchall()
-            assert dict(told) == windows_of(declared, states)
+            check_windows(connection, visits, declared, states)
             for condition in (f"window_start = '{chosen}'" for chosen in list({key[0] for key in wanted})[:2]):
                 bounds = [key[:2] for key in wanted if f"'{key[0]}'" in condition]
                 assert answered(connection, condition) == {key: row for key, row in wanted.items() if key[:2] in bounds}
@@ -307,6 +337,22 @@ def test_a_rate_of_an_hour_of_a_window_is_by_the_time_that_they_share(minutes: V
         explained = explain_window(connection, "loads", hour(0) + 45 * MINUTE)
         assert explained.measures["frequency"] == 25 / 1800
         assert [one.measures["frequency"] for one in explained.hours] == [15 / 900, 10 / 900]
+
+
+def test_a_late_event_revises_just_the_windows_that_contain_it(minutes: Visits) -> None:
+    minutes.micro_batch(Visit(0, "a", 1, minute=12))
+    revised = "SELECT window_start FROM windows WHERE state = 'revised' ORDER BY ALL"
+    with serving_layer.connect(minutes.project) as connection:
+        assert connection.sql("SELECT state FROM hours WHERE name = 'loads' ORDER BY hour").fetchone() == ("revised",)
+        assert connection.sql(revised).fetchall() == [(hour(0) + 10 * MINUTE,)]
+        assert connection.sql("SELECT visits, state FROM loads ORDER BY window_start LIMIT 3").fetchall() == [
+            (5, "final"),
+            (5, "final"),
+            (6, "revised"),
+        ]
+    with serving_layer.connect(with_window(minutes.project, "{size: 20m, every: 5m}")) as connection:
+        wanted = [(hour(0) + number * MINUTE,) for number in (-5, 0, 5, 10)]
+        assert connection.sql(revised).fetchall() == wanted
 
 
 def test_other_windows_of_the_same_panes_need_no_recompute_and_other_panes_do(minutes: Visits) -> None:
