@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
-from serving_layer.http import change_routes, explain_routes, hour_routes, metric_routes, sql_routes
+from serving_layer.http import change_routes, explain_routes, hour_routes, metric_routes, sql_routes, window_routes
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
 from serving_layer.http.formats import json_bytes
@@ -63,6 +63,7 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     )  # for OpenAPI
     for routes in (
         metric_routes.routes,
+        window_routes.routes,
         hour_routes.routes,
         explain_routes.routes,
         change_routes.routes,

@@ -37,6 +37,8 @@ class MetricSummary(Described):
     """Its description."""
     window: str | None
     """Its windows, such as `24h every 1h`. Null: it has a row for each hour."""
+    sessions: bool
+    """Whether its windows are sessions, which follow from the events of each group."""
     dimensions: list[Column]
     """Its dimensions."""
     measures: list[Column]

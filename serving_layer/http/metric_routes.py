@@ -294,6 +294,7 @@ def _metric(connection: Connection, name: str) -> MetricSummary:
         source=metric.source,
         description=connection.project.all_metrics[name].description,
         window=None if metric.window.is_hour else str(metric.window),
+        sessions=metric.session is not None,
         dimensions=[Column(name=dimension, type=types[dimension]) for dimension in metric.dimensions],
         measures=[
             Column(name=measure, type=types[measure], description=str(declared))

@@ -5,6 +5,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,11 +25,13 @@ from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
 from hourline_core.ledger.report_pages import report_site
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
+from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.model.serving import ServeSettings
 from hourline_core.runtime.ports import free_ports
 from serving_layer.http.server import Server
 from speed_layer.source_tables import open_source_tables
 from tests.support.headless_browser import NoBrowserError, headless_browser
+from tests.support.window_oracle import parse_window
 
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
 SOURCE = Source(
@@ -193,7 +197,13 @@ def server(sales: Sales) -> Iterator[Server]:
 
 @pytest.fixture
 def context(browser: Browser, server: Server) -> Iterator[BrowserContext]:
-    """Of one person, to whom nothing goes wrong and whose browser asks nobody but the server for anything."""
+    with one_person(browser, server) as context:
+        yield context
+
+
+@contextmanager
+def one_person(browser: Browser, server: Server) -> Iterator[BrowserContext]:
+    """A person to whom nothing goes wrong, and whose browser asks nobody but the server for anything."""
     with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
         asked: list[str] = []
         wrong: list[str] = []
@@ -279,6 +289,86 @@ def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload
     assert drawn(page, "turnover") == {"solid": points(sales, 0, 1, 2, 3, 4), "dashed": points(sales, 4, 5)}
     expect(page.locator("#quality")).to_contain_text("All audited hours in this range passed")
     assert page.evaluate("window.same"), "it was loaded again"
+
+
+WINDOWS = {
+    name: ResolvedRollup(
+        METRICS["by_shop"].model_copy(update={"name": name, "window": parse_window(window)}), "by_shop"
+    )
+    for name, window in (("by_day", "{size: 1 day, zone: Asia/Tokyo}"), ("rolling", "{size: 3h, every: 1h}"))
+}
+"""A day in Tokyo begins at 15:00 UTC, seven hours after BASE."""
+
+
+def test_a_metric_is_drawn_by_its_windows_which_tell_their_state_and_what_they_are_made_of(
+    browser: Browser, sales: Sales, tmp_path: Path
+) -> None:
+    """Leaves screenshots, as test_it_fits_a_phone_and_the_dark does."""
+    sales.sell(*((number, "north") for number in (7, 8, 30, 31)))
+    sales.publish(3, *range(4, 31))
+    with (
+        Server(replace(sales.project, rollups=WINDOWS), environ={}) as server,
+        one_person(browser, server) as context,
+    ):
+        page = opened(context, server)
+        sold = Counter(number for number, _ in sales.sold)
+        days = [sum(sold[number] for number in some) for some in (range(7), range(7, 31), range(31, 55))]
+        starts = [f"{hour(number):%Y-%m-%d %H:%M}" for number in (-17, 7, 31)]
+        # The first day has an hour with a late sale, and the last one has hours to come.
+        assert drawn(page, "by_day") == {
+            "solid": [(starts[1], days[1])],
+            "dashed": list(zip(starts, days, strict=True)),
+        }
+        rolling = {number: sum(sold[one] for one in range(number, number + 3)) for number in range(-2, 32)}
+        shown = drawn(page, "rolling")
+        assert dict(shown["solid"]) | dict(shown["dashed"]) == {
+            f"{hour(number):%Y-%m-%d %H:%M}": value for number, value in rolling.items() if value
+        }
+        told = page.locator('[data-metric="by_day"] .plot').evaluate(
+            "plot => plot.data.flatMap(({ text }) => text ?? [])"
+        )
+        assert f"Sun 1 Mar 15:00 to Mon 2 Mar 15:00<br><b>{days[0]}</b> revised<br>weakest hour Mon 2 Mar 09:00" in told
+        assert (
+            f"Tue 3 Mar 15:00 to Wed 4 Mar 15:00<br><b>{days[2]}</b> provisional<br>weakest hour Tue 3 Mar 15:00"
+            in told
+        )
+        expect(page.locator('[data-metric="by_day"]')).to_contain_text("windows of 1 day in Asia/Tokyo")
+        # Of windows that overlap, the number is that of the newest one that has ended.
+        expect(page.locator('[data-metric="rolling"] .value strong')).to_have_text(str(rolling[29]))
+
+        mark = page.locator('[data-metric="by_day"] .plot .trace').last.locator("path.point").first
+        mark.click(force=True)
+        panel = page.locator("#window")
+        expect(panel.locator("h3")).to_have_text(
+            "by_day: Sunday, 1 March 2026, 15:00 to Monday, 2 March 2026, 15:00 UTC"
+        )
+        expect(panel).to_contain_text(
+            "6 final, 1 revised hours · closed · windows of 1 day in Asia/Tokyo · merged from by_shop"
+        )
+        expect(panel).to_contain_text(f"n {days[0]}")
+        expect(panel.locator("tbody tr")).to_have_count(7)
+        expect(panel.locator("tbody tr").nth(1)).to_contain_text("revised")
+        page.get_by_label("Filter by shop").select_option("north")
+        expect(panel).to_contain_text(f"n {sum(shop == 'north' for number, shop in sales.sold if number < 7)}")
+        same = opened(context, server, f"?{urlsplit(page.url).query}")
+        expect(same.locator("#window h3")).to_contain_text("by_day: Sunday, 1 March 2026")
+        page.get_by_label("Filter by shop").select_option("<b>south</b>")
+        expect(panel).to_contain_text("got dimension 'shop' twice")
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+
+        page.get_by_label("Without the filter shop north").click()
+        page.get_by_label("Without the filter shop <b>south</b>").click()
+        sales.publish(1)
+        page.wait_for_function("document.querySelector('[data-metric=by_day] .plot').data[0].y[0] !== null")
+        assert drawn(page, "by_day")["solid"] == list(zip(starts[:2], days[:2], strict=True))
+        folder = Path(os.environ.get("HOURLINE_SCREENSHOTS") or tmp_path)
+        for width in (390, 1440):
+            with browser.new_context(viewport={"width": width, "height": 844}) as narrow:
+                page = opened(narrow, server, "?window=by_day:2026-03-01T15:00")
+                expect(page.locator("#window h3")).to_be_visible()
+                page.screenshot(path=folder / f"windows-{width}.png", full_page=True)
+                assert page.evaluate("document.documentElement.scrollWidth") == width, "nothing sticks out"
 
 
 def test_a_filter_reaches_the_metrics_that_have_the_dimension_and_goes_away_again(

@@ -5,9 +5,11 @@ import { MetricCard } from "./charts.js";
 import { addHours, dayAndHour, duration, el, figure, hourKey } from "./format.js";
 import { drawHour } from "./hour.js";
 import { drawDrift, drawLate, drawQuality, drawWork, hourLink, nothing, reportLink } from "./panels.js";
+import { pointsOf, rowsOf } from "./series.js";
 import { startSql } from "./sql.js";
 import { drawLegend, drawStrip } from "./strip.js";
 import { RANGES, addressOf, readView, whereText } from "./view.js";
+import { drawWindow } from "./window.js";
 
 const place = (id) => document.getElementById(id);
 const SERIES_PAUSE_MS = 700; // between two looks at numbers
@@ -32,7 +34,8 @@ function show(change, push = true) {
   drawBar();
   Object.values(reports).forEach(drawReport);
   refresh(NOTHING);
-  if (change.hour) place("hour").scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  const opened = ["hour", "window"].find((kind) => change[kind]);
+  if (opened) place(opened).scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
 }
 
 window.addEventListener("popstate", () => {
@@ -73,23 +76,13 @@ async function readChoices() {
   choicesRead = true;
   for (const dimension of dimensions()) {
     const metric = project.metrics.filter((one) => one.dimensions.some(({ name }) => name === dimension)).sort((one, other) => one.dimensions.length - other.dimensions.length)[0];
-    const rows = await series(metric.name, [["dimension", dimension], ["grain", "total"], ["measure", metric.measures[0].name], ["order", dimension], ["limit", 500], ["from", iso(range.from)], ["to", iso(range.to)]], false);
+    const rows = await rowsOf(metric.name, [["dimension", dimension], ["grain", "total"], ["measure", metric.measures[0].name], ["order", dimension], ["limit", 500], ["from", iso(range.from)], ["to", iso(range.to)]], false);
     choices[dimension] = rows.map((row) => (row[dimension] === null ? null : String(row[dimension])));
   }
   drawBar();
 }
 
 // --- what is there
-
-async function series(metric, parameters, all = true) {
-  const rows = [];
-  let answer = await get(`metrics/${encodeURIComponent(metric)}`, parameters);
-  for (rows.push(...answer.rows); all && answer.next; rows.push(...answer.rows)) {
-    const next = new URL(answer.next, location.origin);
-    answer = await get(`metrics/${encodeURIComponent(metric)}`, next.searchParams);
-  }
-  return rows;
-}
 
 function filtersOf(metric) {
   const has = new Set(metric.dimensions.map(({ name }) => name));
@@ -112,7 +105,7 @@ async function drawSeries(changed) {
     shown = JSON.stringify(asked);
   }
   drawStrip(place("strip"), sources, asked, view.hour, (hour) => show({ hour }));
-  await Promise.all([...cards.map((card) => drawCard(card, asked, span)), drawOpenHour()]);
+  await Promise.all([...cards.map((card) => drawCard(card, asked, span)), drawOpenHour(), drawOpenWindow()]);
   place("metrics-note").textContent = view.where.length ? `where ${view.where.map(([name, value]) => `${name} is ${named(value)}`).join(", ")}` : "all dimensions together";
 }
 
@@ -123,13 +116,11 @@ async function drawCard(card, asked, span) {
   const about = JSON.stringify([asked, measure, where]);
   const part = card.about === about ? span : asked;
   if (part.from < part.to) {
-    const rows = await series(metric.name, [["from", iso(part.from)], ["to", iso(part.to)], ["grain", "hour"], ["dimension", ""], ["measure", measure], ...where]);
-    if (part === asked) card.rows = new Map();
-    forget(card.rows, part);
-    for (const row of rows) card.rows.set(hourKey(new Date(row.hour)), row);
+    card.replace(await pointsOf(metric, measure, part, where), part === asked ? null : part);
     card.about = about;
   }
-  card.draw({ measure, range: asked, open: view.hour, unfiltered });
+  const window = view.window?.metric === metric.name ? card.points.find(({ start }) => start.getTime() === view.window.start.getTime()) : null;
+  card.draw({ measure, range: asked, open: window ?? (view.hour && { start: view.hour }), unfiltered });
 }
 
 function forget(hours, { from, to }) {
@@ -143,7 +134,7 @@ async function drawOpenHour() {
     return;
   }
   const [from, to] = [iso(hour), iso(addHours(hour, 1))];
-  const values = await Promise.all(cards.map(async ({ metric }) => ({ metric, row: (await series(metric.name, [["from", from], ["to", to], ["grain", "hour"], ["dimension", ""], ...filtersOf(metric).where]))[0] ?? null })));
+  const values = await Promise.all(cards.map(async ({ metric }) => ({ metric, row: (await rowsOf(metric.name, [["from", from], ["to", to], ["grain", "hour"], ["dimension", ""], ...filtersOf(metric).where]))[0] ?? null })));
   opened = { hour, values, audits: (await get("quality", [["hour", from]])).hours };
   tellOpenHour();
 }
@@ -155,6 +146,28 @@ function tellOpenHour() {
   const known = Object.entries(sources).filter(([, hours]) => hours.has(key)).map(([source, hours]) => ({ source, ...hours.get(key) }));
   const ofHour = (rows) => (rows ?? []).filter(({ hour }) => hourKey(new Date(hour)) === key);
   drawHour(place("hour"), opened.hour, { ...opened, known, late: ofHour(reports.late.answer?.hours), causes: ofHour(reports.drift.answer?.causes) }, links, closeHour);
+}
+
+async function drawOpenWindow() {
+  const open = view.window;
+  const metric = project.metrics.find(({ name }) => name === open?.metric);
+  if (!metric) {
+    place("window").hidden = true;
+    return;
+  }
+  const told = await get(`explain/${metric.name}/windows/${open.start.toISOString().slice(0, 16)}`, filtersOf(metric).where).then(
+    (explained) => ({ explained }),
+    (error) => {
+      if (!(error instanceof ServerError) || ![400, 404].includes(error.status)) throw error;
+      return { trouble: error.message }; // no event counts there, or two values of one dimension are asked for
+    });
+  if (view.window === open) drawWindow(place("window"), metric.name, open.start, told, links, closeWindow);
+}
+
+function closeWindow() {
+  const { metric } = view.window;
+  show({ window: null });
+  document.querySelector(`[data-metric="${CSS.escape(metric)}"] select`)?.focus();
 }
 
 function closeHour() {
@@ -295,7 +308,7 @@ async function start() {
   place("project").textContent = project.project;
   place("main").hidden = false;
   drawLegend(place("legend"));
-  cards = project.metrics.map((metric) => new MetricCard(metric, { measure: (name, measure) => show({ measures: { ...view.measures, [name]: measure } }), hour: (hour) => show({ hour }) }));
+  cards = project.metrics.map((metric) => new MetricCard(metric, { measure: (name, measure) => show({ measures: { ...view.measures, [name]: measure } }), hour: (hour) => show({ hour }), window: (name, start) => show({ window: { metric: name, start } }) }));
   place("metrics").replaceChildren(...cards.map((card) => card.element));
   if (!cards.length) {
     place("metrics").append(nothing("No metric has results yet; `hourline up` starts reading events."));
@@ -304,7 +317,7 @@ async function start() {
   place("sql").hidden = !project.sql;
   place("sql-text").value = view.sql || (project.metrics.length ? `FROM ${project.metrics[0].name} ORDER BY ${project.metrics[0].window ? "window_start" : "hour"} DESC LIMIT 20` : "FROM hours");
   startSql({ form: place("sql-form"), text: place("sql-text"), result: place("sql-result"), asked: (sql) => { view.sql = sql; history.replaceState(null, "", addressOf(view)); } });
-  document.addEventListener("keydown", (event) => event.key === "Escape" && view.hour && closeHour());
+  document.addEventListener("keydown", (event) => event.key === "Escape" && (view.hour ? closeHour() : view.window && closeWindow()));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cards.forEach((card) => card.redraw()));
   setRange();
   drawBar();

@@ -55,7 +55,7 @@ export const reportLink = (address, text = "report") => (address ? el("a", { hre
 export const hourLink = (open) => (hour) => el("a", { href: "#strip", class: "hour-link", onclick: (event) => { event.preventDefault(); open(new Date(hour)); } }, dayAndHour(new Date(hour)));
 
 const unfolded = new Set(); // what somebody has unfolded stays so when it is drawn again
-function folded(headers, rows, caption) {
+export function folded(headers, rows, caption) {
   const all = unfolded.has(caption) || rows.length <= SHOWN + 2;
   const shown = table(headers, all ? rows : rows.slice(0, SHOWN), caption);
   if (!all) shown.append(el("button", { type: "button", class: "more", onclick: () => { unfolded.add(caption); shown.replaceWith(table(headers, rows, caption)); } }, `all ${figure(rows.length)}`));

@@ -5,6 +5,7 @@
 //   where=origin:JFK    a filter; the same dimension again: either value; `origin` alone: null
 //   measure=metric:name the measure a metric shows, where it is not its first
 //   hour=2026-03-02T09  the hour that is open
+//   window=metric:2026-03-02T09:30  the window that is open
 //   sql=…               what was asked
 
 export const RANGES = { 24: "24 hours", 72: "3 days", 168: "7 days", 672: "4 weeks" };
@@ -19,6 +20,7 @@ export function readView() {
     where: pairs("where"),
     measures: Object.fromEntries(pairs("measure").filter(([, measure]) => measure)),
     hour: hourOf(given.get("hour")),
+    window: windowOf(given.get("window") ?? ""),
     sql: given.get("sql") ?? "",
   };
 }
@@ -33,9 +35,16 @@ export function addressOf(view) {
   for (const [dimension, value] of view.where) kept.append("where", whereText([dimension, value]));
   for (const [metric, measure] of Object.entries(view.measures)) kept.append("measure", `${metric}:${measure}`);
   if (view.hour) kept.append("hour", view.hour.toISOString().slice(0, 13));
+  if (view.window) kept.append("window", `${view.window.metric}:${view.window.start.toISOString().slice(0, 16)}`);
   if (view.sql) kept.append("sql", view.sql);
   const text = kept.toString().replaceAll("%3A", ":");
   return text ? `?${text}` : location.pathname;
+}
+
+function windowOf(text) {
+  const [, metric, time] = /^(\w+):(\d{4}-\d\d-\d\dT\d\d:\d\d)$/.exec(text) ?? [];
+  const start = new Date(`${time}Z`);
+  return metric && !Number.isNaN(start.getTime()) ? { metric, start } : null;
 }
 
 function hourOf(text) {

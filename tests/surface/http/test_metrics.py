@@ -1,13 +1,17 @@
 """The rows of a metric over HTTP, against plain Python over the list of events."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.support.bare_tables import hour
+from hourline_core.model.rollup import ResolvedRollup
+from serving_layer.http.window_routes import WindowsAnswer
+from tests.support.bare_tables import BareTables, hour
 from tests.support.http_answers import KEYS, VISITS, rows
 from tests.support.visits_tables import Visit, after, grouped, iso, serving, visit_tables
+from tests.support.window_oracle import parse_window
 
 
 def test_all_rows_of_a_metric_are_what_the_events_say(client: httpx.Client) -> None:
@@ -132,3 +136,32 @@ def test_a_cell_is_found_by_hour_and_dimensions(client: httpx.Client) -> None:
         assert (found["state"], found["token"], found["dimensions"]) == ("revised", "p2-clicks.3", {"page": page})
     whole = client.get(f"/api/v1/metrics/visits/hours/{iso(hour(0))}").json()
     assert whole["measures"] == grouped([visit for visit in VISITS if visit == 0])[()]
+
+
+def test_windows_are_listed_with_their_states_and_the_newest_first(tables: BareTables) -> None:
+    pairs = tables.project.metrics["visits"].model_copy(
+        update={"name": "pairs", "window": parse_window("{size: 2h, every: 1h}")}
+    )
+    project = replace(tables.project, rollups={"pairs": ResolvedRollup(pairs, "visits")})
+    states = {-1: ("final", None), 0: ("final", None), 1: ("revised", 2)}
+    states |= {2: ("provisional", 3), 3: ("provisional", 3), 4: ("provisional", 4)}
+    wanted = [
+        (hour(number), hour(number + 2), state, None if weakest is None else hour(weakest))
+        for number, (state, weakest) in sorted(states.items(), reverse=True)
+    ]
+    with serving(project) as client:
+
+        def listed(**parameters: str | int) -> list[tuple[object, ...]]:
+            told = client.get("/api/v1/metrics/pairs/windows", params=parameters).json()
+            assert (told["metric"], told["token"]) == ("pairs", "p2-clicks.3")
+            read = WindowsAnswer.model_validate(told).windows
+            return [(one.window_start, one.window_end, one.state, one.weakest_hour) for one in read]
+
+        assert listed() == wanted
+        # Those that share time with the range, also if they begin before it.
+        assert listed(to=iso(hour(3)), **{"from": iso(hour(2))}) == wanted[2:4]
+        assert listed(limit=1) == wanted[:1]
+        refused = client.get("/api/v1/metrics/visits/windows")
+    assert refused.status_code == 400
+    said = "metric 'visits' has no windows besides hours; ask for /api/v1/hours?metric=visits"
+    assert refused.json()["error"] == said
