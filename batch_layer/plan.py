@@ -2,7 +2,7 @@
 new or changed metric.
 
 A blocked hour is planned again once it may pass: after new events, with other expectations, or if the audit itself had
-failed.
+failed. If something is expected of windows, new events of any hour of its windows will do.
 """
 
 from collections.abc import Callable, Iterator
@@ -64,7 +64,8 @@ def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall
     """
     with open_database(project, clock) as (database, snapshot):
         hours = _plan(project, database, snapshot, metrics)
-    return [planned for planned in hours if planned.closed and planned.reason != FORCED]
+    closed = _retry_windows(project, [planned for planned in hours if planned.closed])
+    return [planned for planned in closed if planned.reason != FORCED]
 
 
 def plan_range(
@@ -206,6 +207,28 @@ def _plan(
         )
         for row in rows
         if row["declaration"] == declarations[row["metric"]] and (metrics is None or row["metric"] in metrics)
+    ]
+
+
+def _retry_windows(project: Project, hours: list[PlannedHour]) -> list[PlannedHour]:
+    """``hours``, with a reason to recompute each blocked one that shares a window with one that has a reason, if its
+    metric expects something of windows: the window may pass now.
+    """
+    again: set[tuple[str, datetime]] = set()
+    for metric in project.metrics.values():
+        if all(one.about == "hour" for one in metric.expectations):
+            continue
+        of_metric = [planned for planned in hours if planned.metric == metric.name]
+        windows = {
+            window for planned in of_metric if planned.reason != FORCED for window in metric.windows_of(planned.hour)
+        }
+        again |= {
+            (metric.name, planned.hour)
+            for planned in of_metric
+            if planned.staged is not None and not windows.isdisjoint(metric.windows_of(planned.hour))
+        }
+    return [
+        replace(planned, reason="blocked") if (planned.metric, planned.hour) in again else planned for planned in hours
     ]
 
 

@@ -1,6 +1,6 @@
 """Builds Great Expectations' objects from declared expectations. Raises an error for a wrong name or parameter."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from great_expectations.expectations.registry import get_expectation_impl, list_
 from batch_layer.audit.parameter_types import UnfitValueError, convert_parameters
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Expectation, Severity
-from hourline_core.model.expectation import columns_of
+from hourline_core.model.expectation import About, columns_of
 
 Origin = Literal["declaration", "user", "history"]
 
@@ -76,7 +76,9 @@ class Check:
     mistake: str = ""
     """Why it cannot be evaluated on these columns; empty if it can."""
     when: str | None = None
-    """The condition on the facts of an hour for it to apply. None: it applies to every hour."""
+    """The condition on the facts of an hour or window for it to apply. None: it always applies."""
+    unit: About = "hour"
+    """Whose rows it is evaluated on: those of an hour, or of a window."""
 
     @property
     def columns(self) -> list[str]:
@@ -144,7 +146,7 @@ def unique_with(check: Check, hour: str) -> Check | None:
     return Check("expect_compound_columns_to_be_unique", columns, check.severity, check.origin)
 
 
-def build_checks(declared: list[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
+def build_checks(declared: Iterable[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
     """The expectations that a user has declared. ``types`` are those of the columns, if they are known."""
     checks = []
     for one in declared:
@@ -153,7 +155,7 @@ def build_checks(declared: list[Expectation], types: Mapping[str, str] | None = 
             parameters = convert_parameters(parameters, types or {})
         except UnfitValueError as error:
             mistake = str(error)
-        checks.append(Check(one.type, parameters, one.severity, "user", mistake=mistake, when=one.when))
+        checks.append(Check(one.type, parameters, one.severity, "user", mistake=mistake, when=one.when, unit=one.about))
     return checks
 
 

@@ -8,6 +8,7 @@ from batch_layer.audit.declared_expectations import Check, UnsuitableExpectation
 from batch_layer.audit.validator import Validator
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Metric, Project, Source
+from hourline_core.model.metric import WINDOW_COLUMNS
 
 
 def find_mistakes(project: Project) -> list[str]:
@@ -24,9 +25,9 @@ def find_mistakes_in(project: Project, declaration: Source | Metric, validator: 
         names = ("event_time", "hour", *declaration.event_fields, *declaration.derived)
     else:
         kind, names = "metric", ("hour", *declaration.dimensions, *declaration.measures)
-    columns = list(dict.fromkeys(names))
     mistakes = []
     for number, check in enumerate(build_checks(declaration.expectations)):
+        columns = list(dict.fromkeys(names if check.unit == "hour" else (*WINDOW_COLUMNS, *names[1:])))
         try:
             check.build({})
             _refuse_unknown_columns(check, columns)
@@ -47,9 +48,9 @@ def _refuse_unknown_columns(check: Check, columns: list[str]) -> None:
 def _refuse_broken(validator: Validator, check: Check, columns: list[str]) -> None:
     """Evaluate the expectation over no rows. Reversed bounds and broken patterns show then."""
     if check.by_row:
-        always = replace(check, when=None)
+        always, by = replace(check, when=None), "hour" if check.unit == "hour" else WINDOW_COLUMNS[0]
         validation = validator.evaluate_results(
-            pd.DataFrame(columns=columns, dtype=object), [always], ["no hour"], ["hour"]
+            pd.DataFrame(columns=columns, dtype=object), [always], ["no hour"], [by]
         )
         for finding in validation.findings:
             if not finding.success:

@@ -70,23 +70,29 @@ def count_archived(
 
 
 def read_result_frame(
-    connection: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, tiles: pa.Table
+    connection: duckdb.DuckDBPyConnection, metric: Metric, tiles: pa.Table
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """The finished results of the tiles (hour as text, the dimensions, the measures), and the Arrow types of the
     columns.
     """
-    dimensions = aggregation.metric.dimensions
-    results = _read_values(connection, aggregation.metric, tiles, dimensions)
+    return as_frame(_read_values(connection, metric, tiles, metric.dimensions), metric.dimensions, ["hour"])
+
+
+def as_frame(results: pa.Table, dimensions: Iterable[str], times: Sequence[str]) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Finished results as Great Expectations is given them, and the Arrow types of the columns. The columns ``times``
+    are timestamps in UTC, and become text.
+    """
     table = pa.table({name: _make_plain(results[name]) for name in results.column_names})
     frame: pd.DataFrame = table.to_pandas()
-    frame["hour"] = [hour_text(moment) for moment in table["hour"].to_pylist()]
+    for name in times:
+        frame[name] = [hour_text(moment) for moment in table[name].to_pylist()]
     for name in table.column_names:
         kind = table.schema.field(name).type
         if pa.types.is_nested(kind):  # which cannot be compared for being unique
             frame[name] = frame[name].map(lambda value: None if value is None else str(value))
         elif name in dimensions and pa.types.is_integer(kind) and table[name].null_count:  # pandas makes them doubles
             frame[name] = pd.array(table[name].to_pylist(), dtype="Int64")
-    return frame, {"hour": "string", **{field.name: str(field.type) for field in table.schema if field.name != "hour"}}
+    return frame, {field.name: "string" if field.name in times else str(field.type) for field in table.schema}
 
 
 def count_rows_and_groups(

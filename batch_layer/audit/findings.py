@@ -53,21 +53,22 @@ def find_by_hour(
     result: ExpectationValidationResult,
     hours: Sequence[str],
     frame: pd.DataFrame,
+    by: str,
     facts: Mapping[str, Mapping[Hashable, Any]],
 ) -> list[Finding]:
-    """Split a result over all hours into one finding for each hour."""
+    """Split a result over all hours into one finding for each hour, which the column ``by`` of ``frame`` names."""
     if broken := _find_exception(result):
         return [Finding(hour, check, False, f"it cannot be evaluated: {broken}") for hour in hours]
     failing: dict[str, list[Mapping[str, Any]]] = {}
     for row in result.result.get("unexpected_index_list") or []:
-        failing.setdefault(row["hour"], []).append(row)
+        failing.setdefault(row[by], []).append(row)
     strays = [row for hour, rows in failing.items() if hour not in hours for row in rows]
     if strays or (not result.success and not failing):
         return [
             Finding(hour, check, False, "rows of other hours", unexpected=len(strays), rows=_dump(strays))
             for hour in hours
         ]
-    sizes = frame["hour"].value_counts().to_dict()
+    sizes = frame[by].value_counts().to_dict()
     findings = []
     for hour in [hour for hour in hours if hour in sizes]:
         rows = failing.get(hour, [])

@@ -40,6 +40,7 @@ def make_quality_rows(audited: Iterable[AuditedSource], moment: datetime) -> pa.
                     "found": finding.found,
                     "rows": finding.rows,
                     "condition": finding.check.when,
+                    "unit": finding.check.unit,
                 }
                 for finding in findings
             ]

@@ -16,6 +16,7 @@ from batch_layer.audit.findings import Finding
 from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.validator import Validation, Validator
 from batch_layer.audit.volume import Arrivals, compare_volume, read_arrivals
+from batch_layer.audit.window_results import validate_windows
 from batch_layer.stage import StagedMetric, StagedSource
 from batch_layer.totals import without_sketches
 from hourline_core.compute.aggregation import AggregationPlan
@@ -121,16 +122,12 @@ class _Audit:
         aggregation, connection = item.aggregation, self._connection
         metric = aggregation.metric
         totals = self._staged.totals[metric.name]
-        tables = next((tables for tables in self._snapshot.metrics if tables.name == aggregation.name), None)
-        frame, types = facts.read_result_frame(connection, aggregation, item.rows)
+        tables = next(tables for tables in self._snapshot.metrics if tables.name == aggregation.name)
+        frame, types = facts.read_result_frame(connection, metric, item.rows)
         stored = metric.model_copy(update={"measures": metric.stored_measures})
         of_tiles = facts.compute_totals(connection, stored, item.rows)
         of_events = facts.compute_totals(connection, without_sketches(metric), totals.rows)
-        earlier = (
-            {}
-            if tables is None
-            else read_past_values(connection, tables, metric.history, item.hours[0], item.hours[-1])
-        )
+        earlier = read_past_values(connection, tables, metric.history, item.hours[0], item.hours[-1])
         rows = facts.count_rows_and_groups(connection, aggregation, item.rows)
         hours = [hour_text(hour) for hour in item.hours]
         compared = compare_metric(
@@ -145,10 +142,12 @@ class _Audit:
             self._arrivals.events,
             item.rows.schema,
         )
-        checks = [*expect_of_rows(aggregation, item.hours), *build_checks(metric.expectations, types)]
+        declared = [one for one in metric.expectations if one.about == "hour"]
+        checks = [*expect_of_rows(aggregation, item.hours), *build_checks(declared, types)]
         validations = [
             self._validator.evaluate_facts(compared),
             self._validator.evaluate_results(frame, checks, hours, ["hour", *metric.dimensions]),
+            validate_windows(self._validator, connection, tables, metric, item.hours, item.rows),
         ]
         self._keep(metric.name, validations)
 

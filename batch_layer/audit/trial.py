@@ -21,9 +21,9 @@ from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.past_hours import choose, read_closed_hours, read_published_hours
 from batch_layer.audit.validator import Validator
 from batch_layer.audit.volume import compare_volume, read_arrivals
+from batch_layer.audit.window_results import validate_windows
 from batch_layer.plan import Job
 from batch_layer.read import ArchivedEvents
-from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric, Project, Source
@@ -79,7 +79,7 @@ def _try_results(
 ) -> list[Finding]:
     final = f"SELECT * FROM hourline.final_{tables.name} WHERE hour >= $first AND hour <= $last"
     rows = connection.execute(final, {"first": hours[0], "last": hours[-1]}).to_arrow_table()
-    frame, types = facts.read_result_frame(connection, AggregationPlan(tables.source, metric, {}, rows.schema), rows)
+    frame, types = facts.read_result_frame(connection, metric, rows)
     known = read_past_values(connection, tables, metric.history, hours[0], hours[-1] + HOUR)
     arrivals = read_arrivals(connection, tables.source, sequence, hours[0], hours[-1], metric.history.days)
     of_hours = {hour: known[hour] for hour in hours if hour in known}
@@ -87,10 +87,11 @@ def _try_results(
         validator.evaluate_facts(compare_with_history(metric, of_hours, hours, known, arrivals.events)),
         validator.evaluate_results(
             frame,
-            build_checks(metric.expectations, types),
+            build_checks((one for one in metric.expectations if one.about == "hour"), types),
             [hour_text(hour) for hour in hours],
             ["hour", *metric.dimensions],
         ),
+        validate_windows(validator, connection, tables, metric, hours),
     ]
     return [finding for validation in validations for finding in validation.findings]
 

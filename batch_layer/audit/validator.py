@@ -1,5 +1,7 @@
 """Runs Great Expectations over the rows of some hours, and gives its results hour by hour.
 
+Windows are evaluated in the same way, each by its start, in the place of hours.
+
 Rows are a pandas frame (results, facts) or a Spark DataFrame (events), with a column of the hour as text, such as
 ``2013-01-05T14:00Z``. An expectation on single rows is evaluated once for all hours, and its failing rows say which
 hours fail. Any other is evaluated hour by hour. An expectation that evaluated nothing, or broke, is a failure here;
@@ -23,7 +25,7 @@ from batch_layer.audit.declared_expectations import Check, UnsuitableExpectation
 from batch_layer.audit.findings import ROWS_KEPT, Finding, find_by_hour, find_in_hour, note_not_applied
 from batch_layer.audit.hourly_engine import HourlyEngine
 from hourline_core.model.condition import holds
-from hourline_core.model.hours import parse_hour
+from hourline_core.model.hours import parse_window_time
 from hourline_core.runtime.quirks import use_spark_engine
 
 
@@ -66,15 +68,16 @@ class Validator:
         self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]
     ) -> Validation:
         """Evaluate ``checks`` over ``frame``, which has all rows of ``hours``. ``keys`` are the columns that
-        identify a row.
+        identify a row. The first of them is the column of the hour (as text).
         """
         validation = Validation()
-        sizes = {str(hour): int(size) for hour, size in frame["hour"].value_counts().items()}
+        sizes = {str(hour): int(size) for hour, size in frame[keys[0]].value_counts().items()}
         for condition, of_condition in _group_by_condition(checks).items():
             if condition is None:
                 self._evaluate_results(frame, of_condition, hours, keys, validation)
             elif applying := _choose_hours(of_condition, hours, sizes, validation):
-                self._evaluate_results(frame[frame["hour"].isin(applying)], of_condition, applying, keys, validation)
+                here = frame[frame[keys[0]].isin(applying)]
+                self._evaluate_results(here, of_condition, applying, keys, validation)
         return validation
 
     def _evaluate_results(
@@ -89,15 +92,15 @@ class Validator:
         # Only a frame of facts has bands: one row per hour.
         facts = {row["hour"]: row for row in frame.to_dict("records")} if any(check.band for check in by_row) else {}
         for check, result in self._run(self._frames, frame, by_row, keys, "COMPLETE"):
-            validation.findings += find_by_hour(check, result, hours, frame, facts)
-        of_hours = dict(tuple(frame.groupby("hour"))) if whole else {}
+            validation.findings += find_by_hour(check, result, hours, frame, keys[0], facts)
+        of_hours = dict(tuple(frame.groupby(keys[0]))) if whole else {}
         for hour in hours if whole else []:
             here = of_hours.get(hour, frame.iloc[:0])
             applicable = [check for check in whole if len(here) or not check.columns]
             for check, result in self._run(self._frames, here, applicable, keys, "COMPLETE"):
                 validation.findings.append(find_in_hour(check, result, hour))
         _refuse_nothing(
-            validation, checks, hours, set(frame["hour"]), lambda columns: _count_known_rows(frame, columns)
+            validation, checks, hours, set(frame[keys[0]]), lambda columns: _count_known_rows(frame, columns, keys[0])
         )
 
     def evaluate_events(
@@ -236,7 +239,7 @@ def _choose_hours(
     """
     applying = []
     for hour in hours:
-        facts = {"rows": sizes.get(hour, 0), "hour_of_day": parse_hour(hour).hour}
+        facts = {"rows": sizes.get(hour, 0), "hour_of_day": parse_window_time(hour).hour}
         if holds(checks[0].when or "", facts):
             applying.append(hour)
         else:
@@ -283,11 +286,11 @@ def _refuse_nothing(
                 validation.findings[of_check[hour]] = Finding(hour, check, False, words)
 
 
-def _count_known_rows(frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
-    """By hour, the number of rows in which one of ``columns`` is not null. It is empty if there is no such column,
-    which is reported already.
+def _count_known_rows(frame: pd.DataFrame, columns: list[str], by: str) -> dict[str, int]:
+    """By hour (the column ``by``), the number of rows in which one of ``columns`` is not null. It is empty if there is
+    no such column, which is reported already.
     """
     if not set(columns) <= set(frame.columns):
         return {}
-    counts = frame[columns].notna().any(axis=1).groupby(frame["hour"]).sum()
+    counts = frame[columns].notna().any(axis=1).groupby(frame[by]).sum()
     return {str(hour): int(count) for hour, count in counts.items()}

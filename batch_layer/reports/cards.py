@@ -72,7 +72,8 @@ def cards(project: Project, problems: Iterable[Problem], trends: Iterable[Trend]
     for trend in trends:
         for line in trend.lines:
             one = line.newest
-            of = (one.source, one.metric, one.expectation, one.about or "", one.origin, one.severity)
+            unit = one.unit or "hour"
+            of = (one.source, one.metric, one.expectation, one.about or "", one.origin, one.severity, unit)
             lines.setdefault(of, []).append(line)
     ordered = sorted(problems, key=lambda problem: (not problem.blocks, not problem.is_new(moment)))
     return [_card(project, problem, _line(lines, problem.of), moment) for problem in ordered]
@@ -80,7 +81,7 @@ def cards(project: Project, problems: Iterable[Problem], trends: Iterable[Trend]
 
 def _line(lines: Mapping[Any, list[Line]], of: Identity) -> Line | None:
     """The line of the expectation. Of several on the same columns, the one with the same parameters and condition."""
-    alike = lines.get((of.source, of.metric, of.expectation, of.about, of.origin, of.severity), [])
+    alike = lines.get((of.source, of.metric, of.expectation, of.about, of.origin, of.severity, of.unit), [])
     same = [line for line in alike if line.newest.parameters == of.parameters] or alike
     exact = [line for line in same if (line.newest.condition or "") == of.condition]
     return next(iter(exact or same), None)

@@ -30,6 +30,7 @@ class QualityRow:
     about: str | None
     parameters: str | None
     condition: str | None
+    unit: str | None
     origin: str
     severity: str
     success: bool
@@ -181,7 +182,8 @@ def _lines(findings: list[QualityRow]) -> list[Line]:
     """
     alike: dict[tuple[object, ...], list[QualityRow]] = defaultdict(list)
     for finding in findings:
-        alike[finding.expectation, finding.about, finding.origin, finding.severity].append(finding)
+        unit = finding.unit or "hour"
+        alike[finding.expectation, finding.about, finding.origin, finding.severity, unit].append(finding)
     lines = []
     for group in alike.values():
         line = Line({finding.hour: finding for finding in group})

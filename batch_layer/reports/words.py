@@ -23,6 +23,8 @@ class Expected(Protocol):
     @property
     def condition(self) -> str | None: ...
     @property
+    def unit(self) -> str | None: ...
+    @property
     def origin(self) -> str: ...
 
 
@@ -38,8 +40,9 @@ def sentence(of: Expected) -> str:
     if of.expectation in _COMPARED or (of.origin != "user" and of.expectation == "expect_column_values_to_be_between"):
         return ""
     words = of.expectation.removeprefix("expect_").removeprefix("column_").replace("_", " ")
+    unit = ", of windows" if of.unit == "window" else ""
     condition = f", when {of.condition}" if of.condition else ""
-    return _OTHERS.get(words, shorten(f"{words}{_parameters(of)}{condition}"))
+    return _OTHERS.get(words, shorten(f"{words}{_parameters(of)}{unit}{condition}"))
 
 
 def _parameters(of: Expected) -> str:

@@ -113,4 +113,5 @@ def _describe_check(check: "Check") -> dict[str, Any]:
         "origin": check.origin,
         "severity": check.severity,
         "when": check.when,
+        "unit": check.unit,
     }

@@ -19,6 +19,8 @@ _HOUR = timedelta(hours=1)
 def say_problem(problem: "QualityProblem") -> None:
     """Print a problem."""
     of = f"{problem.about}: {problem.expectation}" if problem.about else problem.expectation
+    if problem.unit == "window":
+        of = f"{of}, of windows"
     if problem.condition:
         of = f"{of}, when {problem.condition}"
     say_heading(f"{problem.id}  ", problem.state, f"{' (new)' * problem.new}  {problem.metric or problem.source}: {of}")

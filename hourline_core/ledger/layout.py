@@ -156,6 +156,9 @@ QUALITY_COLUMNS: Columns = {
     "found": Column(pa.string(), "What was found, in words."),
     "rows": Column(pa.list_(pa.string()), "Some of the rows that failed, with their keys, as JSON."),
     "condition": Column(pa.string(), "Its condition `when`. Null: it has none."),
+    "unit": Column(
+        pa.string(), "`window`: it is about the windows that the hour is in. `hour` or null: it is about the hour."
+    ),
 }
 QUALITY_SCHEMA = schema_of(QUALITY_COLUMNS)
 

@@ -49,14 +49,17 @@ class Identity:
     origin: str
     severity: str
     condition: str
-    """Its ``when``. Empty: it applies to every hour."""
+    """Its ``when``. Empty: it always applies."""
+    unit: str
+    """Whether it is about an ``hour``, or about the ``window`` that an hour is in."""
 
     def id_of(self, opened: int) -> str:
         """The id of the problem that publication ``opened`` has opened."""
         always = [self.source, self.metric, self.expectation, self.about, self.parameters, self.origin, self.severity]
-        # Without a condition, an id is what it was before conditions were part of it.
-        known = [*always, *([self.condition] if self.condition else []), opened]
-        return sha256(json.dumps(known).encode()).hexdigest()[:8]
+        # Of an hour and without a condition, an id is what it was before these were part of it.
+        known = [*always, *([self.condition] if self.condition else [])]
+        known += ["about windows"] if self.unit == "window" else []
+        return sha256(json.dumps([*known, opened]).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -238,9 +241,11 @@ def declared_expectation(project: Project, of: Identity) -> Expectation | None:
     owner = project.sources.get(of.source) if of.metric is None else project.metrics.get(of.metric)
     if of.origin != "user" or owner is None:
         return None
-    kind = (of.expectation, of.severity, of.about)
+    kind = (of.expectation, of.severity, of.unit, of.about)
     alike = [
-        one for one in owner.expectations if (one.type, one.severity, ", ".join(columns_of(one.parameters))) == kind
+        one
+        for one in owner.expectations
+        if (one.type, one.severity, one.about, ", ".join(columns_of(one.parameters))) == kind
     ]
     same = [one for one in alike if json.dumps(one.parameters, ensure_ascii=False, default=str) == of.parameters]
     if not same:

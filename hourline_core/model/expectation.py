@@ -4,7 +4,7 @@ Names and parameters are those of Great Expectations.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,8 +15,9 @@ from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.condition import Condition
 
 Severity = Literal["fail", "warn"]
+About = Literal["hour", "window"]
 
-_BESIDE = ("severity", "when", "owner", "description", "link")
+_BESIDE = ("severity", "about", "when", "owner", "description", "link")
 """The keys that may stand beside the expectation in its YAML form."""
 _COLUMNS = ("column", "column_A", "column_B", "column_list")
 _FORM = f"`expect_…: {{parameter: value, …}}`, and beside it {', '.join(_BESIDE[:-1])} and {_BESIDE[-1]}"
@@ -63,10 +64,17 @@ class Expectation(Declaration):
     and the reports show the warning.
     """
 
+    about: About = "hour"
+    """Whose results it is about. `hour`: those of an hour. `window`: those of a window of the metric, which have
+    `window_start` and `window_end` in the place of `hour`. It is evaluated by each recompute of an hour of the window,
+    from the first on after which all hours of the window are published. If the window does not fulfil it, the hours of
+    this recompute that the window touches take the consequence.
+    """
+
     when: Condition | None = None
-    """The hours it applies to, such as `rows >= 20`. In other hours it is not evaluated, and the reports say so. A
-    condition compares `rows` (the number of the hour's events or results) or `hour_of_day` (UTC, 0 to 23) with a whole
-    number by `>=`, `<=`, `>`, `<`, `=` or `!=`. Several are joined by `and`.
+    """The hours or windows it applies to, such as `rows >= 20`. In others it is not evaluated, and the reports say so.
+    A condition compares `rows` (the number of events or results) or `hour_of_day` (of the start, UTC, 0 to 23) with a
+    whole number by `>=`, `<=`, `>`, `<`, `=` or `!=`. Several are joined by `and`.
     """
 
     owner: str | None = None
@@ -81,7 +89,8 @@ class Expectation(Declaration):
     @property
     def consequences(self) -> dict[str, Any]:
         """What decides whether an hour passes: all of it but the words for people."""
-        return self.model_dump(exclude={"owner", "description", "link", *({"when"} if self.when is None else ())})
+        usual = {*({"when"} if self.when is None else ()), *({"about"} if self.about == "hour" else ())}
+        return self.model_dump(exclude={"owner", "description", "link", *usual})
 
     @classmethod
     def from_yaml_form(cls, value: Any) -> Any:
@@ -107,6 +116,13 @@ ExpectationForm = Annotated[
     Expectation, BeforeValidator(Expectation.from_yaml_form, json_schema_input_type=dict[str, Any])
 ]
 """An expectation in its YAML form."""
+
+
+def refuse_windows(expectations: Sequence[Expectation], because: str) -> None:
+    """Raise a refusal of the first of ``expectations`` that is about windows."""
+    for place, one in enumerate(expectations):
+        if one.about == "window":
+            raise refuse(f"got '{one.about}', allowed is hour: {because}", "expectations", str(place), "about")
 
 
 class History(Declaration):

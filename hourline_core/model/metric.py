@@ -1,6 +1,7 @@
 """A metric: dimensions and measures over one source, declared once for both layers."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
 import pydantic
@@ -8,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.base import Declaration, describe, refuse
-from hourline_core.model.expectation import ExpectationForm, History, HistoryForm
+from hourline_core.model.expectation import Expectation, ExpectationForm, History, HistoryForm, refuse_windows
 from hourline_core.model.expressions import Expression
 from hourline_core.model.measure import Measure, MeasureForm
 from hourline_core.model.metric_window import HOUR_WINDOW, WindowForm
@@ -95,7 +96,7 @@ class Metric(Declaration):
     """
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
-    """Expectations that an hour's results must fulfil before they are published."""
+    """Expectations that the results of an hour, or of a window, must fulfil before an hour is published."""
 
     history: HistoryForm = History()
     """The comparison with the median of the same hour (UTC) of past days: `fail`, `warn` or `off`, or a mapping."""
@@ -112,6 +113,11 @@ class Metric(Declaration):
                             place,
                             name,
                         )
+        return self
+
+    @model_validator(mode="after")
+    def _check_expectations(self) -> Self:
+        self.refuse_unfit(self.expectations)
         return self
 
     @model_validator(mode="after")
@@ -135,6 +141,13 @@ class Metric(Declaration):
                     raise refuse(f"got '{name}', allowed is {allowed}; it is {known[name]}", "measures", quotient)
         return self
 
+    def refuse_unfit(self, expectations: Sequence[Expectation]) -> None:
+        """Raise a refusal of the first expectation that this metric cannot have."""
+        if self.window.is_hour:
+            refuse_windows(expectations, "the windows of this metric are hours")
+        if self.session:
+            refuse_windows(expectations, "sessions have no expectations of their own")
+
     @property
     def session(self) -> SessionWindow | None:
         """Its sessions, if its windows are such."""
@@ -144,6 +157,16 @@ class Metric(Declaration):
     def stored_measures(self) -> dict[str, Measure]:
         """The measures that its tables have states of: the declared ones, and the bounds of sessions."""
         return {**self.measures, **SESSION_BOUNDS} if self.session else self.measures
+
+    def windows_of(self, hour: datetime) -> list[tuple[int, int]]:
+        """The start and end (exclusive) of each window that shares time with ``hour`` (UTC), in order, in microseconds
+        since 1970. Sessions are not among them, since they follow from the events.
+        """
+        if isinstance(self.window, SessionWindow):
+            return []
+        windows = self.window.windows
+        touching = windows.touching(hour, hour + HOURLY.size - windows.pane)
+        return list(zip(touching.starts, touching.ends, strict=True))
 
     @property
     def pane(self) -> timedelta | None:

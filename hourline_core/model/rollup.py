@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pydantic
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.base import Declaration, refuse
@@ -53,6 +53,18 @@ class Rollup(Declaration):
 
     window: WindowForm | None = None
     """The time that a result stands for, as of any metric. If left out, it is that of the other metric."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_audit(cls, value: Any) -> Any:
+        for key in ("expectations", "history"):
+            if isinstance(value, dict) and key in value:
+                raise refuse(
+                    "got it in a metric over another one, which has no audit: declare it in the metric with `source` "
+                    f"that '{value.get('from')}' leads to",
+                    key,
+                )
+        return value
 
 
 @dataclass(frozen=True)

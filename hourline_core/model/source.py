@@ -1,5 +1,6 @@
 """A source: typed events of one or more Kafka topics, with an event time and, optionally, a unique id."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -8,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.event_time import EventTimeForm
-from hourline_core.model.expectation import ExpectationForm
+from hourline_core.model.expectation import Expectation, ExpectationForm, refuse_windows
 from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import FieldForm
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
@@ -135,6 +136,10 @@ class Source(Declaration):
     ever.
     """
 
+    def refuse_unfit(self, expectations: Sequence[Expectation]) -> None:
+        """Raise a refusal of the first expectation that a source cannot have."""
+        refuse_windows(expectations, "a source has no windows; a metric over it may have it")
+
     @property
     def field_names(self) -> frozenset[str]:
         """The names of the fields of an event, declared and derived, in lower case."""
@@ -162,6 +167,11 @@ class Source(Declaration):
                 f"got {self.latest.isoformat()}, allowed is a time after earliest, {self.earliest.isoformat()}",
                 "latest",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_expectations(self) -> Self:
+        self.refuse_unfit(self.expectations)
         return self
 
     @model_validator(mode="after")

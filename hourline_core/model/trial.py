@@ -4,9 +4,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Self, cast
 
 import pydantic
-from pydantic import ValidationError
+from pydantic import ValidationError, ValidationInfo, model_validator
 
 from hourline_core.errors import DeclarationError, UsageError
 from hourline_core.model.base import Declaration
@@ -19,17 +20,26 @@ from hourline_core.model.volume import Volume
 from hourline_core.model.yaml_files import read_yaml
 
 
-class _OfSource(Declaration):
-    """What such a file may hold for a source."""
+class _Rules(Declaration):
+    """What such a file may hold for either. Validation gets the source or metric as its context."""
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])
+
+    @model_validator(mode="after")
+    def _check_expectations(self, info: ValidationInfo) -> Self:
+        cast("Source | Metric", info.context).refuse_unfit(self.expectations)
+        return self
+
+
+class _OfSource(_Rules):
+    """What such a file may hold for a source."""
+
     volume: Volume = Volume()
 
 
-class _OfMetric(Declaration):
+class _OfMetric(_Rules):
     """What such a file may hold for a metric."""
 
-    expectations: list[ExpectationForm] = pydantic.Field(default=[])
     history: HistoryForm = History()
 
 
@@ -50,7 +60,7 @@ def with_expectations(
     mistakes = list(document.mistakes)
     if not mistakes:
         try:
-            rules = model.model_validate(document.content)
+            rules = model.model_validate(document.content, context=declaration)
         except ValidationError as error:
             mistakes += list_mistakes(error, model, document)
     if mistakes:

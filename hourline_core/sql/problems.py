@@ -29,7 +29,8 @@ _BLOCKED = pa.schema({"metric": pa.string(), "hour": pa.timestamp("us", tz="UTC"
 
 _IDENTITY = (
     "f.source, f.metric, f.expectation, coalesce(f.about, ''), "
-    "if(f.origin = 'user', coalesce(f.parameters, ''), ''), f.origin, f.severity, coalesce(f.condition, '')"
+    "if(f.origin = 'user', coalesce(f.parameters, ''), ''), f.origin, f.severity, coalesce(f.condition, ''), "
+    "coalesce(f.unit, 'hour')"
 )
 """The columns of Identity, of a finding ``f``."""
 _PARTS = len(Identity.__dataclass_fields__)
@@ -83,8 +84,8 @@ def _failed_sql(quality: str) -> str:
             WHERE f.severity = 'fail' OR f.hour > s.before
         ),
         forgotten AS (
-            SELECT b.source, b.metric, '{UNKNOWN}', '', '', 'declaration', 'fail', '', b.metric, b.hour, 0, NULL, NULL,
-                   NULL, NULL, NULL, NULL, 'the findings of its audit are no longer kept', NULL
+            SELECT b.source, b.metric, '{UNKNOWN}', '', '', 'declaration', 'fail', '', 'hour', b.metric, b.hour, 0,
+                   NULL, NULL, NULL, NULL, NULL, NULL, 'the findings of its audit are no longer kept', NULL
             FROM _blocked b ANTI JOIN (FROM failed WHERE ended IS NULL AND severity = 'fail') f
                 ON f.of_metric = b.metric AND f.hour = b.hour
         )

@@ -11,6 +11,7 @@ from datetime import timedelta
 import duckdb
 
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model import Metric
 from hourline_core.model.hours import HOUR
 from hourline_core.model.windows import Window
 from hourline_core.sql.hour_states import weakest_sql, weakness_sql
@@ -93,12 +94,16 @@ def windowed_rows_sql(tables: MetricTables) -> str:
     Windows with missing hours are left out. A filter on the window reaches the tables: DuckDB reads only the hours of
     the windows that it joins.
     """
-    inside = " WHERE s.pane >= w.window_start AND s.pane < w.window_end" if tables.metric.pane else ""
-    return f"""
-        SELECT w.window_start, w.window_end, w.state, s.* EXCLUDE (state)
-        FROM (SELECT window_start, window_end, state, unnest({_HOURS}) AS hour
-              FROM hourline.windows_{tables.name} WHERE state <> 'missing') w
-        JOIN {tables.metric.name}_states s USING (hour){inside}"""
+    windows = f"SELECT window_start, window_end, state FROM hourline.windows_{tables.name} WHERE state <> 'missing'"
+    return rows_of_windows_sql(tables.metric, windows, f"SELECT * EXCLUDE (state) FROM {tables.metric.name}_states")
+
+
+def rows_of_windows_sql(metric: Metric, windows: str, rows: str) -> str:
+    """A query: the columns of the query ``windows``, which has window_start and window_end, and those of the query
+    ``rows`` of states: a row for each row and window that contains its hour, or its pane.
+    """
+    inside = " WHERE pane >= window_start AND pane < window_end" if metric.pane else ""
+    return f"SELECT * FROM (SELECT *, unnest({_HOURS}) AS hour FROM ({windows})) JOIN ({rows}) USING (hour){inside}"
 
 
 def hours_of_windows_sql(hours: str, windows: str) -> str:

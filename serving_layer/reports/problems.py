@@ -69,7 +69,9 @@ class QualityProblem(Described):
     parameters: str
     """Its parameters as JSON, if you have declared it."""
     condition: str | None
-    """The condition `when` that you have declared beside it. Null: it applies to every hour."""
+    """The condition `when` that you have declared beside it. Null: it always applies."""
+    unit: Literal["hour", "window"]
+    """Whether it is about an hour's results, or about those of the windows that an hour is in."""
     origin: str
     """Who demands it: `declaration`, `user` or `history`."""
     owner: str | None
@@ -131,6 +133,7 @@ def describe_problem(project: Project, problem: Problem, moment: datetime) -> Qu
         about=of.about,
         parameters=of.parameters,
         condition=of.condition or None,
+        unit="window" if of.unit == "window" else "hour",
         origin=of.origin,
         owner=declared.owner if declared else None,
         description=declared.description if declared else None,

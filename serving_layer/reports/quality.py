@@ -24,6 +24,8 @@ class QualityFinding(Described):
     """The column, or columns, that it is on."""
     parameters: dict[str, Any]
     """Its parameters."""
+    unit: str
+    """`hour`, or `window`: it is about the windows that the hour is in."""
     origin: str
     """Who demands it: `declaration`, `user`, `history` or `person`."""
     severity: str
@@ -177,7 +179,7 @@ def list_audits(
         audits AS (SELECT DISTINCT publication, source, metric, hour, audited, cutoff FROM found WHERE {of_metric})
         SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cutoff,
                a.publication = max(a.publication) OVER (PARTITION BY a.metric, a.hour) AS newest,
-               expectation, about, parameters, origin, severity, success, coalesce(applied, true) AS applied, found,
+               expectation, about, parameters, coalesce(unit, 'hour') AS unit, origin, severity, success, coalesce(applied, true) AS applied, found,
                observed, lower, upper, unexpected, rows
         FROM audits a JOIN found f ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source
              AND coalesce(f.metric, a.metric) = a.metric

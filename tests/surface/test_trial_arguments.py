@@ -48,6 +48,10 @@ def test_what_cannot_be_tried_gets_one_sentence(
             'expectations:\n  - expect_column_to_exist: {column: scans}\n    when: "row > 3"\n',
             "tried.yaml:3: expectations.0.when: got 'row > 3': an hour has no 'row' — did you mean 'rows'?",
         ),
+        (
+            "expectations:\n  - expect_column_to_exist: {column: scans}\n    about: window\n",
+            "tried.yaml:3: expectations.0.about: got 'window', allowed is hour: the windows of this metric are hours",
+        ),
         ("- expect_column_to_exist: {column: scans}\n", "tried.yaml:1: got a list, allowed is a mapping, `key: value`"),
         ("# nothing\n", "tried.yaml:1: got nothing, allowed are the keys expectations, history"),
     ],

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,12 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch_layer.audit.declared_expectations import Check, build_checks
+from batch_layer.audit.expectation_mistakes import find_mistakes_in
 from batch_layer.audit.facts import count_rows_and_groups, read_result_frame
 from batch_layer.audit.validator import Validation, Validator
+from hourline import load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import EventTime, Expectation, Field, Measure, Metric, Severity, Source
 from hourline_core.sql.database import connect
+from tests.support.project_files import write_project
 
 HOURS = ["2024-05-06T20:00Z", "2024-05-06T21:00Z", "2024-05-06T22:00Z"]
 ROWS = st.lists(
@@ -210,6 +214,32 @@ def test_a_value_that_its_column_cannot_have_is_no_expectation(validator: Valida
     assert "'wednesday' is no value" in found.findings[0].found
 
 
+def test_a_window_has_its_start_and_end_in_the_place_of_the_hour(validator: Validator, tmp_path: Path) -> None:
+    about = "expect_column_values_to_not_be_null: {column: %s}, about: window"
+    expected = "".join(f"  - {{{about % column}}}\n" for column in ("window_start", "page", "hour"))
+    files = {
+        "hourline.yaml": "name: p\n",
+        "sources/s.yaml": "topic: t\nfields: {page: string, at: string}\nevent_time: at\n",
+        "metrics/m.yaml": "source: s\nwindow: 1 day\ndimensions: [page]\nmeasures: {n: count}\nexpectations:\n"
+        + expected,
+    }
+    project = load_project(write_project(tmp_path, files))
+    assert find_mistakes_in(project, project.metrics["m"], validator) == [
+        "metrics/m.yaml:8: expectations.2: there is no column 'hour' (there is: n, page, window_end, window_start)"
+    ]
+    # Rows are grouped by the start of the window, also where it is within an hour.
+    starts = ["2024-05-06T20:05Z", "2024-05-06T20:10Z"]
+    rows = pd.DataFrame(
+        {"window_start": [starts[0], *starts], "window_end": [*starts, starts[1]], "n": [1.0, 2.0, 3.0]}
+    )
+    keys = ["window_start", "window_end"]
+    at_most = replace(user("expect_column_values_to_be_between", column="n", max_value=2), unit="window")
+    total = replace(user("expect_column_sum_to_be_between", column="n", max_value=3), when="hour_of_day = 20")
+    found = validator.evaluate_results(rows, [at_most, total], starts, keys)
+    assert verdicts(found, at_most) == {starts[0]: True, starts[1]: False}
+    assert verdicts(found, total) == {starts[0]: True, starts[1]: True}
+
+
 def test_dimensions_stay_what_they_are() -> None:
     """Whole numbers beside null, decimals, not-a-number beside null: groups that differ stay different."""
     dimensions = {
@@ -236,7 +266,7 @@ def test_dimensions_stay_what_they_are() -> None:
     assert list(
         count_rows_and_groups(connection, aggregation, pa.concat_tables([tiles, tiles.slice(1, 1)])).values()
     ) == [(5, 4)]
-    frame, types = read_result_frame(connection, aggregation, tiles)
+    frame, types = read_result_frame(connection, aggregation.metric, tiles)
     assert sorted(frame["id"].dropna()) == [1, 2**53, 2**53 + 1]
     assert (types["id"], types["price"]) == ("int64", "double")
 

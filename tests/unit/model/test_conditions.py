@@ -70,7 +70,7 @@ FORMS = (
         (
             "onwer: me",
             "expectations.0: got 2 expectations in one item of the list (expect_column_to_exist, onwer), allowed is one, "
-            "`expect_…: {parameter: value, …}`, and beside it severity, when, owner, description and link",
+            "`expect_…: {parameter: value, …}`, and beside it severity, about, when, owner, description and link",
         ),
     ],
 )
@@ -106,3 +106,4 @@ def test_words_for_people_are_no_other_expectation(tmp_path: Path) -> None:
 
     assert hashed(source, metric, owner="other", link="http://x.org") == expectations_hash(source, metric)
     assert hashed(source, metric, when="rows >= 2") != expectations_hash(source, metric)
+    assert hashed(source, metric, about="window") != expectations_hash(source, metric)

@@ -630,3 +630,24 @@ def test_sessions_over_a_metric_need_its_sessions_and_their_bounds_are_no_other_
         "metrics/none.yaml:2: window: got sessions with a gap of 1h, at most 1d long, but 'hourly' does not keep when sessions begin and end: allowed are sessions over a metric that has sessions itself",
         "metrics/shorter.yaml:2: window: got 'sessions with a gap of 20m, at most 1d long', which has panes of 20m, allowed are windows made of the panes of 'm', which have 30m",
     ]
+
+
+def test_expectations_about_windows_want_windows(tmp_path: Path) -> None:
+    about = "expectations: [{expect_table_row_count_to_equal: {value: 1}, about: window}]\n"
+    said = "expectations.0.about: got 'window', allowed is hour:"
+    files: dict[str, str | bytes] = {
+        "metrics/daily.yaml": f"{METRIC}window: 1 day\n{about}",
+        "metrics/hourly.yaml": METRIC + about,
+        "metrics/over.yaml": f"from: daily\n{about}",
+        "metrics/sessions.yaml": f"{METRIC}window: {{gap: 30m}}\n{about}",
+        "metrics/unlike.yaml": "from: daily\nhistory: off\n",
+        "sources/s.yaml": SOURCE + about,
+    }
+    audited = "got it in a metric over another one, which has no audit: declare it in the metric with `source` that 'daily' leads to"
+    assert sorted(mistakes(tmp_path, files)) == [
+        f"metrics/hourly.yaml:3: {said} the windows of this metric are hours",
+        f"metrics/over.yaml:2: expectations: {audited}",
+        f"metrics/sessions.yaml:4: {said} sessions have no expectations of their own",
+        f"metrics/unlike.yaml:2: history: {audited}",
+        f"sources/s.yaml:4: {said} a source has no windows; a metric over it may have it",
+    ]

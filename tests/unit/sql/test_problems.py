@@ -105,6 +105,17 @@ def test_expectations_that_differ_in_their_condition_are_two_problems() -> None:
     assert found == problems_of(list(reversed(rows)), [("views", 0), ("views", 1)]).open
 
 
+def test_what_is_expected_of_hours_and_of_windows_are_two_problems() -> None:
+    bounds = '{"column": "visits", "max_value": 1}'
+    rows = [
+        row(hour, parameters=bounds, success=False, unit=unit) for hour in (0, 1) for unit in ("hour", "window", None)
+    ]
+    found = problems_of(rows, [("views", 0), ("views", 1)]).open
+    # Before there were expectations about windows, the unit was not kept.
+    assert {(problem.of.unit, len(problem.by_hour)) for problem in found} == {("hour", 2), ("window", 2)}
+    assert len({problem.id for problem in found}) == 2
+
+
 def test_the_usual_values_are_those_of_hours_that_passed() -> None:
     rows = [row(hour, observed=100.0 + hour, success=hour < 21) for hour in range(24)]
     (problem,) = problems_of(rows, [("views", hour) for hour in (21, 22, 23)]).open
@@ -199,6 +210,7 @@ def test_a_problem_knows_its_declaration() -> None:
         Expectation(type="expect_x", parameters={**bounds, "min_value": 2}),
         Expectation(type="expect_y", parameters={"column_list": ["visits", "page"], "max_value": 1}),
         Expectation(type="expect_x", parameters=bounds, when="rows >= 20", owner="nights"),
+        Expectation(type="expect_x", parameters=bounds, about="window"),
     ]
     metric = METRICS_WITH_TABLES["totals"].model_copy(update={"expectations": declared})
     project = Project(Path("shop"), Settings(), {"clicks": SOURCE}, {"totals": metric})
@@ -213,6 +225,7 @@ def test_a_problem_knows_its_declaration() -> None:
     first = '{"column": "visits", "min_value": 1}'
     assert found(expectation="expect_x", parameters=first) is metric.expectations[0]
     assert found(expectation="expect_x", parameters=first, condition="rows >= 20") is metric.expectations[3]
+    assert found(expectation="expect_x", parameters=first, unit="window") is metric.expectations[4]
     changed = '{"column_list": ["visits", "page"], "max_value": 2}'
     assert found(expectation="expect_y", about="visits, page", parameters=changed) is metric.expectations[2]
     # Of another column it says nothing, as of a bound of the volume.
