@@ -31,7 +31,7 @@ from hourline_core.sql.tables import table_parts
 from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.served_metrics import served_metrics
 from serving_layer.shared_snapshot import NEWEST
-from serving_layer.sql_errors import explain_error
+from serving_layer.sql_errors import explain_error, find_concerned
 from serving_layer.views import view_parts
 
 
@@ -166,6 +166,11 @@ class Connection:
     def pending(self) -> list[PendingDeclaration]:
         """The declarations in the YAML that it does not answer by yet. An earlier time has none."""
         return [] if self.is_past else find_pending(self.project, self.snapshot)
+
+    def pending_in(self, query: str) -> list[PendingDeclaration]:
+        """Those of ``pending`` that are about a metric that ``query``, one SELECT, names."""
+        named = find_names(self._duckdb, query).tables
+        return [one for one, _ in find_concerned(self.pending, named, self.project)]
 
     @property
     def views(self) -> list[str]:

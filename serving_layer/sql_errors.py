@@ -1,7 +1,7 @@
 """Explains DuckDB's errors in one sentence, with near names of the project."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import duckdb
 
@@ -80,9 +80,20 @@ def explain_absence(
     none = f"metric '{metric.name}' has no {kind} '{name}'"
     if name in (*metric.dimensions, *metric.measures):
         for one in pending:
-            if one.metric == metric.name:
+            if metric.name in (one.metric, *one.rollups):
                 return f"{none} yet: {one.in_words()}"
     return f"{none}{did_you_mean(name, there)}" if there else f"{none}, nor any other"
+
+
+def find_concerned(
+    pending: Iterable[PendingDeclaration], tables: Collection[str], project: Project
+) -> Iterator[tuple[PendingDeclaration, list[Metric]]]:
+    """Those of ``pending`` that are about one of the views ``tables``, each with the metrics of these views."""
+    for one in pending:
+        metrics = [project.all_metrics[name] for name in (one.metric, *one.rollups)]
+        named = [metric for metric in metrics if not set(map(fold_case, metric.views)).isdisjoint(tables)]
+        if named:
+            yield one, named
 
 
 def _explain_pending(
@@ -90,12 +101,10 @@ def _explain_pending(
 ) -> str | None:
     """Why a declared column of one of ``tables`` is not there yet, in one sentence. None: it is not declared."""
     name = fold_case(column)
-    for one in pending:
-        metric = project.metrics[one.metric]
-        if not set(map(fold_case, metric.views)).isdisjoint(tables) and name in map(
-            fold_case, (*metric.time_columns, *metric.dimensions, *metric.measures)
-        ):
-            return one.in_words()
+    for one, metrics in find_concerned(pending, tables, project):
+        for metric in metrics:
+            if name in map(fold_case, (*metric.time_columns, *metric.dimensions, *metric.measures)):
+                return one.in_words()
     for source in project.sources.values():
         if fold_case(f"events_{source.name}") in tables and name in map(fold_case, source.event_fields):
             return f"it is a new field of '{source.name}', archived once the speed layer starts again {TAKES_UP}"

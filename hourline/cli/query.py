@@ -58,6 +58,8 @@ def query(
             say_table(result.columns, result.rows, right=result.numbers)
             if not result.rows and not connection.is_past:
                 note_waiting(connection, sql)
+            for pending in connection.pending_in(sql):
+                note(pending.in_words())
             if sys.stderr.isatty():  # For people only: a program must not find it in its input.
                 states = summarize_states(connection.states(sql))
                 note(f"as of {connection.token}{' · ' if states else ''}{states}")

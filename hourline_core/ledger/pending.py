@@ -20,6 +20,8 @@ class PendingDeclaration:
 
     metric: str
     source: str
+    rollups: tuple[str, ...]
+    """The metrics over it, which answer by the same declaration."""
     declaration: str
     """Its hash."""
     is_started: bool
@@ -37,9 +39,13 @@ class PendingDeclaration:
         """One sentence, with the command that takes it up. ``missing`` is the number of hours that it lacks, if it is
         known.
         """
+        over = ", ".join(f"'{name}'" for name in self.rollups)
+        them = f"it, and {over} over it," if over else "it"
         if self.served is None:
-            return f"metric '{self.metric}' is new; it has answers once the speed layer starts again {TAKES_UP}"
-        changed = f"metric '{self.metric}' has changed; it answers by its older declaration until"
+            has = "have" if over else "has"
+            return f"metric '{self.metric}' is new; {them} {has} answers once the speed layer starts again {TAKES_UP}"
+        answers = f"{them} {'answer' if over else 'answers'} by its older declaration"
+        changed = f"metric '{self.metric}' has changed; {answers} until"
         if not self.is_started:
             return f"{changed} the speed layer starts again {TAKES_UP}"
         missing_hours = "its missing hours" if missing is None else f"its {missing:,} missing hour(s)"
@@ -68,6 +74,7 @@ def find_pending(project: Project, snapshot: Snapshot) -> list[PendingDeclaratio
             PendingDeclaration(
                 metric=metric.name,
                 source=metric.source,
+                rollups=tuple(name for name, rollup in project.rollups.items() if rollup.base == metric.name),
                 declaration=declaration,
                 is_started=f"{metric.name}_{declaration}" in {tables.name for tables in snapshot.metrics},
                 blocked=snapshot.coverage.of(metric.name, declaration).blocked_hours(),

@@ -110,3 +110,20 @@ def test_once_the_speed_layer_has_started_they_name_the_recompute_and_the_blocke
     said = command(site, "quality").splitlines()
     blocked = "; 1 hour(s) of the new one are blocked (`hourline quality --blocked`)"
     assert STARTED.format("its missing hours") + blocked + older in said
+
+
+def test_a_metric_over_one_with_new_panes_says_what_it_waits_for(site: Visits) -> None:
+    (site.project.root / "metrics/minutes.yaml").write_text("from: loads\nmeasures: [visits]\nwindow: 10m\n")
+    change(site, "source: visits", "source: visits\nwindow: 5m")
+    waits = (
+        "metric 'loads' has changed; it, and 'minutes' over it, answer by its older declaration until the speed layer "
+        "starts again (`hourline down`, `hourline up`)"
+    )
+    for name in ("plan", "status"):
+        assert waits in command(site, name).splitlines(), name
+    assert waits in command(site, "query", "SELECT sum(visits) FROM minutes").splitlines()
+    with serving_layer.connect(site.project) as connection:
+        with pytest.raises(UsageError) as error:
+            connection.sql("SELECT window_start FROM minutes")
+        assert not connection.pending_in("FROM quality")
+    assert str(error.value) == f"there is no column 'window_start' yet: {waits}"
