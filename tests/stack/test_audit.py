@@ -473,3 +473,65 @@ def test_a_trial_finds_in_events_what_the_audit_of_a_recompute_finds(
         (False, True),
     }
     assert tried.hours_that_would_be("blocked") == {hour_text(FIRST), hour_text(SECOND)}
+
+
+def test_what_is_expected_of_a_window_is_judged_by_each_recompute_that_leaves_it_complete(
+    project: StackProject,
+) -> None:
+    """FIRST and SECOND are one window of two hours. It wants one scan more than there are."""
+    project.drain()
+    rule, everything = project.rules["scans"], project.events("scans")
+    cutoffs = {("flow", event.hour): project.last_sequence("scans") for event in everything}
+    count = sum(event.hour in (FIRST, SECOND) for event in oracle.counted(rule, "flow", everything, cutoffs))
+    expected = f"{{column: scans, min_value: {count + 1}, max_value: {count + 1}}}"
+    text = f"""
+        window: 2h
+        expectations:
+          - expect_column_sum_to_be_between: {expected}
+            about: window
+            when: "hour_of_day = {FIRST.hour}"
+        """
+    project = with_expectations(project, "metrics/flow.yaml", text)
+    scan = parcels.scans(project.random, 1, first_hour=6, hours=1)[0]
+    late = [scan | {"at": f"{FIRST:%Y-%m-%dT%H:%M:%S}Z", "scan": None, "depot": "west"}]
+
+    def recompute_flow(*hours: datetime) -> None:
+        chosen = HourRange.spanning(hours)
+        project.recompute([item for item in plan_range(project.project, chosen, ["flow"]) if item.hour in hours])
+
+    recompute_flow(FIRST)
+    assert project.blocked == set(), "a window that lacks an hour is not judged"
+    recompute_flow(SECOND)
+    assert project.blocked == {("flow", SECOND)}
+    (problem,) = quality(project, "--blocked")["problems"]
+    assert (problem["unit"], [hour["hour"][:13] for hour in problem["hours"]]) == ("window", [f"{SECOND:%Y-%m-%dT%H}"])
+    assert problem["hours"][0]["found"] == f"window {hour_text(FIRST)} to {hour_text(SECOND + HOUR)}: found {count}"
+    assert "expect_column_sum_to_be_between, of windows, when hour_of_day" in command(project, "quality").stdout
+    assert project.check_answers() > 100
+    assert not {("flow", SECOND), ("flow", FIRST)} & {(item.metric, item.hour) for item in plan(project.project)}
+
+    # A late event mends the window: its hour takes the blocked one along.
+    project.send("scans", late)
+    project.drain()
+    reasons = {item.hour: item.reason for item in plan(project.project) if item.metric == "flow"}
+    assert (reasons[FIRST], reasons[SECOND]) == ("revised", "blocked")
+    recompute_flow(FIRST, SECOND)
+    assert project.blocked == set()
+    # The next one is one too many: the window is judged again, and the hours that are not recomputed stay published.
+    project.send("scans", late)
+    project.drain()
+    recompute_flow(FIRST)
+    assert project.blocked == {("flow", FIRST)}
+    assert project.check_answers() > 100
+    with serving_layer.connect(project.project) as connection:
+        window = connection.sql(f"SELECT sum(scans) FROM flow WHERE window_start = '{FIRST.isoformat()}'").fetchall()
+    assert window == [(count + 2,)], "a blocked hour keeps what it had, and the late scan on top"
+    tried = trial.try_on_results(
+        project.project,
+        project.project.metrics["flow"],
+        HourRange(FIRST, SECOND + HOUR),
+        wall_clock,
+        lambda _: lambda _: None,
+    )
+    applied = {(one.hour, one.success) for one in tried.findings if one.applied and one.check.unit == "window"}
+    assert applied == {(hour_text(FIRST), True), (hour_text(SECOND), True)}, "what is published is one scan less"
