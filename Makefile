@@ -63,7 +63,7 @@ clean:
 	rm -rf .venv .uv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
 
-$(SETUP): uv.lock pyproject.toml hourline_core/runtime/jars.lock infra/setup.sh
+$(SETUP): uv.lock pyproject.toml hourline_core/runtime/jars.lock benchmarks/peers/jars.lock infra/setup.sh
 	@bash infra/setup.sh
 	@touch $@
 
