@@ -147,9 +147,9 @@ def _unfit_window(rollup: Rollup, base: Metric, where: Where) -> Iterator[str]:
     if rollup.window is None or _are_made_of(rollup.window, base.window):
         return
     place = where("metric", rollup.name, ("window",))
-    if not rollup.window.pane % base.window.pane:
+    if isinstance(rollup.window, SessionWindow) and not isinstance(base.window, SessionWindow):
         yield (
-            f"{place}: window: got {rollup.window}, but '{base.name}' does not keep when sessions begin and end: "
+            f"{place}: window: got '{rollup.window}', but '{base.name}' does not keep when sessions begin and end: "
             "allowed are sessions over a metric that has sessions itself"
         )
     else:

@@ -29,7 +29,8 @@ def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourR
     """
     dimensions = list(map(identifier, tables.metric.dimensions))
     gap, longest = session.gap // _MICROSECOND, session.max_length // _MICROSECOND
-    closes = f"(epoch_us(window_end) // {_HOUR_MICROS} + 1) * {_HOUR_MICROS} + {tables.source.grace // _MICROSECOND}"
+    to_close = _HOUR_MICROS + tables.source.grace // _MICROSECOND
+    closes = f"{_floor('epoch_us(window_end)', _HOUR_MICROS)} + {to_close}"
     return f"""
         WITH ordered AS (
             SELECT * EXCLUDE (state), epoch_us(session_start) AS _first, epoch_us(session_end) AS _last,
@@ -37,11 +38,12 @@ def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourR
             FROM {tables.metric.name}_states {_needed(session, starts)}
             WINDOW same_group AS ({_partition(dimensions)} ORDER BY session_start)
         ), chained AS (
-            SELECT *, count(*) FILTER (_begins) OVER ({_partition(dimensions)} ORDER BY session_start) AS _chain
+            -- DuckDB computes FILTER in a window anew for each row.
+            SELECT *, count(if(_begins, 1, NULL)) OVER ({_partition(dimensions)} ORDER BY session_start) AS _chain
             FROM ordered
         ), cut AS (
             SELECT *, if(max(_last) OVER chained - min(_first) OVER chained > {longest},
-                         epoch_us(hour) - (epoch_us(hour) % {longest} + {longest}) % {longest}, NULL) AS _piece
+                         {_floor("epoch_us(hour)", longest)}, NULL) AS _piece
             FROM chained WINDOW chained AS ({_partition([*dimensions, "_chain"])})
         ), sessions AS (
             SELECT * EXCLUDE (_first, _last, _begins, _chain, _piece),
@@ -93,3 +95,8 @@ def _needed(session: SessionWindow, starts: HourRange | None) -> str:
 
 def _partition(columns: list[str]) -> str:
     return f"PARTITION BY {', '.join(columns)}" if columns else ""
+
+
+def _floor(micros: str, step: int) -> str:
+    """The last multiple of ``step`` at or before ``micros``, which are negative before 1970."""
+    return f"{micros} - ({micros} % {step} + {step}) % {step}"

@@ -26,7 +26,7 @@ from tests.support.visits import Visit, Visits, hour, values
 from tests.support.visits_tables import serving
 from tests.support.window_oracle import parse_window
 
-HOUR = timedelta(hours=1)
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST = 20
 HOURS = st.integers(FIRST, FIRST + 9)
@@ -255,6 +255,22 @@ def test_sessions_over_http_are_those_that_start_in_the_hours_asked_for(visits: 
         assert "'loads' has a session for each group of all its dimensions" in refused.text
         hourly = client.get("/api/v1/metrics/loads", params={"dimension": "page", "grain": "total", "where": "page:a"})
         assert [row["visits"] for row in hourly.json()["rows"]] == [6]
+
+
+def test_sessions_before_1970_are_cut_and_closed_as_those_after(tmp_path: Path) -> None:
+    declared = Sessions(timedelta(minutes=45), timedelta(hours=2))
+    visits = Visits(tmp_path, declared.yaml)
+    first = (_EPOCH - hour(0)) // HOUR - 6  # 18:00
+    visits.clock = hour(first)
+    visits.start()
+    chain = [Visit(first + minute // 60, "a", 5, minute=minute % 60) for minute in range(40, 201, 40)]
+    visits.micro_batch(*chain, Visit(first + 1, "b", 5, minute=5))
+    wanted = [*split([visit.time for visit in chain], declared), *split([hour(first) + 65 * MINUTE], declared)]
+    assert sorted(f"{end:%d %H:%M}" for _, end in wanted) == ["31 19:50", "31 20:00", "31 22:00"]
+    with serving_layer.connect(visits.project) as connection:
+        found = connection.sql("SELECT window_start, window_end, closed FROM windows").fetchall()
+    assert {row[:2] for row in found} == set(wanted)
+    assert {f"{end:%H:%M}" for _, end, closed in found if closed} == {"19:50"}  # The clock is at 21:20.
 
 
 def at(minute: int) -> datetime:

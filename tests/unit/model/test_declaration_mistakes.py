@@ -571,10 +571,12 @@ def test_windows_over_a_metric_are_made_of_its_panes(tmp_path: Path) -> None:
         "metrics/made.yaml": f"{over}{{size: 1h, every: 20m}}\n",
         "metrics/not_made.yaml": f"{over}15m\n",
         "metrics/over_made.yaml": "from: made\nwindow: {size: 1 day, zone: Asia/Kathmandu}\n",
+        "metrics/visits.yaml": f"{over}{{gap: 15m}}\n",
     }
     allowed = "which has panes of 15m, allowed are windows made of the panes of 'm', which have 10m"
     assert mistakes(tmp_path, files) == [
         f"metrics/not_made.yaml:2: window: got '15m', {allowed}",
+        "metrics/visits.yaml:2: window: got 'sessions with a gap of 15m, at most 1d long', but 'm' does not keep when sessions begin and end: allowed are sessions over a metric that has sessions itself",
         f"metrics/over_made.yaml:2: window: got '1 day in Asia/Kathmandu', {allowed}",
     ]
 
