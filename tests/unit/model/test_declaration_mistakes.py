@@ -629,7 +629,7 @@ def test_sessions_over_a_metric_need_its_sessions_and_their_bounds_are_no_other_
     }
     assert mistakes(tmp_path, files) == [
         "metrics/taken.yaml:3: measures.session_end: got the name 'session_end', which Hourline uses for windows: choose another",
-        "metrics/none.yaml:2: window: got sessions with a gap of 1h, at most 1d long, but 'hourly' does not keep when sessions begin and end: allowed are sessions over a metric that has sessions itself",
+        "metrics/none.yaml:2: window: got 'sessions with a gap of 1h, at most 1d long', but 'hourly' does not keep when sessions begin and end: allowed are sessions over a metric that has sessions itself",
         "metrics/shorter.yaml:2: window: got 'sessions with a gap of 20m, at most 1d long', which has panes of 20m, allowed are windows made of the panes of 'm', which have 30m",
     ]
 
