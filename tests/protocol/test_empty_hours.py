@@ -26,6 +26,7 @@ from batch_layer.results import results_since
 from hourline.airflow import PARTITION_KEY
 from hourline_core.model import Field
 from hourline_core.model.hours import parse_hour, wall_clock
+from serving_layer.reports.kafka_offsets import SourceOffsets
 from serving_layer.reports.lineage import explain_number
 from serving_layer.reports.quality import report_quality
 from serving_layer.reports.status import report_status
@@ -66,7 +67,7 @@ def states(tables: BareTables, metric: str = "totals") -> dict[int, tuple[str, i
     with serving_layer.connect(tables.project) as connection:
         rows = connection.sql(f"SELECT hour, state, events, closed FROM hours WHERE name = '{metric}'").fetchall()
         of_source = "SELECT hour, state, events, closed FROM hours WHERE kind = 'source' ORDER BY hour"
-        shown = report_status(connection, 24, {SOURCE.name: {}}).hours
+        shown = report_status(connection, 24, {SOURCE.name: SourceOffsets({})}).hours
         assert [(one.hour, one.state, one.events, one.closed) for one in shown] == connection.sql(of_source).fetchall()
     return {number_of(moment): (state, events, closed) for moment, state, events, closed in rows}
 

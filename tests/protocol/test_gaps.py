@@ -14,6 +14,7 @@ from hourline_core.ledger.confirmations import confirm_gap
 from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow
 from hourline_core.model.hours import HOUR
 from serving_layer.reports.gaps import list_gaps
+from serving_layer.reports.kafka_offsets import SourceOffsets
 from serving_layer.reports.status import report_status
 from speed_layer.progress_compaction import compact_progress
 from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, hour
@@ -97,7 +98,7 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
         confirm_gap(tables.project, SOURCE, second, "bob", "it was another test", BASE)
     with serving_layer.connect(tables.project) as connection:
         shown = list_gaps(connection, "clicks")
-        (status,) = report_status(connection, 1, {"clicks": {}}).sources
+        (status,) = report_status(connection, 1, {"clicks": SourceOffsets({})}).sources
     assert [(gap.gap, gap.records, gap.person) for gap in shown] == [
         (f"clicks.{first}", 10, None),
         (f"clicks.{second}", 10, "ada"),

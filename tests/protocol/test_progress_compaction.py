@@ -18,6 +18,7 @@ from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import BatchSettings, Settings
 from hourline_core.model.hours import HOUR
 from hourline_core.storage.opening import open_table
+from serving_layer.reports.kafka_offsets import SourceOffsets
 from serving_layer.reports.late import list_late_hours
 from serving_layer.reports.lineage import explain_number
 from serving_layer.reports.status import report_status
@@ -61,7 +62,9 @@ def told(tables: BareTables) -> dict[str, Any]:
     with serving_layer.connect(tables.project) as connection:
         found: dict[str, Any] = {
             "late": list_late_hours(connection, None),
-            "status": report_status(connection, 100, {name: {} for name in tables.project.sources}).model_dump(),
+            "status": report_status(
+                connection, 100, {name: SourceOffsets({}) for name in tables.project.sources}
+            ).model_dump(),
         }
         for number in sorted(set(tables.hours[: tables.offset])):
             of = explain_number(connection, "totals", hour(number)).model_dump()

@@ -26,7 +26,8 @@ from pyspark.sql import SparkSession
 
 from hourline_core.errors import LostRecordsError, SourceError
 from hourline_core.runtime.topics import topic_offsets
-from serving_layer.reports.status import KafkaAway, report_project_status
+from serving_layer.reports.speed_state import KafkaAway
+from serving_layer.reports.status import report_project_status
 from speed_layer.run import run
 from speed_layer.session import speed_session
 from tests.stack.test_gaps import check_gaps
