@@ -16,7 +16,7 @@ Told = tuple[type[HourlineError], str]
 """The class of an error, and its sentence."""
 
 _NO_MEMORY_WORDS = (
-    *("OutOfMemoryError", "Out of Memory Error", "Could not reserve enough space"),
+    *("OutOfMemoryError", "Out of Memory Error", "Could not reserve enough space", "Could not allocate"),
     "insufficient memory for the Java Runtime Environment",
 )
 _NO_THREAD_WORDS = ("unable to create native thread", "can't start new thread")

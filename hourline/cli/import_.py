@@ -40,7 +40,7 @@ def import_(
     """Import events from files into the archive. The speed layer must be stopped. The hours of the events are
     recomputed afterwards. Each row is archived once, even if the command is repeated.
     """
-    declared = load(project, workspace)
+    declared = load(project, workspace, makes_workspace=True)
     chosen = declared.sources[require_known("source", source, list(declared.sources))]
     from hourline_core.runtime.lease import lease
     from speed_layer.import_files import find_history

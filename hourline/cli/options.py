@@ -1,6 +1,7 @@
 """Options that many commands share, and how they find the project."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
 from enum import StrEnum
@@ -83,11 +84,17 @@ ON_LOADED: ContextVar[Callable[["Project"], None]] = ContextVar("on_loaded", def
 _LOADED: ContextVar["Project | None"] = ContextVar("loaded", default=None)
 
 
-def load(folder: Path, workspace: Path | None) -> "Project":
-    """The project in ``folder``. Raises DeclarationError, UsageError."""
+def load(folder: Path, workspace: Path | None, *, makes_workspace: bool = False) -> "Project":
+    """The project in ``folder``. A command that ``makes_workspace`` makes its folder ``logs`` first, for what libraries
+    write beside Python. Raises DeclarationError, UsageError.
+    """
     from hourline_core.model import load_project
 
-    return _note_loaded(load_project(folder, workspace=workspace))
+    project = load_project(folder, workspace=workspace)
+    if makes_workspace:
+        with suppress(OSError):  # The next file that is made there says why.
+            (project.workspace / "logs").mkdir(parents=True, exist_ok=True)
+    return _note_loaded(project)
 
 
 def load_settings_alone(folder: Path, workspace: Path | None) -> "Project":

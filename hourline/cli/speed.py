@@ -34,7 +34,7 @@ def speed(
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run the speed layer until Ctrl-C. Kafka runs with it, unless the settings name one."""
-    declared = load(project, workspace)
+    declared = load(project, workspace, makes_workspace=True)
     from hourline_core.compute.check import refuse_unresolved
     from hourline_core.runtime.background import announce
     from hourline_core.runtime.kafka import kafka_of

@@ -79,9 +79,12 @@ def _feature(java: Path, output: str) -> int:
 
 
 def _no_version(java: Path, status: int, output: str) -> SetupError:
-    """The error for output without a version. The 'java' stub of macOS prints such output if no Java is installed."""
-    first_line = next((line.strip() for line in output.splitlines() if line.strip()), "nothing")
-    return SetupError(f"'{java} -version' ended with status {status} and printed '{first_line}'; {_WHAT_TO_DO}")
+    """The error for output without a version. The 'java' stub of macOS prints such output if no Java is installed. A
+    Java that gets no memory says so in its second line.
+    """
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith("Picked up ")]
+    printed = " / ".join(lines[:2]) or "nothing"
+    return SetupError(f"'{java} -version' ended with status {status} and printed '{printed}'; {_WHAT_TO_DO}")
 
 
 def main() -> int:

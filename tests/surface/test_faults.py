@@ -13,7 +13,9 @@ import pytest
 from typer.main import get_command
 
 from hourline.cli import app
-from hourline_core.errors import ConflictError, FaultError, KafkaAwayError, SourceError
+from hourline.cli.options import ON_LOADED
+from hourline_core.errors import ConflictError, FaultError, KafkaAwayError, SourceError, UsageError
+from hourline_core.model import Project
 from tests.support import raised
 from tests.support.command_line import NO_KAFKA, PROJECT, Failing
 from tests.support.kept_workspace import FOLDER
@@ -122,6 +124,23 @@ def test_the_trace_behind_a_sentence_about_kafka_is_in_the_log(
         assert cause._stackTrace in log.read_text()
     monkeypatch.setattr("hourline.cli.options._note_loaded", after_loading(KafkaAwayError("its sentence")))
     assert failing.sentence("speed", folder=declared, status=75) == "its sentence", "it has no trace"
+
+
+@pytest.mark.parametrize(
+    ("command", "makes"),
+    [(["speed"], True), (["import", "x.jsonl", "--source", "scans"], True), (["query", "FROM flow"], False)],
+)
+def test_what_libraries_write_beside_python_has_a_place_in_a_new_workspace(
+    failing: Failing, tmp_path: Path, command: list[str], makes: bool
+) -> None:
+    def look(project: Project) -> NoReturn:
+        raise UsageError(f"there is a folder: {(project.workspace / 'logs').is_dir()}")
+
+    before = ON_LOADED.set(look)
+    try:
+        assert failing.sentence(*command, folder=write_project(tmp_path, PROJECT)) == f"there is a folder: {makes}"
+    finally:
+        ON_LOADED.reset(before)
 
 
 def after_loading(error: BaseException) -> Callable[[object], NoReturn]:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hourline_core.errors import SetupError
+from hourline_core.errors import ResourceError, SetupError
+from hourline_core.faults import explain_fault
+from hourline_core.machine import Surroundings
 from hourline_core.runtime.java import find_java
 
 MakeJava = Callable[[str, str], Path]
@@ -88,6 +90,20 @@ def test_a_stand_in_without_a_java_behind_it(make_java: MakeJava, monkeypatch: p
         SetupError, match=r"java -version' ended with status 1 and printed 'Unable to locate a Java Runtime\.'; install"
     ):
         find_java()
+
+
+def test_a_java_that_gets_no_memory_is_not_taken_for_none(make_java: MakeJava, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (
+        "Picked up JAVA_TOOL_OPTIONS: -Dx='1'\nError occurred during initialization of VM\nCould not allocate metaspace"
+    )
+    java = make_java("limited", f'echo "{words}" >&2; exit 1')
+    monkeypatch.setenv("PATH", str(java.parent))
+    with pytest.raises(
+        SetupError, match=r"printed 'Error occurred during .* / Could not allocate metaspace'"
+    ) as raised:
+        find_java()
+    told = explain_fault(raised.value, Surroundings())
+    assert isinstance(told, ResourceError) and "memory" in str(told) and "install" not in str(told)
 
 
 def test_a_java_that_is_not_executable(make_java: MakeJava, monkeypatch: pytest.MonkeyPatch) -> None:
