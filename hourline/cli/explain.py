@@ -190,8 +190,9 @@ def _audit(explained: "Explanation") -> list[str]:
     audit = explained.audit
     if audit is None:
         return ["none is kept" if explained.versions.cutoff is not None else "none yet"]
-    expectations = f"{audit.expectations:,} {_plural('expectation', audit.expectations)}"
-    lines = [f"{audit.outcome} {audit.audited:%Y-%m-%d %H:%M:%S}, {expectations}"]
+    lines = [f"{audit.outcome} {audit.audited:%Y-%m-%d %H:%M:%S}"]
+    if audit.expectations:  # what a person has accepted was evaluated by an earlier audit
+        lines[0] += f", {audit.expectations:,} {_plural('expectation', audit.expectations)}"
     lines += [
         f"{f.severity}: {f.expectation}{f' of {f.about}' if f.about else ''}: {f.found}"
         for f in audit.findings
