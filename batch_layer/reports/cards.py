@@ -110,7 +110,7 @@ def _card(project: Project, problem: Problem, line: Line | None, moment: datetim
         length=length,
         strip=strip({"passed": passed, state: sorted(failed)}, first, length),
         hovers=[Hover(hour - first, f"{one.hour:%Y-%m-%d %H:%M} UTC: {_found(one)}") for hour, one in failed.items()],
-        found=shorten(tell_found((one.found, one.observed) for one in problem.by_hour.values()) or _found(newest)),
+        found=_found_of_all(problem),
         expected=bounds(newest.lower, newest.upper),
         usual="" if problem.usual is None else bounds(problem.usual.low, problem.usual.high),
         owner=declared.owner if declared else None,
@@ -128,6 +128,18 @@ def _card(project: Project, problem: Problem, line: Line | None, moment: datetim
         accept=problem.accept,
         waits_for=problem.waits_for,
     )
+
+
+def _found_of_all(problem: Problem) -> str:
+    """What was found in its hours, with the values of the newest failing row in the columns of the expectation."""
+    found = tell_found((one.found, one.observed) for one in problem.by_hour.values()) or _found(problem.hours[-1])
+    row = next(iter(problem.sample(1)), {})
+    values = [f"{name}: {_value(row[name])}" for name in problem.of.about.split(", ") if name in row]
+    return shorten(f"{found}, such as {', '.join(values)}" if values and problem.failing_rows else found)
+
+
+def _value(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def _found(one: FailedHour) -> str:

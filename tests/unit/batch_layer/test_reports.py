@@ -129,6 +129,14 @@ def test_hours_in_which_the_same_was_found_are_told_once(tmp_path: Path) -> None
     assert "missing: /home (3 hours); missing: /shop (1 hour)" in card
 
 
+def test_a_card_shows_a_value_that_failed_beside_the_bounds(tmp_path: Path) -> None:
+    kept = [json.dumps({"hour": "2026-03-02T00:00Z", "page": "/home", "visits": 1107.8579755})]
+    failed = row(0, success=False, rows=kept, unexpected=1, found="1 of 3 rows", parameters='{"max_value": 1100}')
+    card = " ".join(overview(tmp_path, [failed], ("views", 0)).text.split())
+    assert "visits values to be between: max value 1100" in card
+    assert "1 of 3 rows, such as visits: 1,107.9" in card
+
+
 def test_an_audit_has_one_line_for_each_expectation_whatever_the_number_of_hours(tmp_path: Path) -> None:
     rows = [row(hour, about=about, observed=hour) for hour in range(200) for about in ("a", "b", "c")]
     rows += [row(hour, about="d", success=hour != 7, observed=hour / 4, lower=0.0, upper=9.0) for hour in range(200)]
