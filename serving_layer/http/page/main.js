@@ -155,13 +155,20 @@ async function drawOpenWindow() {
     place("window").hidden = true;
     return;
   }
-  const told = await get(`explain/${metric.name}/windows/${open.start.toISOString().slice(0, 16)}`, filtersOf(metric).where).then(
-    (explained) => ({ explained }),
-    (error) => {
-      if (!(error instanceof ServerError) || ![400, 404].includes(error.status)) throw error;
-      return { trouble: error.message }; // no event counts there, or two values of one dimension are asked for
-    });
+  const told = await explainWindow(metric, open.start);
   if (view.window === open) drawWindow(place("window"), metric.name, open.start, told, links, closeWindow);
+}
+
+async function explainWindow(metric, start) {
+  const names = filtersOf(metric).where.map(([, text]) => text.split(":")[0]);
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice) return { trouble: `A window is explained for one value of ${twice}, or for all: leave one filter.` };
+  try {
+    return { explained: await get(`explain/${metric.name}/windows/${start.toISOString().slice(0, 16)}`, filtersOf(metric).where) };
+  } catch (error) {
+    if (!(error instanceof ServerError) || error.status !== 404) throw error;
+    return { trouble: error.message }; // no event counts there
+  }
 }
 
 function closeWindow() {
