@@ -78,7 +78,9 @@ def read_result_frame(
     return as_frame(_read_values(connection, metric, tiles, metric.dimensions), metric.dimensions, ["hour"])
 
 
-def as_frame(results: pa.Table, dimensions: Collection[str], times: Sequence[str]) -> tuple[pd.DataFrame, dict[str, str]]:
+def as_frame(
+    results: pa.Table, dimensions: Collection[str], times: Sequence[str]
+) -> tuple[pd.DataFrame, dict[str, str]]:
     """Finished results as Great Expectations is given them, and the Arrow types of the columns. The columns ``times``
     are timestamps in UTC, and become text.
     """

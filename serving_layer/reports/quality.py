@@ -179,8 +179,8 @@ def list_audits(
         audits AS (SELECT DISTINCT publication, source, metric, hour, audited, cutoff FROM found WHERE {of_metric})
         SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cutoff,
                a.publication = max(a.publication) OVER (PARTITION BY a.metric, a.hour) AS newest,
-               expectation, about, parameters, coalesce(unit, 'hour') AS unit, origin, severity, success, coalesce(applied, true) AS applied, found,
-               observed, lower, upper, unexpected, rows
+               expectation, about, parameters, coalesce(unit, 'hour') AS unit, origin, severity, success,
+               coalesce(applied, true) AS applied, found, observed, lower, upper, unexpected, rows
         FROM audits a JOIN found f ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source
              AND coalesce(f.metric, a.metric) = a.metric
         ORDER BY a.hour, a.metric, a.publication, success, severity, f.metric NULLS FIRST, expectation, about

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +35,9 @@ def test_verifying_names_every_damaged_file_also_one_that_still_decodes(name: st
     assert verified(tables) == Verified(files, files, [])
     file = read_files(tables, name)[-1]
     sound = file.read_bytes()
-    for harm in [*(harm for harm, _ in FILE_DAMAGE.values()), partial(one_bit, place=len(sound) // 2)]:
+    harms: list[Callable[[Path], None]] = [harm for harm, _ in FILE_DAMAGE.values()]
+    harms.append(partial(one_bit, place=len(sound) // 2))
+    for harm in harms:
         harm(file)
         try:
             [said] = verified(tables).damage

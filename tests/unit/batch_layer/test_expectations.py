@@ -274,14 +274,14 @@ def test_dimensions_stay_what_they_are() -> None:
 def test_the_parameters_of_an_expectation_cost_one_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     # The audit must have imported Great Expectations before.
     from great_expectations.expectations import expectation as module
-    from great_expectations.expectations.core import ExpectColumnValuesToBeBetween
+    from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     built: list[dict[str, Any]] = []
-    build = module.ExpectationConfiguration
 
     def count(**given: Any) -> Any:
         built.append(given)
-        return build(**given)
+        return ExpectationConfiguration(**given)
 
     monkeypatch.setattr(module, "ExpectationConfiguration", count)
     expectation = ExpectColumnValuesToBeBetween(column="n", min_value=1, max_value=3)
