@@ -21,7 +21,7 @@ from hourline_core.model import Metric, Project, Source, declaration_hash, expec
 from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock
 from hourline_core.sql.database import open_database
 from hourline_core.sql.problems import read_problems
-from hourline_core.sql.sketches import install_sketch_functions
+from hourline_core.sql.user_functions import install_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,7 +152,7 @@ def open_job(
     within the block. Raises TableError.
     """
     with open_database(project, clock) as (database, snapshot):
-        install_sketch_functions(database)
+        install_functions(database, (tables.metric for tables in snapshot.metrics))
         current = _current(project, database, snapshot, planned)
         pairs = [(item, current.get((item.metric, item.hour), item)) for item in planned]
         left_out = [item for item, now in pairs if _is_done_since(item, now)]

@@ -21,7 +21,7 @@ from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.windows import tile_keys
 from hourline_core.model import Metric
-from hourline_core.model.scratch_columns import COUNTS, HOUR, SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import COUNTS, GROUP, HOUR, SCRATCH_PREFIX
 
 _PART = f"{SCRATCH_PREFIX}part"
 """int: the part of the result that a copy of an event belongs to, one of the next two."""
@@ -71,10 +71,11 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
         F.col(_PART),
         *(F.when(is_tile, F.expr(expression)).alias(name) for name, expression in tile_keys(metric).items()),
     ]
-    twice = columns_in_both(aggregation)
+    rows = rows.withColumn(GROUP, F.when(is_tile, F.struct(*keys)))
+    twice, by_group = columns_in_both(aggregation), _columns_by_group(aggregation.metric)
     # A sketch is not compared, and costs more than all other states.
     states = {
-        name: _only(_OF_METRIC if name in twice else f"{_PART} = {_TILE}", sql)
+        name: sql if name in by_group else _only(_OF_METRIC if name in twice else f"{_PART} = {_TILE}", sql)
         for name, sql in aggregation.states.items()
     }
     sizes = {_size(name): sql for name, sql in doubles(aggregation, f"{_PART} = {_HOUR} AND {_OF_METRIC}").items()}
@@ -109,6 +110,12 @@ def columns_in_both(aggregation: AggregationPlan) -> list[str]:
     """The state columns of the measures whose value over an hour can be computed in two ways."""
     measures = without_sketches(aggregation.metric).measures
     return [column for name, measure in measures.items() for column in aggregate_of(measure).columns(name)]
+
+
+def _columns_by_group(metric: Metric) -> set[str]:
+    """The state columns that Spark folds by GROUP."""
+    aggregates = {name: aggregate_of(measure) for name, measure in metric.measures.items()}
+    return {column for name, one in aggregates.items() if one.folds_by_group for column in one.columns(name)}
 
 
 def doubles(aggregation: AggregationPlan, condition: str = "true") -> dict[str, str]:

@@ -26,8 +26,8 @@ from hourline_core.sql.database import cursor_of, naming_damage
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.parts import AttachedParts, all_statements
 from hourline_core.sql.query_tree import find_names, fold_case
-from hourline_core.sql.sketches import install_sketch_functions
 from hourline_core.sql.tables import table_parts
+from hourline_core.sql.user_functions import install_functions
 from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.served_metrics import served_metrics
 from serving_layer.shared_snapshot import NEWEST
@@ -314,7 +314,7 @@ class Connection:
     def _attachable(self, snapshot: Snapshot, taken: datetime) -> tuple[duckdb.DuckDBPyConnection, AttachedParts]:
         """A new database, and the tables of a snapshot and the views on them, to be attached to it."""
         database = open_duckdb()
-        install_sketch_functions(database)
+        install_functions(database, (tables.metric for tables in snapshot.metrics))
         tables = table_parts(self.project, snapshot, taken, snapshot.files)
         return database, AttachedParts(database, [*tables, *view_parts(self.project, snapshot)])
 

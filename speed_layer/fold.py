@@ -5,21 +5,25 @@ few milliseconds; a Spark job would take a hundred times as long to plan. A fold
 executor of a cluster could do it with its part of them: tiles of parts merge like all others.
 """
 
+from collections.abc import Iterable
+
 import duckdb
 import pyarrow as pa
 
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.projection import ProjectedMetric
+from hourline_core.faults import find_measure_error
+from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import HOUR
 from hourline_core.sql.literals import identifier
-from hourline_core.sql.sketches import install_sketch_functions
+from hourline_core.sql.user_functions import install_functions
 
 
-def connect_for_folds() -> duckdb.DuckDBPyConnection:
-    """A DuckDB in memory for ``Fold``. A fold is too short for several threads."""
+def connect_for_folds(metrics: Iterable[Metric]) -> duckdb.DuckDBPyConnection:
+    """A DuckDB in memory for the ``Fold`` of each of ``metrics``. A fold is too short for several threads."""
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET TimeZone = 'UTC'")
-    install_sketch_functions(connection)
+    install_functions(connection, metrics)
     return connection
 
 
@@ -27,6 +31,8 @@ class Fold:
     """Folds events into tiles of ``metric``. Folds of one ``connection`` can run in different threads."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, metric: ProjectedMetric) -> None:
+        # Functions in Python belong to the connection that has made them, and crash once that is gone.
+        self._root = connection
         self._connection = connection.cursor()
         self._schema = metric.aggregation.schema
         self._sql = _fold_sql(metric, self._types())
@@ -36,11 +42,13 @@ class Fold:
         columns of the metric.
 
         States equal those of ``AggregationPlan.tiles``, but for the last digits of sums of doubles. Integers are added
-        with 128 bits, so nothing overflows.
+        with 128 bits, so nothing overflows. Raises MeasureError when a user-defined measure fails.
         """
         self._connection.register("events", events)
         try:
             tiles: pa.Table = self._connection.execute(self._sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise find_measure_error(error) or error from None
         finally:
             self._connection.unregister("events")
         return tiles.cast(self._schema)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
+from hourline_core.errors import MeasureError
 from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
@@ -123,8 +124,9 @@ class MicroBatch:
         self._numbers = count(1)
         self._committed = 0
         """The number of the last one that was committed."""
-        connection = connect_for_folds()
-        self._folds = {name: Fold(connection, metric) for name, metric in plan.projection.metrics.items()}
+        projected = plan.projection.metrics
+        connection = connect_for_folds(metric.aggregation.metric for metric in projected.values())
+        self._folds = {name: Fold(connection, metric) for name, metric in projected.items()}
 
     def read(self, evaluated: DataFrame, origin: Origin, ends: Mapping[tuple[str, int], int]) -> Read | None:
         """Run Spark on ``evaluated``, what ``plan.apply`` gives for records of ``origin``. It depends on no commit, and
@@ -142,8 +144,8 @@ class MicroBatch:
         """Archive and aggregate what was read, and commit progress under ``sequence``, which is above those of all
         micro-batches before. All that were read before must have been committed.
 
-        Raises TableError, SourceError when the offsets do not follow those before, and ConflictError when another
-        process writes to the tables.
+        Raises TableError, SourceError when the offsets do not follow those before, ConflictError when another process
+        writes to the tables, and MeasureError when a user-defined measure fails.
         """
         assert read.number == self._committed + 1, "a micro-batch before this one was not committed"
         rows = read.rows
@@ -153,12 +155,13 @@ class MicroBatch:
         accepted = accepted_of(fresh)
         with ThreadPoolExecutor(max_workers=len(self.source_tables.aggregations) + 1) as pool:
             archive = pool.submit(self._archive, fresh, sequence)
-            tiles = [
-                pool.submit(self._tiles, aggregation, accepted, sequence)
+            tiles = {
+                aggregation.name: pool.submit(self._tiles, aggregation, accepted, sequence)
                 for aggregation in self.source_tables.aggregations
                 if accepted.num_rows
-            ]
-            _raise_first([archive, *tiles])
+            }
+            self._leave_failing(tiles)
+            _raise_first([archive, *tiles.values()])
         finished = self._finish(read, fresh, accepted, sequence)
         for topic_id, offsets in read.offsets.items():
             self.offsets.note_committed(topic_id, offsets)
@@ -179,6 +182,15 @@ class MicroBatch:
                 tiles,
                 sequence,
             )
+
+    def _leave_failing(self, tiles: dict[str, Future[None]]) -> None:
+        """Write no more tiles of an older declaration whose user-defined measure fails, and take it out of ``tiles``.
+        The newer one has the class as it was mended.
+        """
+        for older, _ in self.source_tables.changing():
+            if older.name in tiles and isinstance(tiles[older.name].exception(), MeasureError):
+                self.source_tables.stop_writing(older)
+                del tiles[older.name]
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
         accepted, rejected = with_outcome(rows, "accepted"), with_outcome(rows, "rejected")

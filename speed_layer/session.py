@@ -76,6 +76,6 @@ def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock
     branches = branches_of(project.sources.values(), source)
     plan = RecordPlan(spark, source, event_time_type(spark, source), branches, projection)
     rows = plan.explain_rejections(plan.apply(record).toArrow())
-    connection = connect_for_folds()
+    connection = connect_for_folds(metric.metric for metric in metrics)
     for metric in projection.metrics.values():
         Fold(connection, metric).fold(rows)

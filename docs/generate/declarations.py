@@ -8,7 +8,18 @@ from pydantic.fields import FieldInfo
 
 from docs.generate.markdown import code, heading, link, prose, table
 from docs.generate.markdown import page as whole_page
-from hourline_core.model import EventTime, Expectation, Field, History, Measure, Metric, Settings, Source, Volume
+from hourline_core.model import (
+    EventTime,
+    Expectation,
+    Field,
+    History,
+    Measure,
+    Metric,
+    Settings,
+    Source,
+    UserMeasure,
+    Volume,
+)
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
 from hourline_core.model.metric_window import MetricWindow, SizeForm
@@ -19,7 +30,8 @@ from hourline_core.model.topics import TopicPattern
 
 _INTRODUCTION = """
 A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
-file in `metrics/`. [Declare a source and metrics](../guides/declare-a-source-and-metrics.md) shows how to write them.
+file in `metrics/`. A measure of your own is a file in `measures/`.
+[Declare a source and metrics](../guides/declare-a-source-and-metrics.md) shows how to write them.
 `hourline schema` prints JSON Schemas of these files for editors.
 """
 
@@ -36,6 +48,7 @@ _TITLES: dict[type[Declaration], str] = {
     EventTime: "Event time",
     TopicPattern: "Topic pattern",
     Measure: "Measures",
+    UserMeasure: "User-defined measures",
     Expectation: "Expectations",
     MetricWindow: "Window",
     SessionWindow: "Sessions",
@@ -74,6 +87,7 @@ def page() -> str:
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),
         *_part(2, "Metrics", Metric),
         *_part(3, _TITLES[Measure], Measure, head="part"),
+        *_part(3, _TITLES[UserMeasure], UserMeasure, head="part"),
         *_part(3, _TITLES[MetricWindow], MetricWindow, prefix="window."),
         *_part(3, _TITLES[SessionWindow], SessionWindow, prefix="window."),
         *_part(3, _TITLES[History], History),

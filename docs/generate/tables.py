@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import get_args
 
 import pyarrow as pa
 
@@ -22,8 +21,8 @@ from hourline_core.ledger.layout import (
     REJECTED_COLUMNS,
 )
 from hourline_core.ledger.progress_columns import PROGRESS_COLUMNS
-from hourline_core.model import Measure, MeasureKind, Project, Settings
-from hourline_core.model.measure_text import EXAMPLES
+from hourline_core.model import Measure, Project, Settings
+from hourline_core.model.measure_text import EXAMPLES, KINDS
 from serving_layer.connection import Connection
 
 _INTRODUCTION = """
@@ -118,9 +117,10 @@ def _views() -> Iterator[str]:
 
 
 def _states() -> Iterator[tuple[str, str]]:
-    for kind in get_args(MeasureKind):
+    for kind in KINDS:
         measure = Measure.parse(EXAMPLES[kind])
         yield code(measure), ", ".join(map(code, aggregate_of(measure).columns("m"))) or "none"
+    yield "a class in `measures/`", f"{code('m')}, of its `state_type`"
 
 
 def _complete(meanings: Mapping[str, str], names: list[str], of: str) -> Mapping[str, str]:

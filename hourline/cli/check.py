@@ -9,22 +9,26 @@ from hourline_core.model.hours import hour_text
 
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Check all declarations. Spark resolves each expression, and Great Expectations looks up each expectation. Nothing
-    is computed or written.
+    """Check all declarations. Spark resolves each expression, Great Expectations looks up each expectation, and each
+    class in measures/ is tried on generated events. Nothing is computed or written.
     """
     declared = load(project, workspace)
     from batch_layer.audit.expectation_mistakes import find_mistakes
     from hourline_core.compute.check import find_unresolved
+    from hourline_core.compute.check_classes import find_slow_classes
     from hourline_core.ledger.unrecorded import metrics_without_record
     from hourline_core.runtime.spark import spark_session
 
     spark = spark_session(declared, "check", brief=True)
     try:
         mistakes = [*find_unresolved(spark, declared), *find_mistakes(declared)]
+        slow = [] if mistakes else [*find_slow_classes(spark, declared)]
     finally:
         spark.stop()
     if mistakes:
         raise DeclarationError("\n".join(mistakes))
+    for line in slow:
+        note(line)
     for metric, hour in metrics_without_record(declared):
         note(
             f"{declared.where_declared('metric', metric.name, ())}: names `record`, of which events up to "

@@ -18,6 +18,7 @@ from hourline_core.aggregates.rate import Rate
 from hourline_core.aggregates.ratio import Ratio
 from hourline_core.aggregates.sum import Sum
 from hourline_core.aggregates.top import Top
+from hourline_core.aggregates.user_defined import UserDefined
 from hourline_core.aggregates.variance import Variance
 from hourline_core.model import Measure, MeasureKind
 
@@ -42,6 +43,7 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "rate": Rate,
     "any": Condition,
     "every": Condition,
+    "user_defined": UserDefined,
 }
 
 

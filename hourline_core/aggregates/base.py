@@ -23,6 +23,7 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | rate     | none; it is finished from the value of another measure                | double                   |
 | any,     | whether the condition was true of one event, or of all, boolean       | as the state               |
 | every    |                                                                       |                            |
+| a user's | as its class says                                                     | as its class says          |
 
 A value is null where no argument was not null, but for count and distinct, which are zero. The variance and stddev of
 a sample need two arguments. A ratio is null where its divisor is zero. The 3 % hold at 95 % confidence. For an event
@@ -68,7 +69,9 @@ class Aggregate(ABC):
     starts_at_zero: ClassVar[bool] = False
     """Whether the value without events is zero, so that the first events change it by their whole amount."""
     needs_functions: ClassVar[bool] = False
-    """Whether merging or finishing needs functions of sql/sketches.py, which DuckDB has only in Python."""
+    """Whether merging or finishing needs functions of the room ``sql``, which DuckDB has only in Python."""
+    folds_by_group: ClassVar[bool] = False
+    """Whether Spark folds the events by their GROUP, and leaves those out that have none."""
 
     def columns(self, name: str) -> list[str]:
         """The stored columns of the measure ``name``, in the order of ``states``."""

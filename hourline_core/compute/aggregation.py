@@ -9,16 +9,19 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
+from hourline_core.aggregates.user_class import load_class
 from hourline_core.compute.record import with_record
+from hourline_core.compute.user_folds import register_functions
 from hourline_core.compute.windows import tile_keys
 from hourline_core.model import DeclaredMetric, Metric, Source, to_stored
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     EVENT_TIME,
+    GROUP,
     HEADERS,
     HOUR,
     KEY,
@@ -55,8 +58,8 @@ _READ_BY = {
 }
 """By encoding of an event time, the values that it reads."""
 
-_OF_ANY_TYPE = ("min", "max", "first", "last")
-"""The kinds of measures whose values have the type of the argument."""
+_OF_ANY_TYPE = ("min", "max", "first", "last", "user_defined")
+"""The kinds of measures whose values have the type of the argument, or that of their class."""
 _NO_NUMBERS = ("string", "boolean", "date", "timestamp", "timestamp_ntz")
 
 Path = tuple[str, ...]
@@ -193,6 +196,8 @@ def _resolve_aggregation(spark: SparkSession, source: Source, metric: Metric) ->
         path = ("measures", name)
         aggregate = aggregate_of(measure)
         try:
+            if measure.user_measure:
+                register_functions(spark, measure.user_measure)
             values[name] = aggregate.values(types.get(path, ""))
         except UnsuitableArgumentError as error:
             raise UnresolvedError(path, str(error)) from error
@@ -215,6 +220,8 @@ def named_expressions(metric: Metric) -> dict[Path, str]:
     measures: dict[Path, str | None] = {}
     for name, measure in metric.stored_measures.items():
         argument = None if measure.operands else measure.argument
+        if measure.user_measure:
+            argument = f"struct({argument})"  # It may be several.
         measures |= {("measures", name): argument, ("measures", name, "where"): measure.where}
     declared = {**dimensions, **measures, ("where",): metric.where}
     return {path: text for path, text in declared.items() if text}
@@ -267,6 +274,8 @@ def _refuse_ratios_of_no_numbers(metric: Metric, types: Mapping[Path, str]) -> N
     for ratio, measure in metric.measures.items():
         for name in measure.operands:
             operand, spark_type = metric.measures[name], types.get(("measures", name), "")
+            if operand.user_measure:
+                spark_type = from_arrow_type(load_class(operand.user_measure).value_type).simpleString()
             if operand.kind in _OF_ANY_TYPE and spark_type in _NO_NUMBERS:
                 raise UnresolvedError(
                     ("measures", ratio), f"'{name}' is {operand} of type {spark_type}; {measure} needs two numbers"
@@ -293,4 +302,5 @@ def _tiles(events: DataFrame, metric: Metric, states: dict[str, str]) -> DataFra
         F.col(HOUR).alias("hour"),
         *(F.expr(expression).alias(name) for name, expression in tile_keys(metric).items()),
     ]
+    events = events.withColumn(GROUP, F.struct(*keys))
     return events.groupBy(*keys).agg(*(F.expr(sql).alias(column) for column, sql in states.items()))

@@ -1,4 +1,4 @@
-"""Finds declared expressions that Spark cannot resolve, before anything runs."""
+"""Finds declared expressions that Spark cannot resolve, and measures that do not merge, before anything runs."""
 
 import re
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from hourline_core.compute.aggregation import (
     type_of,
     with_derived,
 )
+from hourline_core.compute.check_classes import find_mistakes_of_classes
 from hourline_core.compute.record import with_record
 from hourline_core.errors import DeclarationError, did_you_mean
 from hourline_core.model import Metric, Project, Source
@@ -135,7 +136,10 @@ def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _P
             _refuse_unrepeatable(path, expression)
             repeatable[path] = expression
     try:
-        plan_aggregation(spark, source, metric)
+        plan = plan_aggregation(spark, source, metric)
+        for name, mistake in find_mistakes_of_classes(spark, plan):
+            with place.noting():
+                raise UnresolvedError(("measures", name), mistake)
     except UnresolvedError as error:
         events = with_derived(empty_events(spark, source), source)
         for path, expression in repeatable.items():

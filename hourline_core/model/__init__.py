@@ -3,7 +3,13 @@
 from hourline_core.model.event_time import EventTime
 from hourline_core.model.expectation import Expectation, History, Severity
 from hourline_core.model.fields import Field
-from hourline_core.model.identity import DeclaredMetric, declaration_hash, derived_of, expectations_hash
+from hourline_core.model.identity import (
+    DeclaredMetric,
+    declaration_hash,
+    derived_of,
+    expectations_hash,
+    user_measures_of,
+)
 from hourline_core.model.loading import load_project, load_settings
 from hourline_core.model.measure import Measure
 from hourline_core.model.measure_text import MeasureKind
@@ -15,6 +21,7 @@ from hourline_core.model.serving import ServeSettings
 from hourline_core.model.settings import BatchSettings, KafkaSettings, Settings, SparkSettings, SpeedSettings
 from hourline_core.model.source import Source
 from hourline_core.model.stored import from_stored, to_stored
+from hourline_core.model.user_measure import UserMeasure
 from hourline_core.model.volume import Volume
 
 __all__ = [
@@ -37,6 +44,7 @@ __all__ = [
     "Source",
     "SparkSettings",
     "SpeedSettings",
+    "UserMeasure",
     "Volume",
     "declaration_hash",
     "derived_of",
@@ -46,4 +54,5 @@ __all__ = [
     "load_project",
     "load_settings",
     "to_stored",
+    "user_measures_of",
 ]

@@ -11,6 +11,7 @@ from functools import cached_property
 from hourline_core.model.metric import Metric
 from hourline_core.model.scratch_columns import RECORD
 from hourline_core.model.source import Source
+from hourline_core.model.user_measure import UserMeasure
 
 
 def declaration_hash(source: Source, metric: Metric) -> str:
@@ -31,6 +32,7 @@ def declaration_hash(source: Source, metric: Metric) -> str:
         pane = {"session_pane_seconds": metric.session.pane // timedelta(seconds=1)}
     elif metric.pane:
         pane = {"pane_minutes": metric.pane // timedelta(minutes=1)}
+    classes = {name: measure.code for name, measure in user_measures_of(metric).items()}
     content = {
         "source": {
             **key_type,
@@ -42,7 +44,13 @@ def declaration_hash(source: Source, metric: Metric) -> str:
             "derived": derived,
             "where": source.where,
         },
-        "metric": {**pane, "dimensions": metric.dimensions, "measures": measures, "where": metric.where},
+        "metric": {
+            **pane,
+            **({"classes": classes} if classes else {}),
+            "dimensions": metric.dimensions,
+            "measures": measures,
+            "where": metric.where,
+        },
     }
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
@@ -80,6 +88,12 @@ class DeclaredMetric:
 def _stored_measures(metric: Metric) -> dict[str, str]:
     """The measures that have states, as text. A ratio or a rate is made of others when it is read."""
     return {name: str(measure) for name, measure in metric.measures.items() if not measure.operands}
+
+
+def user_measures_of(metric: Metric) -> dict[str, UserMeasure]:
+    """The user-defined measures of ``metric``, each once, by their own name."""
+    used = (measure.user_measure for measure in metric.measures.values())
+    return {one.name: one for one in used if one is not None}
 
 
 def names_record(source: Source, metric: Metric) -> bool:

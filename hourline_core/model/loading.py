@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from hourline_core.model.rollup import Rollup, resolve_rollups
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
 from hourline_core.model.sql_form import expand_sql
+from hourline_core.model.user_measure import UserMeasure, read_user_measures
 from hourline_core.model.validation_errors import list_mistakes
 from hourline_core.model.yaml_files import Document, read_yaml
 
@@ -30,7 +31,8 @@ Declared = TypeVar("Declared", bound=Declaration)
 
 
 def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
-    """Read ``hourline.yaml``, ``sources/*.yaml`` and ``metrics/*.yaml`` below ``root``.
+    """Read ``hourline.yaml``, ``sources/*.yaml``, ``metrics/*.yaml`` and ``measures/*.py`` below ``root``. No Python of
+    the project runs.
 
     ``workspace`` overrides the setting, and is relative to the working directory. Raises UsageError when ``root`` is
     no project. Raises DeclarationError with all mistakes, one per line, such as
@@ -56,9 +58,9 @@ def _project_folder(root: Path) -> Path:
     return root
 
 
-def _metric_model(sources: Mapping[str, Source], document: Document) -> type[Declaration]:
+def _metric_model(sources: Mapping[str, Source], of_user: Collection[str], document: Document) -> type[Declaration]:
     """The model of a file in ``metrics``. A statement in SQL is expanded."""
-    expand_sql(document, sources)
+    expand_sql(document, sources, of_user)
     return Rollup if "from" in document.content else Metric
 
 
@@ -74,12 +76,14 @@ class _Loading:
         self.environ = environ
         self.mistakes: list[str] = []
         self.documents: dict[tuple[str, str], Document] = {}
+        self.user_measures: Mapping[str, UserMeasure] = {}
 
     def project(self, workspace: Path | None, folders: bool = True) -> Project:
         settings_document = read_yaml(self.root, self.root / SETTINGS_FILE, self.environ)
         settings = self._build(Settings, settings_document)
+        self.user_measures = read_user_measures(self.root, self.mistakes) if folders else {}
         sources = _only(Source, self._folder("source", lambda _: Source) if folders else {})
-        in_metrics = self._folder("metric", partial(_metric_model, sources)) if folders else {}
+        in_metrics = self._folder("metric", partial(_metric_model, sources, self.user_measures)) if folders else {}
         metrics, rollups = _only(Metric, in_metrics), _only(Rollup, in_metrics)
         if folders and not any(kind == "source" for kind, _ in self.documents):
             self.mistakes.append(
@@ -139,7 +143,7 @@ class _Loading:
         built = None
         if document.readable:
             try:
-                built = model.model_validate(document.content)
+                built = model.model_validate(document.content, context=self.user_measures)
             except ValidationError as error:
                 # A mistake in the file itself causes further ones at its place; they are not reported.
                 reported = {mistake.path for mistake in document.mistakes}

@@ -1,13 +1,16 @@
 """A measure: a mergeable aggregate, written ``count``, ``sum(delay)`` or ``sum(delay) where delay > 15``."""
 
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, TypeAdapter, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationInfo, WithJsonSchema, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.expressions import Expression, outer_commas
 from hourline_core.model.measure_text import EXAMPLES, LAST_ARGUMENTS, PATTERN, MeasureKind, split_measure
 from hourline_core.model.names import is_column_name
+from hourline_core.model.user_measure import UserMeasure
 
 
 def _rank(number: float) -> float:
@@ -50,12 +53,12 @@ class Measure(Declaration):
     within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives. `top` lists the most
     frequent values (as text), each with its count: exact up to 1,536 values in a group, then with its error. `ratio`
     divides two other measures where an answer is read. It is null where the divisor is zero. `rate` divides a count or
-    a sum by the seconds of the result's window.
+    a sum by the seconds of the result's window. `user_defined` is written with the name of its class's file.
     """
 
     argument: Expression | None = None
     """The expression to aggregate. `count` has none, `ratio` the names of two other measures of the metric,
-    and `rate` the name of one.
+    and `rate` the name of one. A user-defined measure may have several: an event counts if none of them is null.
     """
 
     quantile: Annotated[float, AfterValidator(_rank)] | None = None
@@ -69,6 +72,9 @@ class Measure(Declaration):
     an event that does not fulfil it still has a row.
     """
 
+    user_measure: UserMeasure | None = None
+    """For `user_defined` alone: the class."""
+
     @model_validator(mode="after")
     def _check_argument(self) -> Self:
         if self.kind == "count" and self.argument is not None:
@@ -79,10 +85,12 @@ class Measure(Declaration):
         if self.kind in _OPERANDS:
             return self._check_operands()
         if self.kind != "count" and self.argument is None:
-            example = EXAMPLES[self.kind]
+            example = EXAMPLES.get(self.kind, f"{self.word}(x)")
             raise refuse(
-                f"got {describe(self.kind)} without an argument, allowed is {example} with a field or expression"
+                f"got {describe(self.word)} without an argument, allowed is {example} with a field or expression"
             )
+        if self.user_measure is not None:
+            return self
         if self.argument is not None and outer_commas(self.argument):
             raise refuse(f"got {describe(str(self))}, allowed is {self.kind}(x) with one argument")
         last = LAST_ARGUMENTS.get(self.kind)
@@ -98,13 +106,24 @@ class Measure(Declaration):
         return self
 
     @property
+    def word(self) -> str:
+        """What it is called in the text form."""
+        return self.user_measure.name if self.user_measure else self.kind
+
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of a user-defined measure, each an expression."""
+        bounds = [-1, *(outer_commas(self.argument or "") or []), len(self.argument or "")]
+        return [(self.argument or "")[start + 1 : end].strip() for start, end in pairwise(bounds)]
+
+    @property
     def operands(self) -> list[str]:
         """The names of the measures that a ratio or a rate is finished from. Other kinds have none."""
         return [name.strip() for name in (self.argument or "").split(",")] if self.kind in _OPERANDS else []
 
     def __str__(self) -> str:
         arguments = [str(part) for part in (self.argument, self.quantile, self.limit) if part is not None]
-        call = f"{self.kind}({', '.join(arguments)})" if arguments else self.kind
+        call = f"{self.word}({', '.join(arguments)})" if arguments else self.word
         return call if self.where is None else f"{call} where {self.where}"
 
     @classmethod
@@ -113,9 +132,16 @@ class Measure(Declaration):
         return _TEXT_FORM.validate_python(text)
 
     @classmethod
-    def from_text_form(cls, value: Any) -> Any:
-        """Read the text form, the only one in YAML. A Measure is passed on."""
-        return value if isinstance(value, cls) else split_measure(value)
+    def from_text_form(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read the text form, the only one in YAML. A Measure is passed on. The context of the validation may have the
+        user-defined measures by name.
+        """
+        if isinstance(value, cls):
+            return value
+        of_user: Mapping[str, UserMeasure] = info.context or {}
+        parts = split_measure(value, of_user)
+        own = of_user.get(parts["kind"])
+        return parts | {"kind": "user_defined", "user_measure": own} if own else parts
 
 
 MeasureForm = Annotated[

@@ -1,7 +1,7 @@
 """The text form of a measure: its parts, and what is said of a text that is none."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from hourline_core.model.base import describe, refuse
 from hourline_core.model.expressions import UNCLOSED, find_outer_word, outer_commas
 
-MeasureKind = Literal[
+BuiltInKind = Literal[
     "count",
     "sum",
     "min",
@@ -30,7 +30,8 @@ MeasureKind = Literal[
     "ratio",
     "rate",
 ]
-KINDS: tuple[str, ...] = get_args(MeasureKind)
+KINDS: tuple[str, ...] = get_args(BuiltInKind)
+MeasureKind = Literal[BuiltInKind, "user_defined"]
 _OTHER_EXAMPLES = {
     "count": "count",
     "quantile": "quantile(x, 0.99)",
@@ -99,16 +100,22 @@ LARGEST_VALUES = ("topk", "topkdistinct")
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:\((.*)\))?", re.DOTALL | re.ASCII)
 
+_OF_USER = rf"(?!({'|'.join(NOT_MERGEABLE)})\b)[a-z][a-z0-9_]*(?=\s*\()"
 PATTERN = (
-    rf"^\s*({'|'.join([*KINDS, COUNT_IF, MEDIAN, *SYNONYMS])})\s*(\([\s\S]*\))?"
+    rf"^\s*({'|'.join([*KINDS, COUNT_IF, MEDIAN, *SYNONYMS])}|{_OF_USER})\s*(\([\s\S]*\))?"
     r"(\s*\b[wW][hH][eE][rR][eE]\b[\s\S]+)?\s*$"
 )
-"""The text form as a regular expression of JSON Schema."""
+"""The text form as a regular expression of JSON Schema. Any other name may be that of a user-defined measure."""
 
 
-def split_measure(text: Any) -> dict[str, Any]:
-    """The parts of a measure in its text form: kind, argument, quantile or limit, and where. Raises what a validator
-    raises.
+def is_word_of_measures(word: str) -> bool:
+    """Whether ``word`` has a meaning in the text form, or a message says what to write in its place."""
+    return word in (*KINDS, COUNT_IF, MEDIAN, *OTHER_WORDS, *NOT_MERGEABLE, *LARGEST_VALUES)
+
+
+def split_measure(text: Any, of_user: Collection[str] = ()) -> dict[str, Any]:
+    """The parts of a measure in its text form: kind, argument, quantile or limit, and where. ``of_user`` are the names
+    of the user-defined measures, which are a kind, too. Raises what a validator raises.
     """
     if isinstance(text, str) and outer_commas(text) is None:
         raise refuse(f"got {describe(text)}, {UNCLOSED}")
@@ -120,8 +127,8 @@ def split_measure(text: Any) -> dict[str, Any]:
         raise _unknown_form(text)
     kind, argument = SYNONYMS.get(call[1], call[1]), (call[2] or "").strip()
     last: str | float | None = None
-    if kind not in (*KINDS, COUNT_IF, MEDIAN):
-        raise _unknown_kind(text.strip(), kind, argument)
+    if kind not in (*KINDS, COUNT_IF, MEDIAN, *of_user):
+        raise _unknown_kind(text.strip(), kind, argument, of_user)
     if kind == COUNT_IF:
         kind, argument, where = "count", "", _both(text, argument, where)
     elif kind == MEDIAN:
@@ -161,7 +168,7 @@ def _unknown_form(text: str) -> PydanticCustomError:
     return refuse(f"got {describe(text)}, {_ALLOWED}{hint}")
 
 
-def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
+def _unknown_kind(text: str, kind: str, argument: str, of_user: Collection[str]) -> PydanticCustomError:
     for name, reason in NOT_MERGEABLE.items():
         if re.match(rf"(approx_)?{name}(_approx|_cont|_disc)?$", kind, re.IGNORECASE):
             return refuse(f"got {describe(text)}, which cannot be merged from partial results ({reason}); {_ALLOWED}")
@@ -170,9 +177,12 @@ def _unknown_kind(text: str, kind: str, argument: str) -> PydanticCustomError:
             f"got {describe(text)}, the largest values, which no measure keeps; allowed are max(x), the largest one, "
             "and top(x, 10), the most frequent ones"
         )
-    meant = OTHER_WORDS.get(kind.lower()) or next(iter(get_close_matches(kind.lower(), KINDS, n=1)), None)
+    near = get_close_matches(kind.lower(), [*KINDS, *of_user], n=1)
+    meant = OTHER_WORDS.get(kind.lower()) or next(iter(near), None)
     if meant is None:
-        return refuse(f"got {describe(text)}, {_ALLOWED}")
+        return refuse(f"got {describe(text)}, {_ALLOWED}; or define it with a class in measures/{kind.lower()}.py")
+    if meant in of_user:
+        return refuse(f"got {describe(text)}, {_ALLOWED} — did you mean '{meant}({argument or 'x'})'?")
     # The whole call, ready to copy.
     is_whole = meant in LAST_ARGUMENTS and outer_commas(argument)
     call = f"{meant}({argument})" if is_whole else EXAMPLES[meant].replace("(x", f"({argument or 'x'}")

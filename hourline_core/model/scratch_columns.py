@@ -65,6 +65,9 @@ IS_FIRST = "_hourline_is_first"
 COUNTS = "_hourline_counts"
 """boolean: whether an archived event counts in results."""
 
+GROUP = "_hourline_group"
+"""struct: what rows are grouped by in Spark; null for a row that is left out."""
+
 
 def visible_name(column: str, fields: Container[str]) -> str:
     """The name of one of these columns as users see it: without the prefix, unless a field has that name.

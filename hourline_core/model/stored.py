@@ -6,10 +6,12 @@ The tables can then be read and written even after the declaration's YAML has ch
 import json
 
 from hourline_core.model.fields import Field
+from hourline_core.model.identity import user_measures_of
 from hourline_core.model.metric import Metric
 from hourline_core.model.metric_window import MetricWindow
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.source import Source
+from hourline_core.model.user_measure import UserMeasure
 
 
 def to_stored(source: Source, metric: Metric) -> str:
@@ -33,6 +35,7 @@ def to_stored(source: Source, metric: Metric) -> str:
                 "where": metric.where,
                 "window": metric.window.model_dump(mode="json", exclude_none=True),
             },
+            "classes": {name: measure.code for name, measure in user_measures_of(metric).items()},
         }
     )
 
@@ -45,7 +48,8 @@ def from_stored(text: str, source: Source, window: MetricWindow | SessionWindow)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
     # An older version of Hourline, which stored no ``explode``, had none.
     own = {"explode": {}, **stored["source"], "fields": fields}
-    metric = Metric(**stored["metric"])
+    classes = {name: UserMeasure(name=name, code=code) for name, code in stored.get("classes", {}).items()}
+    metric = Metric.model_validate(stored["metric"], context=classes)
     if type(window) is type(metric.window) and window.pane == metric.window.pane:
         metric = metric.model_copy(update={"window": window})
     return source.model_copy(update=own), metric

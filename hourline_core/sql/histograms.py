@@ -35,7 +35,7 @@ def install_histogram_functions(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _add_histograms(rows: pa.ChunkedArray) -> pa.Array:
     """The sum of each row's histograms."""
-    lists = _combine(rows)
+    lists = combine(rows)
     histograms = pc.list_flatten(lists)
     row = pc.list_parent_indices(lists).to_numpy()[pc.list_parent_indices(histograms).to_numpy()]
     x, y = _buckets(histograms)
@@ -51,12 +51,12 @@ def _add_histograms(rows: pa.ChunkedArray) -> pa.Array:
 
 def _find_quantile(histograms: pa.ChunkedArray, q: pa.ChunkedArray) -> pa.Array:
     """The quantile of each histogram: the value at the rank q(n - 1), rounded down, of n values in order."""
-    lists = _combine(histograms)
+    lists = combine(histograms)
     x, y = _buckets(lists)
     ends = np.cumsum(pc.list_value_length(lists).to_numpy())
     before = np.concatenate([[0.0], np.cumsum(y)])  # counts of all histograms, one after the other
     starts = before[np.concatenate([[0], ends[:-1]])]
-    asked = _combine(q).to_numpy()
+    asked = combine(q).to_numpy()
     if outside := [value for value in asked if not 0 <= value <= 1]:
         raise ValueError(f"got the quantile {outside[0]}, allowed are 0 to 1")
     # As doubles, 0.29 * 100 is less than 29.
@@ -73,6 +73,7 @@ def _buckets(histograms: pa.Array) -> tuple[_Numbers, _Numbers]:
     return x, y
 
 
-def _combine(rows: pa.ChunkedArray) -> pa.Array:
+def combine(rows: pa.ChunkedArray) -> pa.Array:
+    """The rows of a column that DuckDB gives to a function."""
     combined = rows.combine_chunks()
     return combined.combine_chunks() if isinstance(combined, pa.ChunkedArray) else combined

@@ -35,6 +35,7 @@ from hourline_core.sql.merge import finished_value, merged_columns
 from hourline_core.sql.sketches import install_sketch_functions
 from tests.support import oracle
 from tests.support.project_files import write_project
+from tests.support.user_classes import CLASSES
 
 # By column: its Spark type, and the values that hold surprises; each column is drawn from these and from random ones.
 DAY = date(2024, 2, 29)
@@ -208,6 +209,29 @@ def test_a_mistake_in_a_condition_is_told_with_its_line(spark: SparkSession, tmp
     mistakes = find_unresolved(spark, load_project(write_project(tmp_path, files)))
     for number, (words, mistake) in enumerate(zip(said.values(), mistakes, strict=True)):
         assert mistake.startswith(f"metrics/m{number}.yaml:4: measures.x{words}")
+
+
+def test_a_class_that_does_not_merge_is_told_with_its_line(spark: SparkSession, tmp_path: Path) -> None:
+    files = {
+        "hourline.yaml": "",
+        "sources/s.yaml": "topic: t\nfields: {big: long, at: timestamp}\nevent_time: at\n",
+        "metrics/m.yaml": "source: s\nmeasures:\n  x: spread(big)\n  y: spread(big, 1)\n  z: ratio(w, x)\n  w: known_words(cast(at as string))\n",
+        "measures/spread.py": CLASSES["spread"],
+        "measures/known_words.py": CLASSES["known_words"],
+    }
+    assert find_unresolved(spark, load_project(write_project(tmp_path, files))) == [
+        "metrics/m.yaml:4: measures.y: measures/spread.py:16: got the arguments big, 1, add takes x"
+    ]
+    files["metrics/m.yaml"] = files["metrics/m.yaml"].replace("  y: spread(big, 1)\n", "")
+    assert find_unresolved(spark, load_project(write_project(tmp_path, files))) == [
+        "metrics/m.yaml:4: measures.z: 'w' is known_words(cast(at as string)) of type string; ratio(w, x) needs two numbers"
+    ]
+    files["metrics/m.yaml"] = files["metrics/m.yaml"].replace("ratio(w, x)", "count")
+    assert find_unresolved(spark, load_project(write_project(tmp_path, files))) == []
+    files["measures/known_words.py"] = CLASSES["known_words"].replace("sorted({*one, *other})", "one + other")
+    assert find_unresolved(spark, load_project(write_project(tmp_path, files))) == [
+        "metrics/m.yaml:5: measures.w: measures/known_words.py:16: merge(a, b) and merge(b, a) differ: with the states a of [''], b of ['ab'], they give ',ab' and 'ab,'; parts of the events are merged in any order, so both have to be equal"
+    ]
 
 
 def partial_states(spark: SparkSession, rows: list[dict[str, Any]]) -> pa.Table:

@@ -25,6 +25,7 @@ from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOM
 from hourline_core.runtime.spark import spark_session
 from speed_layer.fold import Fold, connect_for_folds
 from speed_layer.record_rows import with_outcome
+from tests.support.user_classes import user_measure
 from tests.support.window_oracle import parse_window
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -78,6 +79,10 @@ MEASURES = {
         kind="sum", argument="if(small > 0, small, raise_error('small'))", where="small > 0"
     ),
     "distinct_of_nothing": Measure(kind="distinct", argument="cast(null as string)"),
+    "spread": user_measure("spread", "small"),
+    "weighted": user_measure("weighted_mean", "small, single", where="single between -2 and 2"),
+    "word_counts": user_measure("word_counts", "loud"),
+    "words": user_measure("known_words", "if(flag, text, raise_error('no flag'))", where="flag"),
 }
 SOURCE = Source(
     name="rows",
@@ -132,7 +137,7 @@ def test_duckdb_folds_what_spark_aggregates(spark: SparkSession, rows: list[tupl
     projection = Projection(aggregations)
     projected = projection.add_to(events).toArrow()
     counted = apply_where(with_derived(events.where(F.col(OUTCOME) == "accepted"), SOURCE), SOURCE)
-    connection = connect_for_folds()
+    connection = connect_for_folds(METRICS)
     for aggregation in aggregations:
         dimensions = aggregation.metric.tile_columns
         of_spark = groups(aggregation.tiles(counted).toArrow().cast(aggregation.schema).to_pylist(), dimensions)

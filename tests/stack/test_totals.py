@@ -19,6 +19,7 @@ from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import COUNTS, EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC
 from hourline_core.runtime.spark import spark_session
+from tests.support.user_classes import user_measure
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(3)]
 FIELDS = {"shop": "string", "rate": "double", "big": "long"}
@@ -36,7 +37,10 @@ METRIC = Metric(
     source="sales",
     where="big <> 7",
     dimensions={"shop": "shop", "rate": "rate", "kind": "'x'"},
-    measures={f"m{place}": Measure.parse(text) for place, text in enumerate(MEASURES)},
+    measures={
+        **{f"m{place}": Measure.parse(text) for place, text in enumerate(MEASURES)},
+        "words": user_measure("known_words", "shop"),
+    },
 )
 ROW = st.fixed_dictionaries(
     {
@@ -111,7 +115,7 @@ def check_totals(aggregation: AggregationPlan, totals: HourTotals, rows: list[di
         assert measured[hour]["m1"] == sum(row["big"] for row in wanted)
         assert measured[hour]["m4"] == min(row["big"] for row in wanted)
         assert measured[hour]["m5"] == max((row["shop"] for row in wanted if row["shop"] is not None), default=None)
-        assert not {"m6", "m7"} & measured[hour].keys(), "a sketch is not compared"
+        assert not {"m6", "m7", "words"} & measured[hour].keys(), "sketches and classes are not compared"
         assert measured[hour]["m8"] == sum(row["big"] > 0 for row in wanted)
         above = [row["rate"] > 0 or math.isnan(row["rate"]) for row in wanted if row["rate"] is not None]
         assert measured[hour]["m9"] == (any(above) if above else None)

@@ -14,6 +14,7 @@ from typing import Any
 from tests.support.oracle import Body, MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
+from tests.support.user_classes import SPREAD
 
 BEGIN = datetime(2024, 5, 6, 20, tzinfo=UTC)
 
@@ -75,6 +76,7 @@ FILES = {
           median_price: quantile(price, 0.5) where fragile
           spread: stddev(speed)
           price_spread: var_pop(price) where weight > 1000
+          own_spread: spread(weight) where fragile
           parcels: distinct(parcel)
           scanners: distinct(scan)
           heavy: count_if(weight > 5000) where belt = 'a'
@@ -84,6 +86,7 @@ FILES = {
           all_fast: every(speed > 2) where not fragile
           weights: top(weight div 2500, 10) where depot <> 'north'
         """,
+    "measures/spread.py": SPREAD,
     "metrics/fragile.yaml": """\
         source: scans
         dimensions: [depot]
@@ -132,6 +135,7 @@ def rule(*, few: bool = False) -> SourceRule:
             "median_price": ("quantile", lambda body: _price(body) if body["fragile"] else None),
             "spread": ("stddev", get("speed")),
             "price_spread": ("var_pop", lambda body: _price(body) if (body["weight"] or 0) > 1000 else None),
+            "own_spread": ("variance", lambda body: body["weight"] if body["fragile"] else None),
             "parcels": ("distinct", get("parcel")),
             "scanners": ("distinct", get("scan")),
             "heavy": ("count_if", lambda body: body["belt"] == "a" and (body["weight"] or 0) > 5000),

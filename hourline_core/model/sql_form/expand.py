@@ -1,6 +1,6 @@
 """Replaces a metric's ``sql`` by the keys that it means."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from hourline_core.model.base import describe
 from hourline_core.model.source import Source
@@ -11,11 +11,11 @@ _SAID = {"source", "window", "where", "dimensions", "measures"}
 """What a statement says. It need not say the window, since SQL has no zones."""
 
 
-def expand_sql(document: Document, sources: Mapping[str, Source]) -> None:
+def expand_sql(document: Document, sources: Mapping[str, Source], of_user: Collection[str] = ()) -> None:
     """Replace ``sql`` of a metric's document by ``source``, ``window``, ``where``, ``dimensions`` and ``measures``.
 
-    ``sources`` are the declared ones by name. Each key gets the line of its part of the statement. Mistakes are added
-    to the document, which is unreadable then.
+    ``sources`` are the declared ones by name, and ``of_user`` the names of user-defined measures. Each key gets the
+    line of its part of the statement. Mistakes are added to the document, which is unreadable then.
     """
     if KEY not in document.content:
         return
@@ -25,7 +25,7 @@ def expand_sql(document: Document, sources: Mapping[str, Source]) -> None:
         return
     from hourline_core.model.sql_form.keys import StatementKeys  # Its parser takes 0.3 s to import.
 
-    keys = StatementKeys(sql, sources)
+    keys = StatementKeys(sql, sources, of_user)
     for key in _SAID if keys.has_window else _SAID - {"window"}:
         if key in document.content:
             _add_mistake(document, (key,), "got it beside sql, whose statement says it: leave it out")

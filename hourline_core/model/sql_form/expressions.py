@@ -1,6 +1,6 @@
 """Expressions over one event, parsed by sqlglot to look for what a declaration cannot have."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import sqlglot
 from sqlglot import exp
@@ -47,20 +47,20 @@ def parse_expression(part: Part) -> exp.Expr:
     return tree
 
 
-def find_aggregates(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregates in an expression."""
+def find_aggregates(tree: exp.Expr, of_user: Collection[str]) -> Iterator[exp.Expr]:
+    """The aggregates in an expression. ``of_user`` are the names of user-defined measures."""
     for node in tree.find_all(exp.Func, exp.Any):
         name = node.name if isinstance(node, exp.Anonymous) else node.key
-        if isinstance(node, exp.AggFunc) or name.lower() in _AGGREGATES:
+        if isinstance(node, exp.AggFunc) or name.lower() in _AGGREGATES or name.lower() in of_user:
             yield node
 
 
-def read_condition(part: Part) -> str:
+def read_condition(part: Part, of_user: Collection[str]) -> str:
     """The text of a condition over one event. Raises SqlMistake for what is none."""
     tree = parse_expression(part)
     if isinstance(tree, exp.Alias):
         raise SqlMistake(part.line, f"got '{part.text}', which is no expression of Spark SQL")
-    if any(find_aggregates(tree)):
+    if any(find_aggregates(tree, of_user)):
         raise SqlMistake(
             part.line,
             f"got the condition '{part.text}' with an aggregate, allowed is one over a single event: "

@@ -1,6 +1,6 @@
 """The keys of a declaration that a statement means."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,11 +26,12 @@ class StatementKeys:
     ``values`` has the keys. ``lines`` has the line of each of their items in the statement, counted from 1.
     """
 
-    def __init__(self, sql: str, sources: Mapping[str, Source]) -> None:
+    def __init__(self, sql: str, sources: Mapping[str, Source], of_user: Collection[str] = ()) -> None:
         self.values: dict[str, Any] = {}
         self.lines: dict[KeyPath, int] = {}
         self.mistakes: list[SqlMistake] = []
         self._sources = sources
+        self._of_user = of_user
         self._times: frozenset[str] = frozenset()
         self._fields: frozenset[str] = frozenset()
         self._window: TimeWindow | Session | None = None
@@ -57,7 +58,7 @@ class StatementKeys:
                 self._add_window(statement.window, read_window_clause(statement.window))
         if statement.where:
             with self._listing_mistakes():
-                self._add(("where",), statement.where, read_condition(statement.where))
+                self._add(("where",), statement.where, read_condition(statement.where, self._of_user))
         items = self._read_items(statement.select)
         found = len(self.mistakes)
         groups = self._read_groups(statement.group_by, items) if statement.group_by else []
@@ -87,7 +88,7 @@ class StatementKeys:
         for part in select.split():
             items.append(None)
             with self._listing_mistakes():
-                items[-1] = read_item(part, self._fields)
+                items[-1] = read_item(part, self._fields, self._of_user)
         return items
 
     def _read_groups(self, group_by: Part, items: Sequence[SelectItem | None]) -> list[SelectItem | None]:

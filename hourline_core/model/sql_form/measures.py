@@ -1,5 +1,7 @@
 """The measures that aggregates mean."""
 
+from collections.abc import Collection
+
 from sqlglot import TokenType, exp
 
 from hourline_core.model.measure_text import SYNONYMS
@@ -9,13 +11,13 @@ from hourline_core.model.sql_form.statement import Part, SqlMistake
 _SAME_IF_DISTINCT = ("min", "max", "any", "every")
 
 
-def read_measure(part: Part) -> str | None:
+def read_measure(part: Part, of_user: Collection[str]) -> str | None:
     """The measure that an aggregate means, as a declaration writes it. None for a part without an aggregate.
 
     Raises SqlMistake for what a declaration cannot say.
     """
     tree = parse_expression(part)
-    aggregates = list(find_aggregates(tree))
+    aggregates = list(find_aggregates(tree, of_user))
     if not aggregates:
         return None
     aggregate = tree.this if isinstance(tree, exp.Filter) else tree

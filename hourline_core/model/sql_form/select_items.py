@@ -31,9 +31,9 @@ class SelectItem:
         return not self.window and self.measure is None
 
 
-def read_item(part: Part, fields: Collection[str]) -> SelectItem:
-    """One item of SELECT over a source with these ``fields`` (in lower case). Raises SqlMistake for what no declaration
-    can say.
+def read_item(part: Part, fields: Collection[str], of_user: Collection[str]) -> SelectItem:
+    """One item of SELECT over a source with these ``fields`` (in lower case). ``of_user`` are the names of user-defined
+    measures. Raises SqlMistake for what no declaration can say.
     """
     if part.tokens[0].token_type in (TokenType.DISTINCT, TokenType.ALL):
         word = part.tokens[0].text.upper()
@@ -45,7 +45,7 @@ def read_item(part: Part, fields: Collection[str]) -> SelectItem:
         raise SqlMistake(
             part.line, f"got the name '{name}' for the window, allowed is none: a result names its window itself"
         )
-    return SelectItem(expression, name, read_measure(expression))
+    return SelectItem(expression, name, read_measure(expression, of_user))
 
 
 def is_bound(part: Part, fields: Collection[str]) -> bool:

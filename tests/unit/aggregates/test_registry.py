@@ -4,17 +4,16 @@ What the aggregates compute is tested with Spark in tests/stack/test_aggregates.
 """
 
 from math import sqrt
-from typing import get_args
 
 import duckdb
 import pytest
 
 from hourline_core.aggregates import StateColumn, UnsuitableArgumentError, aggregate_of
 from hourline_core.model import Measure, MeasureKind
-from hourline_core.model.measure_text import EXAMPLES
+from hourline_core.model.measure_text import EXAMPLES, KINDS
 
 
-@pytest.mark.parametrize("kind", get_args(MeasureKind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_state_has_a_column_a_partial_a_fold_and_a_merge(kind: MeasureKind) -> None:
     aggregate = aggregate_of(Measure.parse(EXAMPLES[kind]))
     columns = aggregate.columns("delay")

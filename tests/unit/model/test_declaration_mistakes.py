@@ -52,7 +52,7 @@ def with_measure(text: str) -> str:
         ("sum((a)", f"got 'sum((a)', {UNCLOSED}"),
         ("sum(a) / count", f"got 'sum(a) / count', {MEASURES}"),
         ("latest(a)", f"got 'latest(a)', {MEASURES} — did you mean 'last(a)'?"),
-        ("skew(a)", f"got 'skew(a)', {MEASURES}"),
+        ("skew(a)", f"got 'skew(a)', {MEASURES}; or define it with a class in measures/skew.py"),
         ("all(a)", f"got 'all(a)', {MEASURES} — did you mean 'every(a)'?"),
         ("count_if(a, b)", "got 'count_if(a, b)', allowed is count_if(x) with one condition"),
         (

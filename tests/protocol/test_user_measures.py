@@ -1,0 +1,103 @@
+"""A user-defined measure where answers are read: by hour, over groups, hours and windows, in both layers at once."""
+
+import statistics
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import serving_layer
+from hourline_core.aggregates.user_class import load_class
+from hourline_core.model import Metric, UserMeasure
+from serving_layer.export import export
+from serving_layer.reports.lineage import explain_number
+from serving_layer.script import script
+from tests.protocol.test_rollups import with_rollups
+from tests.support import visits as support
+from tests.support.user_classes import SPREAD
+from tests.support.visits import Visit, Visits, hour
+from tests.support.window_oracle import parse_window
+
+STATE = load_class(UserMeasure(name="spread", code=SPREAD)).state_type
+plain_tiles = support.tiles
+
+
+def tiles_with_states(visits: Iterable[Visit], metric: Metric) -> pa.Table:
+    """The tiles with the states of ``spread(ms)``, which are not computed by its class."""
+    seen = list(visits)
+    states = []
+    tiles = plain_tiles(seen, metric)
+    for row in tiles.to_pylist():
+        values = [v.ms for v in seen if (hour(v.hour), v.page, v.slow) == (row["hour"], row["page"], row["slow"])]
+        mean = statistics.fmean(values)
+        states.append({"n": len(values), "mean": mean, "m2": sum((value - mean) ** 2 for value in values)})
+    return tiles.set_column(tiles.num_columns - 1, "spread", pa.array(states, STATE))
+
+
+@pytest.fixture
+def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Visits:
+    """Hours 0 to 3, of which 0 and 1 are final and 1 is revised."""
+    metric = support.FILES["metrics/loads.yaml"].replace(
+        "pages: distinct(page)", "pages: distinct(page), spread: spread(ms)"
+    )
+    monkeypatch.setattr(support, "FILES", {**support.FILES, "metrics/loads.yaml": metric, "measures/spread.py": SPREAD})
+    monkeypatch.setattr(support, "TILES", support.TILES.append(pa.field("spread", STATE)))
+    monkeypatch.setattr(support, "tiles", tiles_with_states)
+    visits = Visits(tmp_path)
+    visits.start()
+    visits.micro_batch(*(Visit(number % 4, "ab"[number % 2], number * 37 % 300) for number in range(60)))
+    visits.publish(0, 1)
+    visits.micro_batch(*(Visit(1, "a", number) for number in (5, 500, 50)), Visit(2, None, 7))
+    return visits
+
+
+def spread(visits: Visits, *hours: int, **cell: Any) -> Any:
+    """The variance over the visits of some hours and groups."""
+    times = [
+        visit.ms
+        for number in hours
+        for visit in (*visits.final(number), *visits.provisional(number))
+        if all(getattr(visit, name) == value for name, value in cell.items())
+    ]
+    return pytest.approx(statistics.variance(times)) if len(times) > 1 else None
+
+
+def test_states_of_both_layers_merge(visits: Visits) -> None:
+    with serving_layer.connect(visits.project) as connection:
+        rows = connection.sql("SELECT hour, page, slow, spread FROM loads").fetchall()
+    assert len(rows) > 10
+    for moment, page, slow, value in rows:
+        assert value == spread(visits, (moment - hour(0)) // timedelta(hours=1), page=page, slow=slow)
+
+
+def test_it_is_rolled_up_to_groups_and_windows(visits: Visits) -> None:
+    project = with_rollups(
+        visits.project,
+        by_page={"dimensions": ["page"], "measures": ["spread"]},
+        whole={"dimensions": [], "window": parse_window("1 day")},
+    )
+    with serving_layer.connect(project) as connection:
+        by_page = connection.sql("SELECT hour, page, spread FROM by_page").fetchall()
+        assert {(moment, page): value for moment, page, value in by_page} == {
+            (hour(n), page): spread(visits, n, page=page)
+            for n in range(4)
+            for page in ("ab"[n % 2], *([None] * (n == 2)))
+        } | {(hour(1), "a"): spread(visits, 1, page="a")}
+        assert connection.sql("SELECT spread FROM whole").fetchall() == [(spread(visits, 0, 1, 2, 3),)]
+
+
+def test_it_is_explained_and_exported_and_left_out_of_a_script(visits: Visits, tmp_path: Path) -> None:
+    with serving_layer.connect(visits.project) as connection:
+        explained = explain_number(connection, "loads", hour(1), {"page": "a"})
+        (answer,) = [one for one in explained.answer if one.measure == "spread"]
+        assert answer.value == spread(visits, 1, page="a")
+        export(connection, tmp_path / "all.duckdb", "duckdb", False, lambda _: None)
+        assert "-- loads is without pages, spread:" in script(connection)
+    with duckdb.connect(str(tmp_path / "all.duckdb")) as exported:
+        rows = exported.sql("SELECT hour, page, slow, spread FROM loads").fetchall()
+    for moment, page, slow, value in rows:
+        assert value == spread(visits, (moment - hour(0)) // timedelta(hours=1), page=page, slow=slow)

@@ -1,0 +1,158 @@
+"""The class of a user-defined measure: what is found before anything runs, and what is told when it fails."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hourline_core.aggregates.user_class import UnusableClassError, load_class, refuse_arguments
+from hourline_core.aggregates.user_trial import find_unmergeable, measure_seconds
+from hourline_core.errors import MeasureError
+from hourline_core.model import UserMeasure
+from tests.support.user_classes import CLASSES
+
+ROOT = Path(__file__).parents[3]
+DOUBLES = [pa.float64(), pa.float64()]
+NESTED = [pa.list_(pa.struct({"day": pa.date32(), "flag": pa.bool_(), "amount": pa.decimal128(9, 2)}))]
+
+
+def changed(name: str, before: str, after: str) -> UserMeasure:
+    """A measure with another text in one place."""
+    assert CLASSES[name].count(before) == 1
+    return UserMeasure(name=name, code=CLASSES[name].replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("spread", [pa.int32()]),
+        ("spread", [pa.float64()]),
+        ("weighted_mean", DOUBLES),
+        ("known_words", [pa.string()]),
+        ("word_counts", [pa.string()]),
+    ],
+)
+def test_a_class_that_merges_has_no_mistake(name: str, arguments: list[pa.DataType]) -> None:
+    assert find_unmergeable(load_class(UserMeasure(name=name, code=CLASSES[name])), arguments) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("import pyarrow as pa", "import pyarrow as pa\nimport geo", ":2: ModuleNotFoundError: No module named 'geo'"),
+        ("def start(self)", "def begin(self)", ":4: WeightedMean has no method start(self)"),
+        ("value_type = pa.float64()", "value_type = pa.float16()", ":4: got value_type = halffloat, allowed is"),
+        ("value_type = pa.float64()", "", ":4: got value_type = nothing, allowed is"),
+        ('"weight": pa.float64()})', '"weight": float})', ":7: TypeError: DataType expected, got <class 'type'>"),
+        (
+            '"weight": pa.float64()})',
+            '"weight": pa.duration("s")})',
+            ":4: got state_type = struct<total: double, weight",
+        ),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_told_with_its_line(before: str, after: str, said: str) -> None:
+    with pytest.raises(UnusableClassError) as caught:
+        load_class(changed("weighted_mean", before, after))
+    assert str(caught.value).startswith(f"measures/weighted_mean.py{said}")
+
+
+def test_arguments_that_add_does_not_take_are_told() -> None:
+    with pytest.raises(UnusableClassError) as caught:
+        refuse_arguments(load_class(UserMeasure(name="weighted_mean", code=CLASSES["weighted_mean"])), ["delay"])
+    assert str(caught.value) == "measures/weighted_mean.py:13: got the arguments delay, add takes x, weight"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "said"),
+    [
+        (
+            "weighted_mean",
+            "one[name] + other[name]",
+            "one[name] - other[name]",
+            ":16: merge(merge(a, b), c) and merge(a, merge(b, c)) differ: with the states a of [",
+        ),
+        (
+            "known_words",
+            "return sorted({*one, *other})",
+            "return one + other",
+            ":16: merge(a, b) and merge(b, a) differ: with the states a of [''], b of ['ab'], they give ',ab' and 'ab,'; "
+            "parts of the events are merged in any order, so both have to be equal",
+        ),
+        (
+            "known_words",
+            "return sorted({*state, word})",
+            "return sorted([*state, word])",
+            ":13: merge(a, b) and add for all their events differ: with the states a of [",
+        ),
+        ("weighted_mean", "+ x * weight", "+ 1 / weight", ":14: add({'total': 0.0, 'weight': 0.0}, "),
+        (
+            "spread",
+            "return self.merge(state,",
+            "self.merge(state,",
+            ":16: add gave None, allowed is a value of the type",
+        ),
+        (
+            "weighted_mean",
+            "for name in one}",
+            "for name in one} and 5",
+            ":16: merge gave 5, allowed is a value of the type",
+        ),
+    ],
+)
+def test_a_class_that_does_not_merge_is_told_with_a_small_example(
+    name: str, before: str, after: str, said: str
+) -> None:
+    arguments = {"known_words": [pa.string()], "spread": [pa.int32()]}.get(name, DOUBLES)
+    mistake = find_unmergeable(load_class(changed(name, before, after)), arguments)
+    assert mistake is not None and mistake.startswith(f"measures/{name}.py{said}"), mistake
+
+
+def test_the_class_in_the_guide_merges() -> None:
+    guide = (ROOT / "docs/guides/declare-a-source-and-metrics.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```python\n# measures/weighted_mean.py\n(.*?)```", guide, re.DOTALL)
+    assert find_unmergeable(load_class(UserMeasure(name="weighted_mean", code=text)), DOUBLES) is None
+
+
+def test_examples_of_the_class_replace_generated_events() -> None:
+    only_weights = changed("weighted_mean", "+ x * weight", "+ 1 / weight")
+    with_examples = f"{only_weights.code}\n    examples = [(1.0, 2.0), (3.0, 0.5)]\n"
+    assert find_unmergeable(load_class(UserMeasure(name="weighted_mean", code=with_examples)), DOUBLES) is None
+
+
+def test_nested_arguments_are_generated() -> None:
+    count = changed("spread", "def add(self, state, x):", "def add(self, state, x):\n        x = len(x)")
+    assert find_unmergeable(load_class(count), NESTED) is None
+
+
+def test_a_slow_class_is_timed() -> None:
+    slow = changed(
+        "spread", "def add(self, state, x):", "def add(self, state, x):\n        import time; time.sleep(0.002)"
+    )
+    assert measure_seconds(load_class(slow), [pa.int32()]) >= 0.002
+
+
+def test_a_failure_names_the_class_the_event_and_the_line() -> None:
+    event = pa.struct(
+        {"_0": pa.float64(), "_1": pa.float64(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+    )
+    events = [
+        {"_0": 1.0, "_1": weight, "topic": "t", "partition": 3, "offset": 70 + weight} for weight in (2.0, 0.0, 1.0)
+    ]
+    failing = load_class(changed("weighted_mean", "+ x * weight", "+ x / weight"))
+    with pytest.raises(MeasureError) as caught:
+        failing.fold(pa.array([None, events[:1], events], pa.list_(event)))
+    assert str(caught.value) == (
+        "the measure 'weighted_mean' failed in add for the event at t partition 3 offset 70 (ZeroDivisionError: float "
+        "division by zero, measures/weighted_mean.py:14): mend measures/weighted_mean.py, or leave such events out with "
+        "`where`"
+    )
+    with pytest.raises(MeasureError, match=r"failed in merge \(TypeError: it returned None, which is no state"):
+        load_class(changed("weighted_mean", "return {name: one", "{name: one")).merge_all(
+            pa.array([[{"total": 0.0, "weight": 1.0}] * 2], pa.list_(failing.state_type))
+        )
+    with pytest.raises(MeasureError, match=r"failed in finish, which has to give double \(.*\): mend"):
+        load_class(changed("weighted_mean", "if state", "or 'none' if state")).finish_all(
+            pa.array([{"total": 0.0, "weight": 1.0}], failing.state_type)
+        )

@@ -1,0 +1,164 @@
+"""User-defined measures in DuckDB and over Spark's batches: whatever the parts, their value is that of all events."""
+
+import statistics
+from itertools import groupby
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hourline_core.aggregates import StateColumn, aggregate_of
+from hourline_core.compute.user_folds import fold_batch
+from hourline_core.errors import SetupError
+from hourline_core.model import Measure, Metric, UserMeasure
+from hourline_core.sql.user_functions import install_functions
+from tests.support.user_classes import user_measure
+
+MEASURES = {
+    "spread": user_measure("spread", "x"),
+    "weighted": user_measure("weighted_mean", "x, weight"),
+    "words": user_measure("known_words", "word"),
+}
+COLUMNS = {"spread": ["x"], "weighted": ["x", "weight"], "words": ["word"]}
+ROW = st.fixed_dictionaries(
+    {
+        "part": st.integers(0, 3),
+        "x": st.none() | st.integers(-1000, 1000),
+        "weight": st.none() | st.integers(1, 9).map(float),
+        "word": st.none() | st.sampled_from(["", "a", "é", "a,b"]),
+    }
+)
+TYPES = pa.schema(
+    {
+        "part": pa.int32(),
+        "x": pa.int32(),
+        "weight": pa.float64(),
+        "word": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+    }
+)
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    install_functions(connection, [Metric(name="m", source="s", measures=MEASURES)])
+    return connection
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{**row, "topic": "t", "partition": 0, "offset": n} for n, row in enumerate(rows)], TYPES
+    )
+
+
+def expected(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    xs = [row["x"] for row in rows if row["x"] is not None]
+    pairs = [(row["x"], row["weight"]) for row in rows if row["x"] is not None and row["weight"] is not None]
+    words = {row["word"] for row in rows if row["word"] is not None}
+    return {
+        "spread": float(statistics.variance(xs)) if len(xs) > 1 else None,
+        "weighted": sum(x * weight for x, weight in pairs) / sum(weight for _, weight in pairs) if pairs else None,
+        "words": ",".join(sorted(words)) if words else None,
+    }
+
+
+def merged(connection: duckdb.DuckDBPyConnection, states: pa.Table) -> dict[str, Any]:
+    values = []
+    for name, measure in MEASURES.items():
+        aggregate = aggregate_of(measure)
+        (merge,) = aggregate.merges([StateColumn(name, "")])
+        values.append(f"{aggregate.finish([merge])} AS {name}")
+    connection.register("states", states)
+    (row,) = connection.execute(f"SELECT {', '.join(values)} FROM states").to_arrow_table().to_pylist()
+    return dict(row)
+
+
+def check(got: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    want = expected(rows)
+    assert got["words"] == want["words"]
+    for name in ("spread", "weighted"):
+        assert got[name] == (None if want[name] is None else pytest.approx(want[name], rel=1e-9, abs=1e-9)), name
+
+
+@given(rows=st.lists(ROW, min_size=1, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_folded_parts_merge_to_the_whole(rows: list[dict[str, Any]]) -> None:
+    connection = connect()
+    connection.register("events", table(rows))
+    folds = []
+    for name, measure in MEASURES.items():
+        columns = [*(there(name, column) for column in COLUMNS[name]), "topic", "partition", '"offset"']
+        (fold,) = aggregate_of(measure).folds(columns)
+        folds.append(f"{fold} AS {name}")
+    states = connection.execute(
+        f"SELECT {', '.join(folds)} FROM events GROUP BY part ORDER BY part DESC"
+    ).to_arrow_table()
+    check(merged(connection, states), rows)
+
+
+@given(rows=st.lists(ROW, min_size=1, max_size=30), of_batch=st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_the_partial_states_of_batches_merge_to_the_whole(rows: list[dict[str, Any]], of_batch: int) -> None:
+    """A batch of Spark has the events of several groups, each at its place. Those of no group are left out."""
+    batches = [table(rows[first : first + of_batch]) for first in range(0, len(rows), of_batch)]
+    states: dict[int, dict[str, list[Any]]] = {part: {name: [] for name in MEASURES} for part in range(3)}
+    for batch in batches:
+        groups = batch["part"].to_pylist()
+        # As a dimension may be null, and the rows of part 3 belong to no group.
+        group = pa.array(
+            [None if part == 3 else {"part": part or None} for part in groups], pa.struct({"part": pa.int32()})
+        )
+        for name, measure in MEASURES.items():
+            assert measure.user_measure
+            columns = counting(batch, COLUMNS[name])
+            folded = fold_batch(measure.user_measure, group, columns).to_pylist()
+            assert len(folded) == len(groups)
+            for part, of_part in groupby(sorted(range(len(groups)), key=groups.__getitem__), key=groups.__getitem__):
+                found = [folded[row] for row in of_part if folded[row] is not None]
+                assert len(found) <= 1
+                if part == 3:
+                    assert not found
+                else:
+                    states[part][name] += found
+    connection = connect()
+    for part, of_part_states in states.items():
+        longest = max(map(len, of_part_states.values()))
+        padded = {name: [*some, *[None] * (longest - len(some))] for name, some in of_part_states.items()}
+        types = {name: aggregate_of(measure).loaded.state_type for name, measure in MEASURES.items()}  # type: ignore[attr-defined]
+        check(
+            merged(connection, pa.table({name: pa.array(some, types[name]) for name, some in padded.items()})),
+            [row for row in rows if row["part"] == part],
+        )
+
+
+def there(name: str, column: str) -> str:
+    """A column as ``UserDefined.values`` gives it: null unless all arguments are there."""
+    return f"CASE WHEN {' AND '.join(f'{one} IS NOT NULL' for one in COLUMNS[name])} THEN {column} END"
+
+
+def counting(batch: pa.Table, names: list[str]) -> tuple[pa.Array, ...]:
+    rows = batch.select(names).to_pylist()
+    whole = [all(row[name] is not None for name in names) for row in rows]
+    arguments = [
+        pa.array(
+            [row[name] if is_whole else None for row, is_whole in zip(rows, whole, strict=True)], TYPES.field(name).type
+        )
+        for name in names
+    ]
+    return (*arguments, *(batch[name].combine_chunks() for name in ("topic", "partition", "offset")))
+
+
+def test_a_class_that_cannot_be_used_where_answers_are_read_is_told() -> None:
+    absent = UserMeasure(name="far", code="import not_installed_here\nclass Far: ...\n")
+    measures = {"x": Measure(kind="user_defined", argument="x", user_measure=absent)}
+    with pytest.raises(SetupError) as caught:
+        install_functions(duckdb.connect(), [Metric(name="m", source="s", measures=measures)])
+    assert str(caught.value) == (
+        "the measure 'far' cannot be used here: measures/far.py:1: ModuleNotFoundError: No module named "
+        "'not_installed_here'"
+    )
