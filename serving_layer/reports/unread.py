@@ -47,8 +47,8 @@ def offsets_of_known(
     for topic, reading in readings.items():
         if offsets.topic_ids.get(topic, reading.topic_id) != reading.topic_id:
             return Unknown(
-                f"topic '{topic}' of source '{source.name}' was deleted and recreated since it was read; a start of "
-                "the speed layer says how to go on"
+                f"topic '{topic}' of source '{source.name}' was deleted and recreated since it was read; the speed "
+                "layer says how to go on"
             )
     return offsets.topics
 
