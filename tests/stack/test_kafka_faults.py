@@ -209,16 +209,16 @@ def test_what_retention_deletes_before_it_is_read_is_told_and_all_else_counts(
     project = parcels.make(tmp_path, cluster.bootstrap, topic, partitions=1)
 
     def send(first_hour: int) -> list[Sent]:
-        project.send("scans", parcels.scans(project.random, 40, first_hour, hours=2))
-        return project.sent["scans"][-40:]
+        project.send("scans", parcels.scans(project.random, 100, first_hour, hours=2))
+        return project.sent["scans"][-100:]
 
     send(0)
     run(spark, project.project, cluster.bootstrap, drain=True)
     lost = send(2)
     set_option(cluster, topic, "retention.ms", "1")
-    wait_until(lambda: topic_offsets(cluster.bootstrap, topic, {}) == {0: (80, 80)}, "retention deletes nothing")
+    wait_until(lambda: topic_offsets(cluster.bootstrap, topic, {}) == {0: (200, 200)}, "retention deletes nothing")
     set_option(cluster, topic, "retention.ms", "-1")
-    with pytest.raises(LostRecordsError, match=r"topic 'kept' partition 0 offsets 40 to 79: at most 40 record\(s\)"):
+    with pytest.raises(LostRecordsError, match=r"topic 'kept' partition 0 offsets 100 to 199: at most 100 record\(s\)"):
         run(spark, project.project, cluster.bootstrap, drain=True)
     send(2)
     run(spark, project.project, cluster.bootstrap, drain=True, on_loss=lambda told: None)
