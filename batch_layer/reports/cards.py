@@ -139,7 +139,7 @@ def _found_of_all(problem: Problem) -> str:
 
 
 def _value(value: Any) -> str:
-    return number(value) if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else "null" if value is None else str(value)
 
 
 def _found(one: FailedHour) -> str:

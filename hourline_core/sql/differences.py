@@ -98,9 +98,10 @@ def compare_stages(
         operands = measure.operands if measure == before.metric.measures[name] else []
         rows = connection.execute(_changes_sql(before, after, name, kinds, older)).fetchall()
         for hour, amount, cells, is_beyond in rows:
-            if any(hour in beyond[operand] for operand in operands) if operands else is_beyond:
+            counts = any(hour in beyond[operand] for operand in operands) if operands else is_beyond
+            if counts:
                 beyond[name].add(hour)
-            yield Difference(hour, name, amount, cells, hour in beyond[name])
+            yield Difference(hour, name, amount, cells, counts)
 
 
 def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str], older: Mapping[str, str]) -> str:
