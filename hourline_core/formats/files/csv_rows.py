@@ -33,8 +33,8 @@ class CsvRows:
     The constructor reads the whole file to type its columns, so mistakes are found before anything is sent. A cell that
     equals ``null_text`` is null, also in columns of text.
 
-    Raises UsageError, with the line, for cells without a column, an unclosed quote, two columns with the same name, and
-    a file that cannot be read to its end.
+    Raises UsageError, with the line, for cells without a column, an unclosed quote, two columns with the same name,
+    columns that are not separated by commas, and a file that cannot be read to its end.
     """
 
     def __init__(self, file: DataFile, null_text: str | None = None) -> None:
@@ -74,6 +74,11 @@ class CsvRows:
         if header is None:
             raise UsageError(f"{self._file} has no header: its first line must name its columns")
         names = header[1]
+        if len(names) == 1 and (mark := next(filter(names[0].__contains__, ";\t|"), None)):
+            raise UsageError(
+                f"{self._file}: got {mark!r} between the columns of its header, allowed is a comma; "
+                "write the file with commas, and with a point in numbers"
+            )
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise UsageError(f"{self._file} has more than one column '{twice[0]}'; rename one in its first line")

@@ -147,6 +147,8 @@ def test_bytes_that_are_no_utf8_are_passed_on(tmp_path: Path) -> None:
 
 
 def test_csv_mistakes_are_named_with_their_line_before_anything_is_read(tmp_path: Path) -> None:
+    assert "got ';' between the columns" in refusal(plain(tmp_path / "s.csv", b"a;b\n1,5;2\n"))
+    assert r"got '\t' between the columns" in refusal(plain(tmp_path / "t.csv", b"a\tb\n1\t2\n"))
     assert "line 3: got 1 cells, but the header names 2" in refusal(plain(tmp_path / "a.csv", b"a,b\n1,2\n3\n4,5\n"))
     assert "more than one column 'a'" in refusal(plain(tmp_path / "b.csv", b"a,a\n1,2\n"))
     assert "a quote that is not closed" in refusal(plain(tmp_path / "c.csv", b'a,b\n1,"2\n3,4\n'))
