@@ -15,7 +15,7 @@ from serving_layer.http.metric_query import check_where, parse_where, tables_of
 from serving_layer.http.problems import NotFoundError
 from serving_layer.http.report_pages import with_addresses
 from serving_layer.reports.lineage import Explanation, explain_number
-from serving_layer.reports.windows import WindowExplanation, explain_window
+from serving_layer.reports.windows import WindowExplanation, explain_window, require_group
 
 routes = APIRouter(prefix="/api/v1", tags=["hours"])
 
@@ -62,7 +62,9 @@ async def get_window_explanation(
     moment, where = parse_window_time(start), _parse_cell(parameters)
 
     def work(connection: Connection) -> Any:
-        check_where(connection, tables_of(connection, metric), {name: [text] for name, text in where.items()})
+        tables = tables_of(connection, metric)
+        check_where(connection, tables, {name: [text] for name, text in where.items()})
+        require_group(tables.metric, where)
         try:
             return explain_window(connection, metric, moment, where)
         except UsageError as error:  # all that is left to be wrong: there is no such window, or row

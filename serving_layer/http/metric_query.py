@@ -161,8 +161,9 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     asked = metric.model_copy(update={"measures": needed})
     if by_window and metric.session and dimensions != list(metric.dimensions):
         raise UsageError(
-            f"'{metric.name}' has a session for each group of all its dimensions; leave `dimensions` out, ask by the "
-            f"hour, or declare a metric `from: {metric.name}` with fewer dimensions, which has sessions of its own"
+            f"'{metric.name}' has a session for each group of all its dimensions; leave `dimension` out, ask with "
+            f"`grain=hour`, or declare a metric `from: {metric.name}` with fewer dimensions, which has sessions of "
+            "its own"
         )
     if by_window:
         keys = [*WINDOW_COLUMNS, *dimensions]

@@ -7,6 +7,7 @@ from typing import Any
 
 from hourline_core.errors import UsageError
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model import Metric
 from hourline_core.model.hour_state import HourStateName
 from hourline_core.model.hours import hour_text, moment_text
 from hourline_core.sql.literals import literal
@@ -100,6 +101,15 @@ def explain_window(
     )
 
 
+def require_group(metric: Metric, dimensions: Mapping[str, str | None]) -> None:
+    """Raises UsageError when a metric has sessions, and ``dimensions`` leave out one of those that it has them by."""
+    left_out = [name for name in metric.dimensions if name not in dimensions]
+    if metric.session and left_out:
+        raise UsageError(
+            f"a session of '{metric.name}' has the events of one group; give a value of {' and '.join(left_out)}, too"
+        )
+
+
 def _find_window(connection: Connection, tables: MetricTables, start: datetime) -> tuple[datetime, HourStateName, bool]:
     """The end, state, and whether it has closed."""
     metric, moment = tables.metric, literal(start)
@@ -123,10 +133,7 @@ def _find_window(connection: Connection, tables: MetricTables, start: datetime) 
 def _find_session(connection: Connection, cell: Cell) -> tuple[datetime, datetime, HourStateName, bool]:
     """The start, the end, the state, and whether it has closed, of the session of a group at the time of ``cell``."""
     metric, moment = cell.metric, literal(cell.hour)
-    if left_out := [name for name in metric.dimensions if name not in cell.values]:
-        raise UsageError(
-            f"a session of '{metric.name}' has the events of one group; give a value of {' and '.join(left_out)}, too"
-        )
+    require_group(metric, cell.values)
     conditions = [f"window_start <= {moment}", f"window_end > {moment}"]
     conditions += cell.value_conditions({name: name for name in cell.values})
     found = connection.database.execute(
