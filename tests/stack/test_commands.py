@@ -17,7 +17,7 @@ def test_what_only_spark_finds_is_found_before_anything_runs(tmp_path: Path) -> 
     said = hourline("check", folder=tmp_path, status=1).splitlines()
     assert "metrics/flow.yaml:8: measures.weight" in said[0]
     assert "did you mean 'weight'?" in said[0]
-    assert any("metrics/fragile.yaml:11: where" in line and "did you mean 'fragile'?" in line for line in said), said
+    assert any("metrics/fragile.yaml:12: where" in line and "did you mean 'fragile'?" in line for line in said), said
     assert not (tmp_path / ".hourline" / "tables").exists()
 
 

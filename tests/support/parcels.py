@@ -76,7 +76,6 @@ FILES = {
           median_price: quantile(price, 0.5) where fragile
           spread: stddev(speed)
           price_spread: var_pop(price) where weight > 1000
-          own_spread: spread(weight) where fragile
           parcels: distinct(parcel)
           scanners: distinct(scan)
           heavy: count_if(weight > 5000) where belt = 'a'
@@ -86,7 +85,6 @@ FILES = {
           all_fast: every(speed > 2) where not fragile
           weights: top(weight div 2500, 10) where depot <> 'north'
         """,
-    "measures/spread.py": SPREAD,
     "metrics/fragile.yaml": """\
         source: scans
         dimensions: [depot]
@@ -104,6 +102,9 @@ FILES = {
 }
 
 
+OWN_MEASURE = "          own_spread: spread(weight) where fragile\n"
+"""A measure that is a class. Each Spark that computes it starts processes of Python."""
+
 FEW = ("scans", "price", "speed", "last_price", "median_speed", "parcels", "heavy_share", "heavy_scans")
 """Measures that count, add, merge, take the last, have buckets or a sketch, and a ratio. Planning, compiling and auditing
 all the others is most of what a test costs that is about something else.
@@ -111,7 +112,7 @@ all the others is most of what a test costs that is about something else.
 _OTHERS = re.compile(rf"^ {{10}}(?!(?:{'|'.join(FEW)}):)\w+: .*\n", re.MULTILINE)
 
 
-def rule(*, few: bool = False) -> SourceRule:
+def rule(*, few: bool = False, own: bool = False) -> SourceRule:
     """The same declarations in Python."""
     flow = MetricRule(
         dimensions={"depot": get("depot"), "belt": get("belt"), "size": _size},
@@ -135,7 +136,6 @@ def rule(*, few: bool = False) -> SourceRule:
             "median_price": ("quantile", lambda body: _price(body) if body["fragile"] else None),
             "spread": ("stddev", get("speed")),
             "price_spread": ("var_pop", lambda body: _price(body) if (body["weight"] or 0) > 1000 else None),
-            "own_spread": ("variance", lambda body: body["weight"] if body["fragile"] else None),
             "parcels": ("distinct", get("parcel")),
             "scanners": ("distinct", get("scan")),
             "heavy": ("count_if", lambda body: body["belt"] == "a" and (body["weight"] or 0) > 5000),
@@ -169,6 +169,9 @@ def rule(*, few: bool = False) -> SourceRule:
         },
     )
     metrics = {"flow": flow, "fragile": fragile}
+    if own:
+        spread = ("variance", lambda body: body["weight"] if body["fragile"] else None)
+        metrics["flow"] = replace(flow, measures={**flow.measures, "own_spread": spread})
     if few:
         metrics = {name: replace(one, measures=_only_few(one.measures)) for name, one in metrics.items()}
     return SourceRule(
@@ -181,17 +184,27 @@ def rule(*, few: bool = False) -> SourceRule:
 
 
 def make(
-    root: Path, kafka: str, topic: str, records_per_batch: int = 500, partitions: int = 3, *, few: bool = False
+    root: Path,
+    kafka: str,
+    topic: str,
+    records_per_batch: int = 500,
+    partitions: int = 3,
+    *,
+    few: bool = False,
+    own: bool = False,
 ) -> StackProject:
-    """The project in ``root``, reading ``topic``. ``few``: with no measures but FEW."""
+    """The project in ``root``, reading ``topic``. ``few``: with no measures but FEW. ``own``: with OWN_MEASURE, too."""
     files = {
         name: text.replace("TOPIC", topic)
         .replace("RECORDS_PER_BATCH", str(records_per_batch))
         .replace("partitions: 3", f"partitions: {partitions}")
         for name, text in FILES.items()
     }
+    if own:
+        files["measures/spread.py"] = SPREAD
+        files["metrics/flow.yaml"] = files["metrics/flow.yaml"].rstrip(" ") + OWN_MEASURE
     write_project(root, keep_few(files) if few else files)
-    return StackProject(root, kafka, {"scans": rule(few=few)})
+    return StackProject(root, kafka, {"scans": rule(few=few, own=own)})
 
 
 def keep_few(files: Mapping[str, str]) -> dict[str, str]:
