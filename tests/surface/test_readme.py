@@ -53,7 +53,8 @@ def test_the_readme_is_short() -> None:
 def test_a_python_block_runs(page: Path, tmp_path: Path) -> None:
     for code in blocks(page, "python"):
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0 and done.stdout, done.stderr
+        defines = code.startswith("# measures/")  # It is a file of a project, and prints nothing.
+        assert done.returncode == 0 and (done.stdout or defines), done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

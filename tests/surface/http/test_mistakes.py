@@ -20,7 +20,7 @@ from tests.support.visits_tables import serving
         ("metrics/visits?where=size:", 400, "got '' for dimension 'size', which is of type BIGINT"),
         ("metrics/visits?where=size:1.5", 400, "got '1.5' for dimension 'size', which is of type BIGINT"),
         ("metrics/visits?order=-vews", 400, "order: there is no column 'vews' — did you mean 'views'?"),
-        ("metrics/visits?grain=total&order=hour", 400, "order: there is no column 'hour' (there is: longest, mean_size, page, "),
+        ("metrics/visits?grain=total&order=hour", 400, "order: there is no column 'hour' (there is: frequency, longest, mean_size, "),
         ("metrics/visits?form=csv", 400, "there is no parameter 'form' — did you mean 'format'?"),
         ("metrics/visits?format=xml", 400, "format: input should be 'json', 'csv' or 'arrow'; got 'xml'"),
         ("metrics/visits?limit=0", 400, "limit: input should be greater than or equal to 1; got '0'"),
