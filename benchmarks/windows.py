@@ -148,16 +148,12 @@ def rolling_days(folder: Path, full: bool) -> Iterator[Figure]:
     """The last 24 hours at each hour, of all shops together and of one."""
     history = written(folder / "project", 24 * (365 if full else 30) - HOURLY, HOURLY, SECONDS)
     plain = plain_views(history, folder)
+    file = folder / "turnover.parquet"
     plain.execute(
-        """CREATE VIEW windowed AS
-        SELECT w.window_start, t.* FROM (SELECT DISTINCT hour AS window_start FROM turnover) w
-        JOIN turnover t ON t.hour >= w.window_start AND t.hour < w.window_start + INTERVAL 24 HOUR"""
-    )
-    plain.execute("DROP VIEW turnover")
-    plain.execute(
-        """CREATE VIEW turnover AS
+        f"""CREATE OR REPLACE VIEW turnover AS
         SELECT window_start, shop, sum(orders)::BIGINT AS orders, max(dearest) AS dearest
-        FROM windowed GROUP BY ALL"""
+        FROM (SELECT DISTINCT hour AS window_start FROM '{file}') w
+        JOIN '{file}' t ON t.hour >= w.window_start AND t.hour < w.window_start + INTERVAL 24 HOUR GROUP BY ALL"""
     )
     window = MetricWindow(size=WindowSize.parse("24h"), every=WindowSize.parse("1h"))
     turnover = history.project.metrics["turnover"].model_copy(update={"window": window})
