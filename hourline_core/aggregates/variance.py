@@ -4,9 +4,10 @@ States merge as in Chan, Golub and LeVeque, "Updating formulae and a pairwise al
 1979: no large squares are subtracted from each other, so a spread that is small beside the mean keeps its digits.
 
 How many digits follows from their "Algorithms for computing the sample variance: analysis and recommendations", The
-American Statistician 37, 1983. Of n values with the root mean square q and the standard deviation s, M2 is wrong by at
-most n u q / s of itself if it is updated, and by its square more if means are subtracted (u is 2^-53, small factors are
-left out). So the standard deviation is wrong by the error of a mean, n u q, and the variance by n u q (s + n u q).
+American Statistician 37, 1983. There are n values; q is their root mean square, s their standard deviation, and u is
+2^-53. The relative error of an updated M2 is at most e = n u q / s. It is e + e^2 if means are subtracted. Small
+factors are left out. So the error of the standard deviation is that of a mean, n u q. That of the variance is
+n u q (s + n u q).
 """
 
 from collections.abc import Sequence
