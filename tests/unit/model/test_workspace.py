@@ -1,0 +1,34 @@
+"""Where a project's workspace and tables lie."""
+
+from pathlib import Path
+
+import pytest
+
+from hourline_core.errors import UsageError
+from hourline_core.model import load_project
+from tests.support.flights import SOURCE
+from tests.support.project_files import write_project
+
+
+def test_workspace_and_tables_lie_where_the_settings_say(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "shop", {"hourline.yaml": "", "sources/flights.yaml": SOURCE})
+    assert load_project(folder, {}).name == "shop"
+    assert load_project(folder, {}).workspace == folder / ".hourline"
+    assert load_project(folder, {}).tables == str(folder / ".hourline" / "tables")
+    elsewhere = load_project(folder, {}, workspace=tmp_path / "elsewhere")
+    assert (elsewhere.workspace, elsewhere.tables) == (tmp_path / "elsewhere", str(tmp_path / "elsewhere" / "tables"))
+    write_project(folder, {"hourline.yaml": "workspace: work\ntables: s3://bucket/prefix/\n"})
+    assert load_project(folder, {}).workspace == folder / "work"
+    assert load_project(folder, {}).tables == "s3://bucket/prefix"
+    write_project(folder, {"hourline.yaml": "tables: data\n"})
+    assert load_project(folder, {}).tables == str(folder / "data")
+
+
+@pytest.mark.parametrize("odd", ["%", "a%20b", "back\\slash", "new\nline", "tab\tbed"])
+def test_tables_lie_where_all_that_reads_them_finds_them(odd: str, tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "shop", {"hourline.yaml": "", "sources/flights.yaml": SOURCE})
+    with pytest.raises(
+        UsageError,
+        match=r"^tables cannot be in '.*': the Delta libraries misread '.{1,4}' in a path; choose another",
+    ):
+        load_project(folder, {}, workspace=tmp_path / odd)
