@@ -1,0 +1,75 @@
+"""The page as a person sees it in a browser, and what its strip and charts show."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from serving_layer.http.server import Server
+from tests.support.sales import Sales, hour, key
+
+SECONDS = 30
+STOPPED = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "status of 503", "status of 504")
+"""What the browser says of requests to a server that is being stopped."""
+
+
+@contextmanager
+def one_person(browser: Browser, server: Server) -> Iterator[BrowserContext]:
+    """A person to whom nothing goes wrong, and whose browser asks nobody but the server for anything."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        asked: list[str] = []
+        wrong: list[str] = []
+        allowed = {urlsplit(server.url).netloc}
+        context.on("request", lambda request: asked.append(request.url))
+        context.on(
+            "console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None
+        )
+        context.on("weberror", lambda error: wrong.append(str(error.error)))
+        context.set_default_timeout(SECONDS * 1000)
+        expect.set_options(timeout=SECONDS * 1000)
+        yield context
+        assert asked
+        # The browser says so itself when a request fails; a server that was stopped on purpose is not a fault of the
+        # page.
+        assert not [text for text in wrong if not any(excuse in text for excuse in STOPPED)]
+        assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == allowed
+
+
+def opened(context: BrowserContext, server: Server, query: str = "") -> Page:
+    page = context.new_page()
+    page.goto(f"{server.url}/{query}")
+    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#drift")).not_to_contain_text("looking")
+    expect(page.locator("#late")).not_to_contain_text("looking")
+    return page
+
+
+def cell(page: Page, number: int) -> str:
+    """The state that the strip shows of an hour."""
+    return page.locator(f'#strip [data-hour="{key(number)}"]').get_attribute("data-state") or ""
+
+
+def drawn(page: Page, metric: str) -> dict[str, list[tuple[str, int]]]:
+    """What a metric's chart shows: its solid and its dashed part, as (time, value)."""
+    found = page.locator(f'[data-metric="{metric}"] .plot').evaluate(
+        "plot => plot.data.slice(0, 2).map(({ x, y }) => x.map((time, index) => [time, y[index]]).filter(([, value]) => value !== null))"
+    )
+    return {
+        part: [(time, value) for time, value in points] for part, points in zip(("solid", "dashed"), found, strict=True)
+    }
+
+
+def expect_dashed(page: Page, metric: str, wanted: list[tuple[str, int]]) -> None:
+    """Wait for it: what the page drew for another choice may be finished just before."""
+    deadline = time.monotonic() + SECONDS
+    while (found := drawn(page, metric)["dashed"]) != wanted and time.monotonic() < deadline:
+        page.wait_for_timeout(50)
+    assert found == wanted
+
+
+def points(sales: Sales, *numbers: int, shop: str | None = None) -> list[tuple[str, int]]:
+    sold = Counter(number for number, where in sales.sold if shop in (None, where))
+    return [(f"{hour(number):%Y-%m-%d %H:%M}", sold[number]) for number in numbers]

@@ -1,0 +1,94 @@
+"""The page draws a metric by its windows, and tells what each of them is made of."""
+
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, expect
+
+from hourline_core.model.rollup import ResolvedRollup
+from serving_layer.http.server import Server
+from tests.support.page_in_browser import drawn, expect_dashed, one_person, opened
+from tests.support.sales import METRICS, Sales, hour
+from tests.support.window_oracle import parse_window
+
+WINDOWS = {
+    name: ResolvedRollup(
+        METRICS["by_shop"].model_copy(update={"name": name, "window": parse_window(window)}), "by_shop"
+    )
+    for name, window in (("by_day", "{size: 1 day, zone: Asia/Tokyo}"), ("rolling", "{size: 3h, every: 1h}"))
+}
+"""A day in Tokyo begins at 15:00 UTC, seven hours after BASE."""
+
+
+def test_a_metric_is_drawn_by_its_windows_which_tell_their_state_and_what_they_are_made_of(
+    browser: Browser, sales: Sales, tmp_path: Path
+) -> None:
+    """Leaves screenshots, as test_it_fits_a_phone_and_the_dark does."""
+    sales.sell(*((number, "north") for number in (7, 8, 30, 31)))
+    sales.publish(3, *range(4, 31))
+    with (
+        Server(replace(sales.project, rollups=WINDOWS), environ={}) as server,
+        one_person(browser, server) as context,
+    ):
+        page = opened(context, server)
+        sold = Counter(number for number, _ in sales.sold)
+        days = [sum(sold[number] for number in some) for some in (range(7), range(7, 31), range(31, 55))]
+        starts = [f"{hour(number):%Y-%m-%d %H:%M}" for number in (-17, 7, 31)]
+        # The first day has an hour with a late sale, and the last one has hours to come.
+        assert drawn(page, "by_day") == {
+            "solid": [(starts[1], days[1])],
+            "dashed": list(zip(starts, days, strict=True)),
+        }
+        rolling = {number: sum(sold[one] for one in range(number, number + 3)) for number in range(-2, 32)}
+        shown = drawn(page, "rolling")
+        assert dict(shown["solid"]) | dict(shown["dashed"]) == {
+            f"{hour(number):%Y-%m-%d %H:%M}": value for number, value in rolling.items() if value
+        }
+        told = page.locator('[data-metric="by_day"] .plot').evaluate(
+            "plot => plot.data.flatMap(({ text }) => text ?? [])"
+        )
+        assert f"Sun 1 Mar 15:00 to Mon 2 Mar 15:00<br><b>{days[0]}</b> revised<br>weakest hour Mon 2 Mar 09:00" in told
+        assert (
+            f"Tue 3 Mar 15:00 to Wed 4 Mar 15:00<br><b>{days[2]}</b> provisional<br>weakest hour Tue 3 Mar 15:00"
+            in told
+        )
+        expect(page.locator('[data-metric="by_day"]')).to_contain_text("windows of 1 day in Asia/Tokyo")
+        # Of windows that overlap, the number is that of the newest one that has ended.
+        expect(page.locator('[data-metric="rolling"] .value strong')).to_have_text(str(rolling[29]))
+
+        mark = page.locator('[data-metric="by_day"] .plot .trace').last.locator("path.point").first
+        mark.click(force=True)
+        panel = page.locator("#window")
+        expect(panel.locator("h3")).to_have_text(
+            "by_day: Sunday, 1 March 2026, 15:00 to Monday, 2 March 2026, 15:00 UTC"
+        )
+        expect(panel).to_contain_text(
+            "6 final, 1 revised hours · closed · windows of 1 day in Asia/Tokyo · merged from by_shop"
+        )
+        expect(panel).to_contain_text(f"n {days[0]}")
+        expect(panel.locator("tbody tr")).to_have_count(7)
+        expect(panel.locator("tbody tr").nth(1)).to_contain_text("revised")
+        page.get_by_label("Filter by shop").select_option("north")
+        expect(panel).to_contain_text(f"n {sum(shop == 'north' for number, shop in sales.sold if number < 7)}")
+        same = opened(context, server, f"?{urlsplit(page.url).query}")
+        expect(same.locator("#window h3")).to_contain_text("by_day: Sunday, 1 March 2026")
+        page.get_by_label("Filter by shop").select_option("<b>south</b>")
+        expect(panel).to_contain_text("explained for one value of shop, or for all")
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+
+        page.get_by_label("Without the filter shop north").click()
+        page.get_by_label("Without the filter shop <b>south</b>").click()
+        sales.publish(1)
+        expect_dashed(page, "by_day", list(zip(starts[1:], days[1:], strict=True)))
+        assert drawn(page, "by_day")["solid"] == list(zip(starts[:2], days[:2], strict=True))
+        folder = Path(os.environ.get("HOURLINE_SCREENSHOTS") or tmp_path)
+        for width in (390, 1440):
+            with browser.new_context(viewport={"width": width, "height": 844}) as narrow:
+                page = opened(narrow, server, "?window=by_day:2026-03-01T15:00")
+                expect(page.locator("#window h3")).to_be_visible()
+                page.screenshot(path=folder / f"windows-{width}.png", full_page=True)
+                assert page.evaluate("document.documentElement.scrollWidth") == width, "nothing sticks out"
