@@ -2,49 +2,37 @@
 itself.
 """
 
-import json
 import signal
 import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
-from typer.testing import CliRunner, Result
 
 import serving_layer
 from batch_layer.audit import trial
-from batch_layer.audit.validator import Validator
-from batch_layer.plan import PlannedHour, open_job, plan, plan_range
-from batch_layer.publication import Publication
-from batch_layer.publish import Recomputed
-from batch_layer.read import ArchivedEvents
-from batch_layer.recompute import run_job
-from batch_layer.stage import StagedMetric, stage_metric
-from batch_layer.totals import HourTotals, compute_tiles_and_totals
-from hourline.cli import app
-from hourline_core.compute.archive import from_archive
+from batch_layer.plan import plan, plan_range
 from hourline_core.errors import DeclarationError
 from hourline_core.model.hours import HOUR, HourRange, hour_text, wall_clock
-from hourline_core.model.scratch_columns import COUNTS
 from hourline_core.model.trial import with_expectations as load_trial
 from hourline_core.runtime.spark import spark_session
 from tests.support import oracle, parcels
+from tests.support.audit_faults import every_fault
+from tests.support.audited_project import (
+    FIRST,
+    SECOND,
+    answers,
+    command,
+    lacking,
+    new_hours,
+    quality,
+    recompute_new_hours,
+    with_expectations,
+)
 from tests.support.command_line import Failing
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 
-FIRST = parcels.BEGIN + timedelta(hours=6)
-SECOND = FIRST + timedelta(hours=1)
 COMPLETE = """
     expectations:
       - expect_column_distinct_values_to_contain_set: {column: depot, value_set: [north, south, west]}
@@ -74,53 +62,6 @@ def project(sound: StackProject, tmp_path: Path) -> StackProject:
     return copied
 
 
-def with_expectations(project: StackProject, file: str, text: str) -> StackProject:
-    """The project with ``text`` added to one of its files."""
-    with (project.root / file).open("a") as lines:
-        lines.write(textwrap.dedent(text))
-    changed = StackProject(project.root, project.kafka, project.rules)
-    changed.sent, changed.cutoffs, changed.blocked, changed.mended = (
-        project.sent,
-        project.cutoffs,
-        project.blocked,
-        project.mended,
-    )
-    return changed
-
-
-def answers(project: StackProject, metric: str, hour: datetime) -> list[dict[str, Any]]:
-    """What readers see of one hour, but for its state."""
-    with serving_layer.connect(project.project) as connection:
-        rows = (
-            connection.sql(f"SELECT * EXCLUDE (state) FROM {metric} WHERE hour = '{hour.isoformat()}' ORDER BY ALL")
-            .to_arrow_table()
-            .to_pylist()
-        )
-    return [dict(row) for row in rows]
-
-
-def new_hours(project: StackProject) -> list[PlannedHour]:
-    """Of every metric, the two hours that have come."""
-    return plan_range(project.project, HourRange(FIRST, SECOND + HOUR))
-
-
-def recompute_new_hours(project: StackProject, spark: SparkSession) -> Recomputed:
-    publication = Publication(project.project)
-    with open_job(project.project, new_hours(project), wall_clock, lambda: spark) as job:
-        return run_job(publication, job)
-
-
-def command(project: StackProject, *arguments: str) -> Result:
-    environment = {"KAFKA": project.kafka}
-    return CliRunner().invoke(
-        app, [arguments[0], "--project", str(project.root), *arguments[1:]], env=environment, catch_exceptions=False
-    )
-
-
-def quality(project: StackProject, *options: str) -> dict[str, Any]:
-    return dict(json.loads(command(project, "quality", "--format", "json", *options).stdout))
-
-
 @pytest.mark.long
 def test_an_audit_that_is_killed_publishes_nothing(project: StackProject) -> None:
     before = quality(project)
@@ -133,110 +74,13 @@ def test_an_audit_that_is_killed_publishes_nothing(project: StackProject) -> Non
     assert project.check() > 100
 
 
-@contextmanager
-def damaged_archive(project: StackProject) -> Iterator[None]:
-    """Somebody deletes events by hand."""
-    table = DeltaTable(project.project.tables + "/events/scans")
-    version = table.version()
-    table.delete(f"hour = '{FIRST.isoformat()}' AND depot = 'north'")
-    yield
-    table.restore(version)
-
-
-@contextmanager
-def wrong_tiles(project: StackProject, change: Callable[[pa.Table, pa.Table], pa.Table]) -> Iterator[None]:
-    """The aggregation is at fault: ``change`` is given the tiles of the other hours and those of FIRST."""
-
-    def faulty(aggregation: Any, events: Any) -> tuple[pa.Table, HourTotals]:
-        tiles, totals = compute_tiles_and_totals(aggregation, events)
-        return change(*split(tiles)), totals
-
-    with patch("batch_layer.aggregate.compute_tiles_and_totals", faulty):
-        yield
-
-
-def split(tiles: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows of the other hours, and those of FIRST."""
-    here = pc.equal(tiles["hour"], pa.scalar(FIRST, tiles.schema.field("hour").type))
-    return tiles.filter(pc.invert(here)), tiles.filter(here)
-
-
-@contextmanager
-def events_not_read() -> Iterator[None]:
-    """Spark leaves out some events of FIRST, so its tiles and its totals agree."""
-    mark_counted = ArchivedEvents.mark_counted
-
-    def faulty(events: ArchivedEvents) -> Any:
-        missed = f"_hourline_hour = timestamp '{FIRST:%Y-%m-%d %H:%M:%S}' AND depot = 'north'"
-        return mark_counted(events).where(f"NOT coalesce({missed}, false)")
-
-    with patch.object(ArchivedEvents, "mark_counted", faulty):
-        yield
-
-
-@contextmanager
-def a_required_field_is_not_read() -> Iterator[None]:
-    """Spark has null in its place. By the source's ``where`` no event counts then, and no hour has rows or totals."""
-
-    def faulty(events: DataFrame, source: Any) -> DataFrame:
-        return from_archive(events, source).withColumn("depot", F.lit(None).cast("string"))
-
-    with patch("batch_layer.read.from_archive", faulty):
-        yield
-
-
-@contextmanager
-def wrong_condition(condition: Callable[[Any], str]) -> Iterator[None]:
-    """The tiles have the events that fulfil ``condition`` of a metric."""
-    with patch("batch_layer.totals._in_tiles", lambda metric: F.expr(condition(metric))):
-        yield
-
-
-@contextmanager
-def a_tile_is_lost_when_staged() -> Iterator[None]:
-    def faulty(project: Any, metric: Any) -> StagedMetric:
-        others, tiles = split(metric.rows)
-        return stage_metric(project, replace(metric, rows=pa.concat_tables([others, tiles.slice(1)])))
-
-    with patch("batch_layer.stage.stage_metric", faulty):
-        yield
-
-
 def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) -> None:
-    faults: dict[str, tuple[AbstractContextManager[Any], set[datetime]]] = {
-        "events are missing in the archive": (damaged_archive(project), {FIRST}),
-        "events are not read": (events_not_read(), {FIRST}),
-        "a required field is not read": (a_required_field_is_not_read(), {FIRST, SECOND}),
-        "events that do not count are in the tiles": (
-            wrong_condition(lambda metric: metric.where or "true"),
-            {FIRST, SECOND},
-        ),
-        "each metric has the other one's condition": (
-            wrong_condition(lambda metric: f"{COUNTS} AND {'true' if metric.where else 'fragile AND weight > 100'}"),
-            {FIRST, SECOND},
-        ),
-        "a row is lost when it is staged": (a_tile_is_lost_when_staged(), {FIRST}),
-        "a group is lost": (
-            wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles.slice(1)])),
-            {FIRST},
-        ),
-        "a group is there twice": (
-            wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles, tiles.slice(0, 1)])),
-            {FIRST},
-        ),
-        # Great Expectations by itself passes on no rows.
-        "there are no rows": (wrong_tiles(project, lambda others, tiles: others), {FIRST}),
-        "the audit itself falls over": (
-            patch.object(Validator, "evaluate_results", side_effect=RuntimeError("out of memory")),
-            {FIRST, SECOND},
-        ),
-    }
     both = ("flow", "fragile")
     before = {metric: answers(project, metric, FIRST) for metric in both}
     project.blocked = set()
     spark = spark_session(project.project, "batch")
     try:
-        for fault, (context, hours) in faults.items():
+        for fault, (context, hours) in every_fault(project).items():
             with context:
                 done = recompute_new_hours(project, spark)
             assert set(done.blocked) == {(metric, hour) for metric in both for hour in hours}, fault
@@ -309,16 +153,6 @@ def test_what_is_expected_of_events_blocks_every_metric_and_names_the_records(pr
     assert {(row["partition"], row["offset"]) for row in finding["rows"]} <= wrong
     assert finding["rows"]
     assert project.check_answers() > 100
-
-
-def lacking(project: StackProject) -> set[datetime]:
-    """The hours whose events, as a recompute counts them now, lack a depot."""
-    depots: dict[datetime, set[str]] = {}
-    rule = project.rules["scans"]
-    everything = {("flow", event.hour): project.last_sequence("scans") for event in project.events("scans")}
-    for event in oracle.counted(rule, "flow", project.events("scans"), everything):
-        depots.setdefault(event.hour, set()).add(event.body["depot"])
-    return {hour for hour, found in depots.items() if found != {"north", "south", "west"}}
 
 
 def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(project: StackProject) -> None:

@@ -1,0 +1,124 @@
+"""Faults that an audit must find, from the archive to staging. Each lasts as long as its `with` block."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from batch_layer.audit.validator import Validator
+from batch_layer.read import ArchivedEvents
+from batch_layer.stage import StagedMetric, stage_metric
+from batch_layer.totals import HourTotals, compute_tiles_and_totals
+from hourline_core.compute.archive import from_archive
+from hourline_core.model.scratch_columns import COUNTS
+from tests.support.audited_project import FIRST, SECOND
+from tests.support.stack_project import StackProject
+
+
+@contextmanager
+def damaged_archive(project: StackProject) -> Iterator[None]:
+    """Somebody deletes events by hand."""
+    table = DeltaTable(project.project.tables + "/events/scans")
+    version = table.version()
+    table.delete(f"hour = '{FIRST.isoformat()}' AND depot = 'north'")
+    yield
+    table.restore(version)
+
+
+@contextmanager
+def wrong_tiles(project: StackProject, change: Callable[[pa.Table, pa.Table], pa.Table]) -> Iterator[None]:
+    """The aggregation is at fault: ``change`` is given the tiles of the other hours and those of FIRST."""
+
+    def faulty(aggregation: Any, events: Any) -> tuple[pa.Table, HourTotals]:
+        tiles, totals = compute_tiles_and_totals(aggregation, events)
+        return change(*split(tiles)), totals
+
+    with patch("batch_layer.aggregate.compute_tiles_and_totals", faulty):
+        yield
+
+
+def split(tiles: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of the other hours, and those of FIRST."""
+    here = pc.equal(tiles["hour"], pa.scalar(FIRST, tiles.schema.field("hour").type))
+    return tiles.filter(pc.invert(here)), tiles.filter(here)
+
+
+@contextmanager
+def events_not_read() -> Iterator[None]:
+    """Spark leaves out some events of FIRST, so its tiles and its totals agree."""
+    mark_counted = ArchivedEvents.mark_counted
+
+    def faulty(events: ArchivedEvents) -> Any:
+        missed = f"_hourline_hour = timestamp '{FIRST:%Y-%m-%d %H:%M:%S}' AND depot = 'north'"
+        return mark_counted(events).where(f"NOT coalesce({missed}, false)")
+
+    with patch.object(ArchivedEvents, "mark_counted", faulty):
+        yield
+
+
+@contextmanager
+def a_required_field_is_not_read() -> Iterator[None]:
+    """Spark has null in its place. By the source's ``where`` no event counts then, and no hour has rows or totals."""
+
+    def faulty(events: DataFrame, source: Any) -> DataFrame:
+        return from_archive(events, source).withColumn("depot", F.lit(None).cast("string"))
+
+    with patch("batch_layer.read.from_archive", faulty):
+        yield
+
+
+@contextmanager
+def wrong_condition(condition: Callable[[Any], str]) -> Iterator[None]:
+    """The tiles have the events that fulfil ``condition`` of a metric."""
+    with patch("batch_layer.totals._in_tiles", lambda metric: F.expr(condition(metric))):
+        yield
+
+
+@contextmanager
+def a_tile_is_lost_when_staged() -> Iterator[None]:
+    def faulty(project: Any, metric: Any) -> StagedMetric:
+        others, tiles = split(metric.rows)
+        return stage_metric(project, replace(metric, rows=pa.concat_tables([others, tiles.slice(1)])))
+
+    with patch("batch_layer.stage.stage_metric", faulty):
+        yield
+
+
+def every_fault(project: StackProject) -> dict[str, tuple[AbstractContextManager[Any], set[datetime]]]:
+    """By name: the fault, and the hours that it touches."""
+    return {
+        "events are missing in the archive": (damaged_archive(project), {FIRST}),
+        "events are not read": (events_not_read(), {FIRST}),
+        "a required field is not read": (a_required_field_is_not_read(), {FIRST, SECOND}),
+        "events that do not count are in the tiles": (
+            wrong_condition(lambda metric: metric.where or "true"),
+            {FIRST, SECOND},
+        ),
+        "each metric has the other one's condition": (
+            wrong_condition(lambda metric: f"{COUNTS} AND {'true' if metric.where else 'fragile AND weight > 100'}"),
+            {FIRST, SECOND},
+        ),
+        "a row is lost when it is staged": (a_tile_is_lost_when_staged(), {FIRST}),
+        "a group is lost": (
+            wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles.slice(1)])),
+            {FIRST},
+        ),
+        "a group is there twice": (
+            wrong_tiles(project, lambda others, tiles: pa.concat_tables([others, tiles, tiles.slice(0, 1)])),
+            {FIRST},
+        ),
+        # Great Expectations by itself passes on no rows.
+        "there are no rows": (wrong_tiles(project, lambda others, tiles: others), {FIRST}),
+        "the audit itself falls over": (
+            patch.object(Validator, "evaluate_results", side_effect=RuntimeError("out of memory")),
+            {FIRST, SECOND},
+        ),
+    }
