@@ -19,21 +19,12 @@ from hourline_core.model.hour_state import WEAKEST_FIRST
 from hourline_core.model.metric_window import HOUR_WINDOW
 from hourline_core.model.rollup import Rollup, resolve_rollups
 from serving_layer.reports.lineage import explain_number
+from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour, values
 from tests.support.window_oracle import DECLARED, HOUR, MINUTE, Declared, parse_window, windows_of
 
 HOURS = st.integers(200, 230)
-VISITS = st.lists(
-    st.builds(
-        Visit,
-        hour=HOURS,
-        page=st.sampled_from(["a", "b", None]),
-        ms=st.sampled_from([5, 120, 900]),
-        visit=st.sampled_from([None, "x", "y"]),
-    ),
-    min_size=1,
-    max_size=6,
-)
+VISITS = micro_batches(HOURS, most=6)
 RECOMPUTES = st.sets(HOURS, min_size=1, max_size=12)
 STEPS = st.lists(st.one_of(VISITS, RECOMPUTES), min_size=1, max_size=5)
 DIMENSIONS = st.sampled_from([[], ["page"], ["slow"], ["slow", "page"]])

@@ -22,6 +22,7 @@ from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.sql.literals import literal
 from hourline_core.sql.sessions import session_rows_sql
 from serving_layer.reports.windows import explain_window
+from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour, values
 from tests.support.visits_tables import serving
 from tests.support.window_oracle import parse_window
@@ -30,19 +31,7 @@ HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST = 20
 HOURS = st.integers(FIRST, FIRST + 9)
-VISITS = st.lists(
-    st.builds(
-        Visit,
-        hour=HOURS,
-        page=st.sampled_from(["a", "b", None]),
-        ms=st.sampled_from([5, 120, 900]),
-        visit=st.sampled_from([None, "x", "y", "z"]),
-        missed=st.booleans(),
-        minute=st.integers(0, 59),
-    ),
-    min_size=1,
-    max_size=12,
-)
+VISITS = micro_batches(HOURS, most=12)
 RECOMPUTES = st.tuples(st.sets(HOURS, min_size=1, max_size=8), st.sets(HOURS, max_size=2))
 STEPS = st.lists(st.one_of(VISITS, VISITS, RECOMPUTES), min_size=1, max_size=6)
 

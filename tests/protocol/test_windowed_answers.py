@@ -19,6 +19,7 @@ from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model import Measure, Project
 from hourline_core.model.hour_state import WEAKEST_FIRST
 from serving_layer.reports.windows import explain_window
+from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour, values
 from tests.support.window_oracle import DECLARED, HOUR, MINUTE, WITH_PANES, Declared, parse_window, windows_of
 
@@ -26,19 +27,7 @@ HOURLY = Declared("1h", "hour", 1, 1)
 SPRING = 220
 """The number of the hour, three before the clocks of New York change."""
 HOURS = st.integers(SPRING, SPRING + 40)
-VISITS = st.lists(
-    st.builds(
-        Visit,
-        hour=HOURS,
-        page=st.sampled_from(["a", "b", None]),
-        ms=st.sampled_from([5, 120, 900]),
-        visit=st.sampled_from([None, "x", "y", "z"]),
-        missed=st.booleans(),
-        minute=st.integers(0, 59),
-    ),
-    min_size=1,
-    max_size=5,
-)
+VISITS = micro_batches(HOURS, most=5)
 RECOMPUTES = st.tuples(st.sets(HOURS, min_size=1, max_size=12), st.sets(HOURS, max_size=2))
 STEPS = st.lists(st.one_of(VISITS, RECOMPUTES), min_size=1, max_size=6)
 
