@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.aggregates import aggregate_of
-from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.compute.aggregation import AggregationPlan, with_ranks
 from hourline_core.compute.windows import tile_keys
 from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import COUNTS, GROUP, HOUR, SCRATCH_PREFIX
@@ -71,7 +71,7 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
         F.col(_PART),
         *(F.when(is_tile, F.expr(expression)).alias(name) for name, expression in tile_keys(metric).items()),
     ]
-    rows = rows.withColumn(GROUP, F.when(is_tile, F.struct(*keys)))
+    rows = with_ranks(rows.withColumn(GROUP, F.when(is_tile, F.struct(*keys))), aggregation.ranks)
     twice, by_group = columns_in_both(aggregation), _columns_by_group(aggregation.metric)
     # A sketch is not compared, and costs more than all other states.
     states = {

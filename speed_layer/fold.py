@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from hourline_core.aggregates import aggregate_of
+from hourline_core.aggregates.keyed_fold import try_folds
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.faults import find_measure_error
 from hourline_core.model import Metric
@@ -35,6 +36,7 @@ class Fold:
         self._root = connection
         self._connection = connection.cursor()
         self._schema = metric.aggregation.schema
+        self._metric = metric.aggregation.metric
         self._sql = _fold_sql(metric, self._types())
 
     def fold(self, events: pa.Table) -> pa.Table:
@@ -51,7 +53,9 @@ class Fold:
             raise find_measure_error(error) or error from None
         finally:
             self._connection.unregister("events")
-        return tiles.cast(self._schema)
+        tiles = tiles.cast(self._schema)
+        try_folds(self._metric, tiles)
+        return tiles
 
     def _types(self) -> dict[str, str]:
         """By column of the tiles, its type in DuckDB."""

@@ -12,6 +12,7 @@ from hourline_core.aggregates.count import Count
 from hourline_core.aggregates.distinct import Distinct
 from hourline_core.aggregates.ends import End
 from hourline_core.aggregates.extremes import Extreme
+from hourline_core.aggregates.keyed_fold import KeyedFold
 from hourline_core.aggregates.mean import Mean
 from hourline_core.aggregates.quantile import Quantile
 from hourline_core.aggregates.rate import Rate
@@ -44,6 +45,7 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "any": Condition,
     "every": Condition,
     "user_defined": UserDefined,
+    "fold": KeyedFold,
 }
 
 

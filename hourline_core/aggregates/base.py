@@ -24,6 +24,7 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | any,     | whether the condition was true of one event, or of all, boolean       | as the state               |
 | every    |                                                                       |                            |
 | a user's | as its class says                                                     | as its class says          |
+| fold     | its first events, a list of structs; n, bigint                        | as its class says          |
 
 A value is null where no argument was not null, but for count and distinct, which are zero. The variance and stddev of
 a sample need two arguments. A ratio is null where its divisor is zero. The 3 % hold at 95 % confidence. For an event
@@ -90,6 +91,12 @@ class Aggregate(ABC):
         ``argument_type`` is the argument's Spark type as ``simpleString`` writes it ("" for count). Raises
         UnsuitableArgumentError if the aggregate does not accept that type.
         """
+
+    def ranks(self, values: Sequence[str]) -> dict[str, str]:
+        """Columns that ``partials`` needs beside the values: the place of an event in its group, from 1. Each is given
+        with the order of the events (Spark SQL).
+        """
+        return {}
 
     @abstractmethod
     def partials(self, values: Sequence[str]) -> list[str]:

@@ -1,21 +1,14 @@
 """A measure that a class in the project defines. Its functions of SQL call the class, see ``sql/user_functions.py``."""
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
 
-from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
-from hourline_core.aggregates.user_class import (
-    ADDRESS,
-    UserClass,
-    function_of,
-    load_class,
-    refuse_arguments,
-)
+from hourline_core.aggregates.base import Aggregate, StateColumn
+from hourline_core.aggregates.user_arguments import arguments_of
+from hourline_core.aggregates.user_class import ADDRESS, UserClass, load_class
+from hourline_core.aggregates.user_code import function_of, refuse_arguments
 from hourline_core.model.scratch_columns import GROUP, OFFSET, PARTITION, TOPIC
-
-_NOT_TAKEN = re.compile(r"\b(void|variant|interval)\b")
 
 
 class UserDefined(Aggregate):
@@ -27,14 +20,9 @@ class UserDefined(Aggregate):
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate. The arguments, which are all null or none is, and the event's address."""
-        if unknown := _NOT_TAKEN.search(argument_type):
-            raise UnsuitableArgumentError(f"{self.measure} takes no {unknown[1]}; cast it to another type")
-        arguments = self.measure.arguments
-        refuse_arguments(self.loaded, arguments)
-        there = " AND ".join(f"({argument}) IS NOT NULL" for argument in arguments)
-        # An argument may raise for an event that does not fulfil the condition.
-        counts = f"CASE WHEN ({self.measure.where or 'true'}) THEN {there} END"
-        return [*(f"CASE WHEN {counts} THEN ({argument}) END" for argument in arguments), TOPIC, PARTITION, OFFSET]
+        arguments = arguments_of(self.measure, argument_type)
+        refuse_arguments(self.loaded.measure, self.loaded.add, ["state"], self.measure.arguments)
+        return [*arguments, TOPIC, PARTITION, OFFSET]
 
     def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate. Spark holds one state of a group for each of its Arrow batches, not its events."""

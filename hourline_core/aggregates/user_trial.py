@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hourline_core.aggregates.trial_events import Event, Parts, generate_parts
-from hourline_core.aggregates.user_class import UserClass, describe_exception, line_of, place_in
+from hourline_core.aggregates.user_class import UserClass
+from hourline_core.aggregates.user_code import describe_exception, line_of, place_in
 
 TOLERANCE = 1e-9
 """How far two numbers may be apart, relative to the larger one, and for numbers below 1 absolutely."""

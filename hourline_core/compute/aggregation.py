@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
+from hourline_core.aggregates.fold_class import load_fold
 from hourline_core.aggregates.user_class import load_class
 from hourline_core.compute.record import with_record
 from hourline_core.compute.user_folds import register_functions
@@ -58,7 +59,7 @@ _READ_BY = {
 }
 """By encoding of an event time, the values that it reads."""
 
-_OF_ANY_TYPE = ("min", "max", "first", "last", "user_defined")
+_OF_ANY_TYPE = ("min", "max", "first", "last", "user_defined", "fold")
 """The kinds of measures whose values have the type of the argument, or that of their class."""
 _NO_NUMBERS = ("string", "boolean", "date", "timestamp", "timestamp_ntz")
 
@@ -94,7 +95,12 @@ class AggregationPlan(DeclaredMetric):
 
     def tiles(self, events: DataFrame) -> DataFrame:
         """The partial states per hour, pane and dimensions of ``events``, with derived fields, of which all count."""
-        return _tiles(events, self.metric, self.states)
+        return _tiles(events, self.metric, self.states, self.ranks)
+
+    @property
+    def ranks(self) -> dict[str, str]:
+        """The columns that ``states`` need, each with what the events of a group are ordered by (Spark SQL)."""
+        return _ranks(self.metric, self.values)
 
 
 def empty_events(spark: SparkSession, source: Source) -> DataFrame:
@@ -196,7 +202,7 @@ def _resolve_aggregation(spark: SparkSession, source: Source, metric: Metric) ->
         path = ("measures", name)
         aggregate = aggregate_of(measure)
         try:
-            if measure.user_measure:
+            if measure.user_measure and measure.kind == "user_defined":
                 register_functions(spark, measure.user_measure)
             values[name] = aggregate.values(types.get(path, ""))
         except UnsuitableArgumentError as error:
@@ -208,7 +214,7 @@ def _resolve_aggregation(spark: SparkSession, source: Source, metric: Metric) ->
     if metric.where:
         _refuse_no_condition(metric.where, types["where",])
     try:
-        schema = _tiles(events, metric, states).schema
+        schema = _tiles(events, metric, states, _ranks(metric, values)).schema
     except PySparkException as error:
         raise UnresolvedError((), shorten_error(error)) from error
     return AggregationPlan(source, metric, states, make_nullable(to_arrow_schema(schema, timezone="UTC")), values)
@@ -275,7 +281,8 @@ def _refuse_ratios_of_no_numbers(metric: Metric, types: Mapping[Path, str]) -> N
         for name in measure.operands:
             operand, spark_type = metric.measures[name], types.get(("measures", name), "")
             if operand.user_measure:
-                spark_type = from_arrow_type(load_class(operand.user_measure).value_type).simpleString()
+                load = load_fold if operand.kind == "fold" else load_class
+                spark_type = from_arrow_type(load(operand.user_measure).value_type).simpleString()
             if operand.kind in _OF_ANY_TYPE and spark_type in _NO_NUMBERS:
                 raise UnresolvedError(
                     ("measures", ratio), f"'{name}' is {operand} of type {spark_type}; {measure} needs two numbers"
@@ -295,12 +302,29 @@ def shorten_error(error: PySparkException) -> str:
     return text.partition("] ")[2] if text.startswith("[") else text
 
 
-def _tiles(events: DataFrame, metric: Metric, states: dict[str, str]) -> DataFrame:
+def with_ranks(events: DataFrame, ranks: Mapping[str, str]) -> DataFrame:
+    """The events, which have GROUP, with the columns ``ranks``. Those of no group have the rank 1.
+
+    An aggregate that keeps the first events of a group would hold all of them. Spark sorts on disk if it has to.
+    """
+    alone = f"CASE WHEN {GROUP} IS NULL THEN struct({PARTITION}, {OFFSET}, {PLACE}) END"
+    for name, order in ranks.items():
+        rank = F.expr(f"row_number() OVER (PARTITION BY {GROUP}, {alone} ORDER BY {order})")
+        events = events.withColumn(name, rank)
+    return events
+
+
+def _ranks(metric: Metric, values: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    stored = metric.stored_measures.items() if values else ()
+    return {name: order for of, measure in stored for name, order in aggregate_of(measure).ranks(values[of]).items()}
+
+
+def _tiles(events: DataFrame, metric: Metric, states: dict[str, str], ranks: Mapping[str, str]) -> DataFrame:
     if metric.where:
         events = events.where(metric.where)
     keys = [
         F.col(HOUR).alias("hour"),
         *(F.expr(expression).alias(name) for name, expression in tile_keys(metric).items()),
     ]
-    events = events.withColumn(GROUP, F.struct(*keys))
+    events = with_ranks(events.withColumn(GROUP, F.struct(*keys)), ranks)
     return events.groupBy(*keys).agg(*(F.expr(sql).alias(column) for column, sql in states.items()))

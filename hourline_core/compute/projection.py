@@ -68,7 +68,9 @@ class Projection:
                 ]
                 columns = [F.when(_fulfils(of.conditions), F.expr(of.text)).alias(name) for of, name in here]
                 validated = with_derived(validated, source).select(*validated.columns, *columns)
-        return validated
+        # Arrow takes no null for a struct with a field that is never null, such as a literal in it.
+        types = {column.name: column.dataType for column in validated.schema.toNullable()}
+        return validated.withColumns({name: F.col(name).cast(types[name]) for name in self._columns.values()})
 
     def _project(self, aggregation: AggregationPlan) -> ProjectedMetric:
         source, metric = aggregation.source, aggregation.metric

@@ -32,7 +32,7 @@ def declaration_hash(source: Source, metric: Metric) -> str:
         pane = {"session_pane_seconds": metric.session.pane // timedelta(seconds=1)}
     elif metric.pane:
         pane = {"pane_minutes": metric.pane // timedelta(minutes=1)}
-    classes = {name: measure.code for name, measure in user_measures_of(metric).items()}
+    classes = {measure.file: measure.code for measure in user_measures_of(metric).values()}
     content = {
         "source": {
             **key_type,

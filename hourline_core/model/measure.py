@@ -53,7 +53,8 @@ class Measure(Declaration):
     within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives. `top` lists the most
     frequent values (as text), each with its count: exact up to 1,536 values in a group, then with its error. `ratio`
     divides two other measures where an answer is read. It is null where the divisor is zero. `rate` divides a count or
-    a sum by the seconds of the result's window. `user_defined` is written with the name of its class's file.
+    a sum by the seconds of the result's window. `user_defined` and `fold` are written with the name of their class's
+    file.
     """
 
     argument: Expression | None = None
@@ -73,7 +74,7 @@ class Measure(Declaration):
     """
 
     user_measure: UserMeasure | None = None
-    """For `user_defined` alone: the class."""
+    """For `user_defined` and `fold` alone: the class."""
 
     @model_validator(mode="after")
     def _check_argument(self) -> Self:
@@ -141,7 +142,7 @@ class Measure(Declaration):
         of_user: Mapping[str, UserMeasure] = info.context or {}
         parts = split_measure(value, of_user)
         own = of_user.get(parts["kind"])
-        return parts | {"kind": "user_defined", "user_measure": own} if own else parts
+        return parts | {"kind": own.kind, "user_measure": own} if own else parts
 
 
 MeasureForm = Annotated[

@@ -31,7 +31,7 @@ BuiltInKind = Literal[
     "rate",
 ]
 KINDS: tuple[str, ...] = get_args(BuiltInKind)
-MeasureKind = Literal[BuiltInKind, "user_defined"]
+MeasureKind = Literal[BuiltInKind, "user_defined", "fold"]
 _OTHER_EXAMPLES = {
     "count": "count",
     "quantile": "quantile(x, 0.99)",

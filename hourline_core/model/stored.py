@@ -35,7 +35,7 @@ def to_stored(source: Source, metric: Metric) -> str:
                 "where": metric.where,
                 "window": metric.window.model_dump(mode="json", exclude_none=True),
             },
-            "classes": {name: measure.code for name, measure in user_measures_of(metric).items()},
+            "classes": {measure.file: measure.code for measure in user_measures_of(metric).values()},
         }
     )
 
@@ -48,8 +48,8 @@ def from_stored(text: str, source: Source, window: MetricWindow | SessionWindow)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
     # An older version of Hourline, which stored no ``explode``, had none.
     own = {"explode": {}, **stored["source"], "fields": fields}
-    classes = {name: UserMeasure(name=name, code=code) for name, code in stored.get("classes", {}).items()}
-    metric = Metric.model_validate(stored["metric"], context=classes)
+    classes = [UserMeasure.of_file(file, code) for file, code in stored.get("classes", {}).items()]
+    metric = Metric.model_validate(stored["metric"], context={one.name: one for one in classes})
     if type(window) is type(metric.window) and window.pane == metric.window.pane:
         metric = metric.model_copy(update={"window": window})
     return source.model_copy(update=own), metric

@@ -1,18 +1,22 @@
-"""User-defined measures: Python classes in the project's folder ``measures``, which declarations hold as text.
+"""User-defined measures: Python classes in the project's folders ``measures`` and ``folds``, which declarations hold as
+text.
 
 So the text is a part of a metric's identity, and is stored with its tables. Nothing here runs it: that is done in
-``hourline_core.aggregates.user_class``.
+``hourline_core.aggregates``.
 """
 
 import ast
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from hourline_core.model.base import Declaration
 from hourline_core.model.measure_text import is_word_of_measures
 from hourline_core.model.names import is_column_name
 
-FOLDER = "measures"
+UserMeasureKind = Literal["user_defined", "fold"]
+FOLDERS: Mapping[UserMeasureKind, str] = {"user_defined": "measures", "fold": "folds"}
+"""By kind of measure, the folder of its classes."""
 
 
 class UserMeasure(Declaration):
@@ -27,7 +31,16 @@ class UserMeasure(Declaration):
     `hourline check` tries the class on generated events, or on its `examples`: a list of tuples, each with the
     arguments for one event. The methods keep nothing between two calls. The file imports what is installed, and no
     other file of the project.
+
+    If the order of the events matters, the class is a keyed fold in `folds/NAME.py`. It has `start()`; `step(state, at,
+    x)`, which gives the state after one more event, whose event time is `at`; and `finish(state)`. It is given the
+    events of a group in the order of their event times. Its attribute `most` is the maximum number of events of a group
+    that it is given, up to 100,000. The value of a group with more events is null, unless the class has `done(state)`,
+    and that is true after one of them: no further events are taken then.
     """
+
+    kind: UserMeasureKind = "user_defined"
+    """`user_defined` in `measures`, `fold` in `folds`."""
 
     name: str
     """The name of the file without its ending."""
@@ -38,27 +51,43 @@ class UserMeasure(Declaration):
     @property
     def file(self) -> str:
         """The file, relative to the project's folder."""
-        return f"{FOLDER}/{self.name}.py"
+        return f"{FOLDERS[self.kind]}/{self.name}.py"
 
     @property
     def class_name(self) -> str:
         """``WeightedMean`` for ``weighted_mean``."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
+    @classmethod
+    def of_file(cls, file: str, code: str) -> "UserMeasure":
+        """The class in ``file`` (as the property ``file``), whose text is ``code``."""
+        path = PurePosixPath(file)
+        return cls(kind=_KINDS[path.parent.name], name=path.stem, code=code)
+
+
+_KINDS = {folder: kind for kind, folder in FOLDERS.items()}
+
 
 def read_user_measures(root: Path, mistakes: list[str]) -> Mapping[str, UserMeasure]:
-    """The files ``measures/*.py`` below ``root`` by name. A line is added to ``mistakes`` for each that is no measure.
+    """The files ``measures/*.py`` and ``folds/*.py`` below ``root`` by name. A line is added to ``mistakes`` for each
+    that is no measure.
 
     Those are among the result, too, since the metrics that use them have no mistake.
     """
     found: dict[str, UserMeasure] = {}
-    for file in sorted((root / FOLDER).glob("*.py")):
+    for path in sorted(path for folder in FOLDERS.values() for path in (root / folder).glob("*.py")):
+        file = path.relative_to(root).as_posix()
         try:
-            measure = UserMeasure(name=file.stem, code=file.read_text(encoding="utf-8"))
+            measure = UserMeasure.of_file(file, path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            mistakes.append(f"{FOLDER}/{file.name}:1: the file cannot be read ({error})")
+            mistakes.append(f"{file}:1: the file cannot be read ({error})")
             continue
-        found[file.stem] = measure
+        if earlier := found.get(measure.name):
+            mistakes.append(
+                f"{file}:1: got the name of {earlier.file} again, allowed is each name once: rename the file"
+            )
+            continue
+        found[measure.name] = measure
         if mistake := _find_mistake(measure):
             mistakes.append(f"{measure.file}:{mistake}")
     return found

@@ -3,6 +3,7 @@
 - ``fold_…(events)``: the state of a list of structs, each with an event's arguments, topic, partition and offset
 - ``merge_…(states)``: the merged state of a list of states
 - ``finish_…(state)``: the value of a state
+- ``finish_…(events, n)``: for a keyed fold, the value of the first events of n
 
 They get Arrow columns, so DuckDB calls Python once for some thousand rows. Null gives null.
 """
@@ -15,7 +16,9 @@ import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import DuckDBPyType
 
-from hourline_core.aggregates.user_class import UnusableClassError, UserClass, function_of, load_class
+from hourline_core.aggregates.fold_class import load_fold
+from hourline_core.aggregates.user_class import load_class
+from hourline_core.aggregates.user_code import UnusableClassError, function_of
 from hourline_core.errors import SetupError
 from hourline_core.model import Metric, UserMeasure, user_measures_of
 from hourline_core.sql.histograms import combine
@@ -30,37 +33,39 @@ def install_functions(connection: duckdb.DuckDBPyConnection, metrics: Iterable[M
     """
     install_sketch_functions(connection)
     for measure in {own for metric in metrics for own in user_measures_of(metric).values()}:
-        _install(connection, _load(measure))
+        try:
+            _install(connection, measure)
+        except UnusableClassError as error:
+            raise SetupError(f"the measure '{measure.name}' cannot be used here: {error}") from None
 
 
-def _install(connection: duckdb.DuckDBPyConnection, loaded: UserClass) -> None:
-    state, value = _duckdb_types(connection, loaded)
-    functions: list[tuple[str, Callable[[pa.Array], pa.Array], list[Any] | None, DuckDBPyType]] = [
-        ("fold", loaded.fold, None, state),  # The arguments of a measure may be of any type.
-        ("merge", loaded.merge_all, [duckdb.list_type(state)], state),
-        ("finish", loaded.finish_all, [state], value),
-    ]
+def _install(connection: duckdb.DuckDBPyConnection, measure: UserMeasure) -> None:
+    functions: list[tuple[str, Callable[..., pa.Array], list[Any] | None, DuckDBPyType]]
+    if measure.kind == "fold":
+        fold = load_fold(measure)
+        # The arguments of a measure may be of any type.
+        functions = [("finish", fold.finish_all, None, _duckdb_type(connection, fold.value_type))]
+    else:
+        loaded = load_class(measure)
+        state, value = (_duckdb_type(connection, of) for of in (loaded.state_type, loaded.value_type))
+        functions = [
+            ("fold", loaded.fold, None, state),
+            ("merge", loaded.merge_all, [duckdb.list_type(state)], state),
+            ("finish", loaded.finish_all, [state], value),
+        ]
     for step, function, parameters, of in functions:
         # A value may be null.
         connection.create_function(
-            function_of(step, loaded.measure), _of_array(function), parameters, of, type=ARROW, null_handling=SPECIAL
+            function_of(step, measure), _of_arrays(function), parameters, of, type=ARROW, null_handling=SPECIAL
         )
 
 
-def _load(measure: UserMeasure) -> UserClass:
-    try:
-        return load_class(measure)
-    except UnusableClassError as error:
-        raise SetupError(f"the measure '{measure.name}' cannot be used here: {error}") from None
+def _of_arrays(function: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
+    return lambda *columns: function(*map(combine, columns))
 
 
-def _of_array(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.ChunkedArray], pa.Array]:
-    return lambda rows: function(combine(rows))
-
-
-def _duckdb_types(connection: duckdb.DuckDBPyConnection, loaded: UserClass) -> tuple[DuckDBPyType, DuckDBPyType]:
-    """DuckDB's types of a state and of a value."""
-    connection.register("_types", pa.schema({"s": loaded.state_type, "v": loaded.value_type}).empty_table())
-    types = column_types(connection, "_types")
-    connection.unregister("_types")
-    return duckdb.type(types["s"]), duckdb.type(types["v"])
+def _duckdb_type(connection: duckdb.DuckDBPyConnection, of: pa.DataType) -> DuckDBPyType:
+    connection.register("_type", pa.schema({"of": of}).empty_table())
+    types = column_types(connection, "_type")
+    connection.unregister("_type")
+    return duckdb.type(types["of"])

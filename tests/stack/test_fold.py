@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.aggregates.fold_class import ORDER
 from hourline_core.compute.aggregation import apply_where, empty_events, plan_aggregation, with_derived
 from hourline_core.compute.projection import Projection
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
@@ -25,7 +26,7 @@ from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOM
 from hourline_core.runtime.spark import spark_session
 from speed_layer.fold import Fold, connect_for_folds
 from speed_layer.record_rows import with_outcome
-from tests.support.user_classes import user_measure
+from tests.support.user_classes import keyed_fold, user_measure
 from tests.support.window_oracle import parse_window
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -82,6 +83,9 @@ MEASURES = {
     "spread": user_measure("spread", "small"),
     "weighted": user_measure("weighted_mean", "small, single", where="single between -2 and 2"),
     "word_counts": user_measure("word_counts", "loud"),
+    "trail": keyed_fold("trail", "small"),
+    "trail_of_some": keyed_fold("trail", "struct(words, `pair`, map('k', real))", where="flag"),
+    "until_third": keyed_fold("until_third", "real"),
     "words": user_measure("known_words", "if(flag, text, raise_error('no flag'))", where="flag"),
 }
 SOURCE = Source(
@@ -224,7 +228,7 @@ def equal(one: Any, other: Any) -> bool:
         return counts(one) == counts(other)
     if isinstance(one, bytes) and isinstance(other, bytes):
         return hashes(one) == hashes(other)
-    return bool(one == other)
+    return in_order(one) == in_order(other) if are_events(one) and are_events(other) else bool(one == other)
 
 
 def is_histogram(state: Any) -> bool:
@@ -242,6 +246,15 @@ def counts(histogram: list[dict[str, Any]]) -> dict[int, float]:
 def frequencies(state: dict[str, Any]) -> list[tuple[str, int, int, int]]:
     sketch = frequent_strings_sketch.deserialize(state["sketch"])
     return sorted(sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES))
+
+
+def are_events(state: Any) -> bool:
+    return isinstance(state, list) and all(isinstance(one, dict) and "offset" in one for one in state)
+
+
+def in_order(events: list[dict[str, Any]]) -> list[str]:
+    """The events that a keyed fold keeps, which Spark has in any order, as texts: no NaN is equal to another one."""
+    return [repr(list(event.values())) for event in sorted(events, key=lambda one: [one[name] for name in ORDER])]
 
 
 def hashes(sketch: bytes) -> list[int]:

@@ -1,4 +1,4 @@
-"""User-defined measures for tests, as a project's files ``measures/NAME.py``."""
+"""User-defined measures for tests, as a project's files ``measures/NAME.py`` and ``folds/NAME.py``."""
 
 from hourline_core.model import Measure, UserMeasure
 
@@ -105,6 +105,58 @@ class WordCounts:
 '''
 
 CLASSES = {"spread": SPREAD, "weighted_mean": WEIGHTED_MEAN, "known_words": KNOWN_WORDS, "word_counts": WORD_COUNTS}
+
+
+TRAIL = '''\
+import pyarrow as pa
+
+
+class Trail:
+    """The values of x in the order of their events, with commas."""
+
+    most = 5
+    value_type = pa.string()
+
+    def start(self):
+        return []
+
+    def step(self, state, at, x):
+        return [*state, x]
+
+    def finish(self, state):
+        return ",".join(map(str, state))
+'''
+
+UNTIL_THIRD = '''\
+import pyarrow as pa
+
+
+class UntilThird:
+    """The seconds from the first event to the third one."""
+
+    most = 4
+    value_type = pa.float64()
+
+    def start(self):
+        return []
+
+    def step(self, state, at, x):
+        return [*state, at]
+
+    def done(self, state):
+        return len(state) == 3
+
+    def finish(self, state):
+        return (state[2] - state[0]).total_seconds() if len(state) == 3 else None
+'''
+
+FOLDS = {"trail": TRAIL, "until_third": UNTIL_THIRD}
+
+
+def keyed_fold(name: str, argument: str, where: str | None = None) -> Measure:
+    """The measure that ``name(argument) where …`` declares, with a keyed fold."""
+    own = UserMeasure(kind="fold", name=name, code=FOLDS[name])
+    return Measure(kind="fold", argument=argument, where=where, user_measure=own)
 
 
 def user_measure(name: str, argument: str, where: str | None = None) -> Measure:

@@ -78,6 +78,7 @@ class Visit:
     duplicate: bool = False
     late: bool = False
     minute: int = 0
+    offset: int = 0
 
     @property
     def time(self) -> datetime:
@@ -176,10 +177,11 @@ class Visits:
         source_tables, offset = self.source_tables, len(self.visits)
         seen = {(visit.hour, visit.visit) for visit in self.visits if visit.visit}
         batch = []
-        for visit in visits:
+        for number, visit in enumerate(visits):
             late = bool(self.visits) and hour(visit.hour) + timedelta(hours=2) <= self.clock
             duplicate = not visit.missed and (visit.hour, visit.visit) in seen
-            batch.append(replace(visit, sequence=self.sequence, duplicate=duplicate, late=late))
+            found = {"sequence": self.sequence, "duplicate": duplicate, "late": late, "offset": offset + number}
+            batch.append(replace(visit, **found))
         new = [visit for visit in batch if not visit.duplicate]
         rows = [
             {
@@ -187,7 +189,7 @@ class Visits:
                     "topic_id": "topic-id",
                     "topic": "visits",
                     "partition": 0,
-                    "offset": offset + number,
+                    "offset": visit.offset,
                     "event_time": visit.time,
                 },
                 **{
@@ -199,7 +201,7 @@ class Visits:
                     "ms": visit.ms,
                 },
             }
-            for number, visit in enumerate(batch)
+            for visit in batch
         ]
         events = pa.schema([column for column in source_tables.events_schema if column.name != "sequence"])
         source_tables.append(

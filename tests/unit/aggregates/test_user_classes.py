@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hourline_core.aggregates.user_class import UnusableClassError, load_class, refuse_arguments
+from hourline_core.aggregates.user_class import load_class
+from hourline_core.aggregates.user_code import UnusableClassError, refuse_arguments
 from hourline_core.aggregates.user_trial import find_unmergeable, measure_seconds
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
@@ -60,7 +61,8 @@ def test_a_class_that_cannot_be_used_is_told_with_its_line(before: str, after: s
 
 def test_arguments_that_add_does_not_take_are_told() -> None:
     with pytest.raises(UnusableClassError) as caught:
-        refuse_arguments(load_class(UserMeasure(name="weighted_mean", code=CLASSES["weighted_mean"])), ["delay"])
+        loaded = load_class(UserMeasure(name="weighted_mean", code=CLASSES["weighted_mean"]))
+        refuse_arguments(loaded.measure, loaded.add, ["state"], ["delay"])
     assert str(caught.value) == "measures/weighted_mean.py:13: got the arguments delay, add takes x, weight"
 
 

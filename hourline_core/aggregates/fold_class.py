@@ -1,0 +1,98 @@
+"""The class of a keyed fold: the events of a group, one after the other in the order of their event times."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hourline_core.aggregates.user_code import (
+    ALLOWED_VALUES,
+    as_array,
+    fail,
+    fail_at_event,
+    find_missing,
+    find_unknown,
+    is_value_type,
+    make_instance,
+    read_examples,
+    refuse_mistakes,
+)
+from hourline_core.model import UserMeasure
+
+METHODS = {"start": (), "step": ("state", "at", "x"), "finish": ("state",)}
+"""The methods of a class, each with names for its arguments. ``step`` may have more of them."""
+ORDER = ("at", "partition", "offset", "place", "topic")
+"""The first fields of an event: its event time, and then where it is in Kafka. Events are in the order of these."""
+_MOST_EVENTS = 100_000
+
+
+@dataclass(frozen=True)
+class FoldClass:
+    """The class of a keyed fold, whose methods can be called."""
+
+    measure: UserMeasure
+    start: Callable[[], Any]
+    step: Callable[..., Any]
+    finish: Callable[[Any], Any]
+    done: Callable[[Any], bool]
+    """Whether no further events are taken."""
+    most: int
+    """The maximum number of events of a group that are kept. They are the first ones."""
+    value_type: pa.DataType
+    examples: Sequence[tuple[Any, ...]]
+    """Arguments of events, which ``find_broken_fold`` tries it on. Empty: those that it generates."""
+
+    def finish_all(self, kept: pa.Array, counts: pa.Array) -> pa.Array:
+        """The value of each list of events: structs of ORDER and the arguments, in any order. ``counts`` (int64) are
+        the numbers of events of the groups. A value is null where there are no events, or more than were kept and the
+        fold was not done.
+
+        Raises MeasureError, which names the event.
+        """
+        rows = pc.list_flatten(kept)
+        columns = [rows.field(place).to_pylist() for place in range(rows.type.num_fields)]
+        events = list(zip(*columns, strict=True))
+        values, end = [], 0
+        for length, count in zip(pc.list_value_length(kept).to_pylist(), counts.to_pylist(), strict=True):
+            start, end = end, end + (length or 0)
+            group = sorted(events[start:end], key=lambda event: event[: len(ORDER)])
+            values.append(self._finish(group, count) if group else None)
+        return as_array(self.measure, "finish", values, self.value_type)
+
+    def _finish(self, events: Sequence[tuple[Any, ...]], count: int) -> Any:
+        event, is_done = events[0], False
+        try:
+            state = self.start()
+            for event in events:
+                at, arguments = event[0], event[len(ORDER) :]
+                state = self.step(state, at, *arguments)
+                if is_done := self.done(state):
+                    break
+        except Exception as error:
+            _, partition, offset, _, topic = event[: len(ORDER)]
+            fail_at_event(self.measure, "step", error, topic, partition, offset)
+        try:
+            return self.finish(state) if is_done or len(events) == count else None
+        except Exception as error:
+            fail(self.measure, "finish", error)
+
+
+@cache
+def load_fold(measure: UserMeasure) -> FoldClass:
+    """Run the text of a keyed fold. Raises UnusableClassError with everything that is wrong with it."""
+    made = make_instance(measure)
+    mistakes = [
+        *find_missing(measure, made, METHODS),
+        *find_unknown(measure, made, "most", _is_most, f"a whole number from 1 to {_MOST_EVENTS:,}"),
+        *find_unknown(measure, made, "value_type", is_value_type, ALLOWED_VALUES),
+    ]
+    refuse_mistakes(measure, mistakes)
+    done = getattr(made, "done", lambda state: False)
+    return FoldClass(measure, made.start, made.step, made.finish, done, made.most, made.value_type, read_examples(made))
+
+
+def _is_most(got: Any) -> bool:
+    return type(got) is int and 1 <= got <= _MOST_EVENTS

@@ -1,0 +1,96 @@
+"""A measure that a class of the project computes from a group's events in their order.
+
+Its state is the events themselves, so it merges as any measure does, and a late event takes its place among them. What
+is kept is bounded: the first events of a group, as many as the class says, beside the number of all.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from hashlib import sha256
+from typing import ClassVar
+
+import pyarrow as pa
+
+from hourline_core.aggregates.base import Aggregate, StateColumn
+from hourline_core.aggregates.fold_class import ORDER, FoldClass, load_fold
+from hourline_core.aggregates.sum import merge_sum
+from hourline_core.aggregates.user_arguments import arguments_of
+from hourline_core.aggregates.user_code import function_of, refuse_arguments
+from hourline_core.model import Metric
+from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, SCRATCH_PREFIX, TOPIC
+
+_COLUMNS = (EVENT_TIME, PARTITION, OFFSET, PLACE, TOPIC)
+"""The columns of an event for the fields of ORDER."""
+
+
+class KeyedFold(Aggregate):
+    """``name(x, …)``, over the events in which no argument is null."""
+
+    states: ClassVar[tuple[str, ...]] = ("", "__n")
+    is_exact: ClassVar[bool] = False
+    needs_functions: ClassVar[bool] = True
+
+    def values(self, argument_type: str) -> list[str]:
+        """See Aggregate. The arguments, which are all null or none is, and what the events are ordered by."""
+        arguments = arguments_of(self.measure, argument_type)
+        refuse_arguments(self.loaded.measure, self.loaded.step, ["state", "at"], self.measure.arguments)
+        return [*arguments, *_COLUMNS]
+
+    def ranks(self, values: Sequence[str]) -> dict[str, str]:
+        """See Aggregate. The events that do not count come last."""
+        counted, order = values[0], values[-len(ORDER) :]
+        return {self._rank: ", ".join([f"{counted} IS NULL", *order])}
+
+    def partials(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate."""
+        counts = f"{values[0]} IS NOT NULL"
+        # The CASE lets every field be null. Arrow and Delta take no null for a field that is never null.
+        fields = ", ".join(f"'{name}', CASE WHEN {counts} THEN {value} END" for name, value in _fields(values).items())
+        event = f"CASE WHEN {counts} AND {self._rank} <= {self.loaded.most} THEN named_struct({fields}) END"
+        return [f"collect_list({event})", f"count({values[0]})"]
+
+    def folds(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate."""
+        event = ", ".join(f"'{name}': {value}" for name, value in _fields(values).items())
+        events = f"coalesce(list({{{event}}}) FILTER (WHERE {values[0]} IS NOT NULL), [])"
+        return [self._first_of(events), f"count({values[0]})"]
+
+    def merges(self, states: Sequence[StateColumn]) -> list[str]:
+        """See Aggregate."""
+        events, n = states
+        return [self._first_of(f"flatten(list({events.sql}) FILTER (WHERE {events.sql} IS NOT NULL))"), merge_sum(n)]
+
+    def finish(self, states: Sequence[str]) -> str:
+        """See Aggregate."""
+        return f"{function_of('finish', self.loaded.measure)}({', '.join(states)})"
+
+    @cached_property
+    def loaded(self) -> FoldClass:
+        """The class. Raises UnusableClassError."""
+        assert self.measure.user_measure is not None
+        return load_fold(self.measure.user_measure)
+
+    @property
+    def _rank(self) -> str:
+        return f"{SCRATCH_PREFIX}rank_{sha256(str(self.measure).encode()).hexdigest()[:12]}"
+
+    def _first_of(self, events: str) -> str:
+        """DuckDB SQL: the first events of a list, as many as are kept."""
+        return f"list_sort({events})[:{self.loaded.most}]"
+
+
+def try_folds(metric: Metric, tiles: pa.Table) -> None:
+    """Compute the keyed folds of each tile, before it is stored: one that fails must stop here, not where answers are
+    read. Raises MeasureError.
+    """
+    for name, measure in metric.measures.items():
+        if measure.kind == "fold":
+            fold = KeyedFold(measure)
+            events, counts = (tiles[column].combine_chunks() for column in fold.columns(name))
+            fold.loaded.finish_all(events, counts)
+
+
+def _fields(values: Sequence[str]) -> dict[str, str]:
+    """The fields of a kept event, each with its value."""
+    arguments, order = values[: -len(ORDER)], values[-len(ORDER) :]
+    return {**dict(zip(ORDER, order, strict=True)), **{f"_{place}": value for place, value in enumerate(arguments)}}

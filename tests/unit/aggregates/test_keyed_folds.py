@@ -1,0 +1,128 @@
+"""The class of a keyed fold: what is found before anything runs, and what is told when it fails."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hourline_core.aggregates.fold_class import load_fold
+from hourline_core.aggregates.fold_trial import find_broken_fold, measure_step_seconds
+from hourline_core.aggregates.user_code import UnusableClassError
+from hourline_core.errors import MeasureError
+from hourline_core.model import UserMeasure
+from tests.support.user_classes import FOLDS
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EVENT = pa.struct(
+    {
+        "at": pa.timestamp("us", "UTC"),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "place": pa.int32(),
+        "topic": pa.string(),
+        "_0": pa.int64(),
+    }
+)
+
+
+def changed(name: str, before: str, after: str) -> UserMeasure:
+    """A fold with another text in one place."""
+    assert FOLDS[name].count(before) == 1
+    return UserMeasure(kind="fold", name=name, code=FOLDS[name].replace(before, after))
+
+
+def events(*values: int, minute: int = 0) -> list[dict[str, Any]]:
+    return [
+        {
+            "at": NOON + timedelta(minutes=minute + n),
+            "partition": 1,
+            "offset": 40 + n,
+            "place": 0,
+            "topic": "t",
+            "_0": x,
+        }
+        for n, x in enumerate(values)
+    ]
+
+
+def finish(measure: UserMeasure, groups: list[list[dict[str, Any]] | None], counts: list[int | None]) -> list[Any]:
+    values: list[Any] = load_fold(measure).finish_all(pa.array(groups, pa.list_(EVENT)), pa.array(counts)).to_pylist()
+    return values
+
+
+def test_events_are_taken_in_their_order() -> None:
+    trail = UserMeasure(kind="fold", name="trail", code=FOLDS["trail"])
+    late_first = [*events(3, 4, minute=5), *events(1, 2)]
+    assert finish(trail, [late_first, [], None, events(9)], [4, 0, None, 1]) == ["1,2,3,4", None, None, "9"]
+
+
+def test_what_is_not_kept_matters_unless_the_fold_is_done() -> None:
+    third = UserMeasure(kind="fold", name="until_third", code=FOLDS["until_third"])
+    never = changed("until_third", "len(state) == 3\n\n    def finish", "False\n\n    def finish")
+    assert finish(third, [events(1, 1, 1, 1), events(1, 1)], [9, 2]) == [120.0, None]
+    assert finish(never, [events(1, 1, 1, 1)], [9]) == [None]
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_a_class_that_folds_has_no_mistake(name: str) -> None:
+    assert find_broken_fold(load_fold(UserMeasure(kind="fold", name=name, code=FOLDS[name])), [pa.int32()]) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("most = 5", "", "4: got most = nothing, allowed is a whole number from 1 to 100,000"),
+        ("most = 5", "most = 0", "4: got most = 0, allowed is a whole number from 1 to 100,000"),
+        ("most = 5", "most = True", "4: got most = True, allowed is a whole number from 1 to 100,000"),
+        ("def step(self", "def add(self", "4: Trail has no method step(self, state, at, x)"),
+        (
+            "pa.string()",
+            "pa.list_(pa.string())",
+            "4: got value_type = list<item: string>, allowed is a type of pyarrow",
+        ),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_told_with_its_line(before: str, after: str, said: str) -> None:
+    with pytest.raises(UnusableClassError) as caught:
+        load_fold(changed("trail", before, after))
+    assert str(caught.value).startswith(f"folds/trail.py:{said}")
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "said"),
+    [
+        ("trail", "return [*state, x]", "state.append(x)", "13: step: it gave None, allowed is a state: return it"),
+        ("trail", "return []", "return self.kept\n\n    kept = []", "15: step: the same events [("),
+        ("trail", '",".join(map(str, state))', "len(state)", "16: finish: it gave 1, allowed is a value of the type"),
+        ("trail", "return [*state, x]", "return [*state, 1 / x]", "14: step("),
+        ("until_third", "len(state) == 3\n\n    def finish", "state[3]\n\n    def finish", "17: done([datetime"),
+    ],
+)
+def test_a_class_that_does_not_fold_is_told_with_an_example(name: str, before: str, after: str, said: str) -> None:
+    measure = changed(name, before, after)
+    if "kept" in after:
+        measure = measure.model_copy(
+            update={"code": measure.code.replace("return [*state, x]", "return state.append(x) or state")}
+        )
+    mistake = find_broken_fold(load_fold(measure), [pa.int32()])
+    assert mistake is not None and mistake.startswith(f"folds/{name}.py:{said}"), mistake
+
+
+def test_a_slow_class_is_timed() -> None:
+    slow = changed("trail", "return [*state, x]", "import time; time.sleep(0.002); return [x]")
+    assert measure_step_seconds(load_fold(slow), [pa.int32()]) >= 0.002
+
+
+def test_a_failure_names_the_class_the_event_and_the_line() -> None:
+    failing = changed("trail", "return [*state, x]", "return [*state, 6 // x]")
+    with pytest.raises(MeasureError) as caught:
+        finish(failing, [None, events(3, 0, 2)], [None, 3])
+    assert str(caught.value) == (
+        "the measure 'trail' failed in step for the event at t partition 1 offset 41 (ZeroDivisionError: integer division "
+        "or modulo by zero, folds/trail.py:14): mend folds/trail.py, or leave such events out with `where`"
+    )
+    with pytest.raises(MeasureError, match=r"failed in finish \(TypeError: .*, folds/trail.py:17\): mend"):
+        finish(changed("trail", "map(str, state)", "state"), [events(3)], [1])
+    with pytest.raises(MeasureError, match=r"failed in finish, which has to give string \(.*\): mend"):
+        finish(changed("trail", '",".join(map(str, state))', "3"), [events(3)], [1])
