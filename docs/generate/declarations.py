@@ -30,7 +30,7 @@ from hourline_core.model.topics import TopicPattern
 
 _INTRODUCTION = """
 A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
-file in `metrics/`. A measure of your own is a file in `measures/`.
+file in `metrics/`. A measure of your own is a file in `measures/` or `folds/`.
 [Declare a source and metrics](../guides/declare-a-source-and-metrics.md) shows how to write them.
 `hourline schema` prints JSON Schemas of these files for editors.
 """

@@ -121,6 +121,7 @@ def _states() -> Iterator[tuple[str, str]]:
         measure = Measure.parse(EXAMPLES[kind])
         yield code(measure), ", ".join(map(code, aggregate_of(measure).columns("m"))) or "none"
     yield "a class in `measures/`", f"{code('m')}, of its `state_type`"
+    yield "a class in `folds/`", f"{code('m')}, list of structs: its first events; {code('m__n')}, bigint: their number"
 
 
 def _complete(meanings: Mapping[str, str], names: list[str], of: str) -> Mapping[str, str]:

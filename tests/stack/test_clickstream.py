@@ -44,10 +44,11 @@ CLICKS = SourceRule(
     },
 )
 BUSY = MetricRule(measures={"clicks": ("count", lambda b: 1), "orders": ORDERS})
+VISIT = timedelta(minutes=30)
 GAPS = {
-    "visits": (CLICKS.metrics["visits"], timedelta(minutes=30)),
+    "visits": (CLICKS.metrics["visits"], VISIT),
     "sections": (CLICKS.metrics["sections"], timedelta(minutes=10)),
-    "busy": (BUSY, timedelta(minutes=30)),
+    "busy": (BUSY, VISIT),
 }
 BERLIN, MINUTE = timedelta(hours=2), timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,6 +72,12 @@ def split(events: list[Event], gap: timedelta) -> list[list[Event]]:
 
 def rows_of(rule: MetricRule, keys: tuple[Any, ...], events: list[Event]) -> tuple[Any, ...]:
     return *keys, *(oracle.value(kind, [of(event.body) for event in events]) for kind, of in rule.measures.values())
+
+
+def seconds_until_order(visit: list[Event]) -> float | None:
+    """From the first click of a visit to its first order."""
+    ordered = [event.time for event in visit if event.body["ordered"] is not None]
+    return (ordered[0] - visit[0].time).total_seconds() if ordered else None
 
 
 def check_windows(project: StackProject) -> int:
@@ -97,6 +104,17 @@ def check_windows(project: StackProject) -> int:
             days.setdefault(datetime(local.year, local.month, local.day, tzinfo=UTC) - BERLIN, []).append(event)
         found = connection.sql("SELECT window_start, clicks, visitors FROM days").fetchall()
         assert sorted(found) == sorted(rows_of(CLICKS.metrics["days"], (day,), of) for day, of in days.items())
+        found = connection.sql("SELECT window_start, visitor, until_order FROM journeys").fetchall()
+        visitors = {event.body["visitor"] for event in events}
+        counted = oracle.counted(CLICKS, "visits", events, project.cutoffs)
+        assert sorted(found, key=repr) == sorted(
+            [
+                (visit[0].time, visitor, seconds_until_order(visit))
+                for visitor in visitors
+                for visit in split([event for event in counted if event.body["visitor"] == visitor], VISIT)
+            ],
+            key=repr,
+        )
         ends = "FROM visits WHERE last_click + INTERVAL 30 MINUTES <> window_end"
         assert connection.sql(ends).fetchall() == []
     return compared + len(found)

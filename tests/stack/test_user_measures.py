@@ -1,4 +1,6 @@
-"""The class of a user-defined measure fails at an event: nothing of it counts until the class is mended."""
+"""The class of a user-defined measure or a keyed fold fails at an event: nothing of it counts until the class is mended.
+Events are folded in their order, whichever layer counted them.
+"""
 
 import statistics
 from datetime import UTC, datetime, timedelta
@@ -13,7 +15,7 @@ from hourline_core.errors import MeasureError
 from tests.support.oracle import SourceRule
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
-from tests.support.user_classes import SPREAD
+from tests.support.user_classes import SPREAD, TRAIL, UNTIL_THIRD
 
 START = datetime(2024, 5, 6, 20, tzinfo=UTC)
 FAILING = SPREAD.replace(
@@ -57,6 +59,57 @@ def test_a_class_that_fails_stops_the_stream_until_it_is_mended(kafka: str, tmp_
         START: (51, variance(early + failing), "final"),
         START + timedelta(hours=2): (30, variance(later), "provisional"),
     }
+
+
+FOLD_FILES = {
+    "hourline.yaml": FILES["hourline.yaml"],
+    "sources/steps.yaml": "topic: keyed_folds\nfields: {at: timestamp, who: string, x: int}\nevent_time: at\ngrace: 0s\n",
+    "metrics/trails.yaml": """\
+        source: steps
+        dimensions: [who]
+        measures: {n: count, trail: trail(x), until_third: until_third(x) where x > 1}
+        """,
+    "folds/trail.py": TRAIL.replace("[*state, x]", "[*state, x // (x != 1300)]"),
+    "folds/until_third.py": UNTIL_THIRD,
+}
+
+
+def test_events_are_folded_in_their_order_in_both_layers(kafka: str, tmp_path: Path) -> None:
+    rule = SourceRule(lambda body: datetime.fromisoformat(body["at"]), {})
+    project = StackProject(write_project(tmp_path, FOLD_FILES), kafka, {"steps": rule})
+    project.send("steps", [step("ada", 30, 3), step("ada", 0, 1300)])
+    with pytest.raises(MeasureError, match="failed in step for the event at keyed_folds partition 0 offset 1"):
+        project.drain()
+
+    (tmp_path / "folds/trail.py").write_text(TRAIL)
+    project.project = load_project(tmp_path, {"KAFKA": kafka})
+    project.drain()
+    assert trails(project) == {"ada": ("1300,3", None, "provisional")}
+    project.send("steps", [step("ada", 20, 2), step("ada", 10, 9), *(step("bo", n, n) for n in range(9))])
+    project.send("steps", [step("clock", 7200 + n, 1) for n in range(5)])
+    project.drain()
+    folded = {"ada": ("1300,9,2,3", 20.0), "bo": (None, 2.0)}
+    assert trails(project) == {who: (*values, "provisional") for who, values in folded.items()}
+
+    project.recompute()
+    assert trails(project) == {who: (*values, "final") for who, values in folded.items()}
+    with serving_layer.connect(project.project) as connection:
+        warned = connection.sql("SELECT about, hour, found FROM quality WHERE NOT success ORDER BY ALL").fetchall()
+    assert [(about, hour) for about, hour, _ in warned] == [("events of trail beyond 5", START)]
+    project.send("steps", [step("ada", 15, 7), step("bo", 9, 9)])
+    project.drain()
+    assert trails(project) == {"ada": ("1300,9,7,2,3", 15.0, "revised"), "bo": (None, 2.0, "revised")}
+
+
+def step(who: str, second: int, x: int) -> dict[str, Any]:
+    return {"at": (START + timedelta(seconds=second)).isoformat(), "who": who, "x": x}
+
+
+def trails(project: StackProject) -> dict[str, tuple[Any, ...]]:
+    """By who took steps in the first hour: the two folds and the state."""
+    with serving_layer.connect(project.project) as connection:
+        sql = f"SELECT who, trail, until_third, state FROM trails WHERE hour = '{START:%F %T}+00'"
+        return {who: tuple(values) for who, *values in connection.sql(sql).fetchall()}
 
 
 def reading(hour: int, values: Any) -> list[dict[str, Any]]:

@@ -1,0 +1,44 @@
+"""Warns of groups that have more events than their keyed folds keep, and so no value."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+
+from batch_layer.audit.declared_expectations import Check
+from batch_layer.audit.facts import as_frame
+from batch_layer.audit.validator import Validation, Validator
+from hourline_core.aggregates.keyed_fold import KeyedFold
+from hourline_core.model import Metric
+from hourline_core.model.hours import hour_text
+from hourline_core.sql.literals import identifier
+
+
+def validate_folds(
+    validator: Validator,
+    connection: duckdb.DuckDBPyConnection,
+    metric: Metric,
+    hours: Sequence[datetime],
+    tiles: pa.Table,
+) -> Validation:
+    """A finding for each keyed fold of ``metric`` in each of ``hours`` (UTC). It names groups of ``tiles`` that
+    have too many events for a value.
+    """
+    selected, checks = ["hour", *map(identifier, metric.dimensions)], []
+    for name, measure in metric.measures.items():
+        if measure.kind == "fold":
+            fold = KeyedFold(measure)
+            events, n = map(identifier, fold.columns(name))
+            column = f"events of {name} beyond {fold.loaded.most:,}"
+            has_none = f"{fold.finish([events, n])} IS NULL"
+            beyond = f"CASE WHEN {has_none} THEN greatest({n} - {fold.loaded.most}, 0) ELSE 0 END"
+            selected.append(f"{beyond} AS {identifier(column)}")
+            bounds = {"column": column, "min_value": 0, "max_value": 0}
+            checks.append(Check("expect_column_values_to_be_between", bounds, "warn"))
+    if not checks:
+        return Validation()
+    connection.register("_audited", tiles)
+    results = connection.execute(f"SELECT {', '.join(selected)} FROM _audited ORDER BY hour").to_arrow_table()
+    frame, _ = as_frame(results, metric.dimensions, ["hour"])
+    return validator.evaluate_results(frame, checks, list(map(hour_text, hours)), ["hour", *metric.dimensions])
