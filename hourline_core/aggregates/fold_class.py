@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.aggregates.python_values import read_events
 from hourline_core.aggregates.user_code import (
     ALLOWED_VALUES,
     as_array,
@@ -15,6 +16,7 @@ from hourline_core.aggregates.user_code import (
     fail_at_event,
     find_missing,
     find_unknown,
+    find_wrong_examples,
     is_value_type,
     make_instance,
     read_examples,
@@ -52,9 +54,7 @@ class FoldClass:
 
         Raises MeasureError, which names the event.
         """
-        rows = pc.list_flatten(kept)
-        columns = [rows.field(place).to_pylist() for place in range(rows.type.num_fields)]
-        events = list(zip(*columns, strict=True))
+        events = read_events(self.measure, "step", pc.list_flatten(kept))
         values, end = [], 0
         for length, count in zip(pc.list_value_length(kept).to_pylist(), counts.to_pylist(), strict=True):
             start, end = end, end + (length or 0)
@@ -71,12 +71,12 @@ class FoldClass:
                 state = self.step(state, at, *arguments)
                 if is_done := self.done(state):
                     break
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _, partition, offset, _, topic = event[: len(ORDER)]
             fail_at_event(self.measure, "step", error, topic, partition, offset)
         try:
             return self.finish(state) if is_done or len(events) == count else None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             fail(self.measure, "finish", error)
 
 
@@ -86,6 +86,8 @@ def load_fold(measure: UserMeasure) -> FoldClass:
     made = make_instance(measure)
     mistakes = [
         *find_missing(measure, made, METHODS),
+        *(find_missing(measure, made, {"done": ("state",)}) if hasattr(made, "done") else ()),
+        *find_wrong_examples(measure, made),
         *find_unknown(measure, made, "most", _is_most, f"a whole number from 1 to {_MOST_EVENTS:,}"),
         *find_unknown(measure, made, "value_type", is_value_type, ALLOWED_VALUES),
     ]

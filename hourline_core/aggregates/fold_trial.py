@@ -12,6 +12,8 @@ from hourline_core.aggregates.trial_events import Event, generate_parts
 from hourline_core.aggregates.user_code import describe_exception, line_of, place_in
 
 _BEGIN, _APART = datetime(2024, 2, 28, tzinfo=UTC), timedelta(minutes=7)
+_LONGEST = 500
+"""The maximum number of characters of a call's arguments in a message."""
 _LONG = 0.5
 """The maximum number of seconds that a class is timed for."""
 
@@ -30,8 +32,8 @@ def find_broken_fold(loaded: FoldClass, arguments: Sequence[pa.DataType]) -> str
             if repr(again := trial.fold(some)) != repr(first):
                 return trial.describe(
                     "step",
-                    f"the same events {some!r} gave {first!r}, and then {again!r}; keep nothing between two calls, and "
-                    "use no clock or random number",
+                    f"the same events {some!r} gave {first!r}, and then {again!r}; keep nothing between two calls, "
+                    "change no argument, and use no clock or random number",
                 )
     except _RaisedError as raised:
         return str(raised)
@@ -39,14 +41,18 @@ def find_broken_fold(loaded: FoldClass, arguments: Sequence[pa.DataType]) -> str
 
 
 def measure_step_seconds(loaded: FoldClass, arguments: Sequence[pa.DataType]) -> float:
-    """The time that ``step`` takes for an event, on average over those that it is tried on."""
-    events = [event for parts in generate_parts(loaded.examples, arguments) for part in parts for event in part]
-    state, done, began = loaded.start(), 0, time.perf_counter()
-    for event in events:
-        state, done = loaded.step(state, _BEGIN + done * _APART, *event), done + 1
+    """The time that ``step`` takes for an event, on average over the lists that ``find_broken_fold`` tries it on."""
+    tried = [part for some, others, _ in generate_parts(loaded.examples, arguments) for part in (some, others)]
+    steps, began = 0, time.perf_counter()
+    for events in tried:
+        state = loaded.start()
+        for number, event in enumerate(events):
+            state, steps = loaded.step(state, _BEGIN + number * _APART, *event), steps + 1
+            if loaded.done(state):
+                break
         if time.perf_counter() - began > _LONG:
             break
-    return (time.perf_counter() - began) / done
+    return (time.perf_counter() - began) / steps
 
 
 class _RaisedError(Exception):
@@ -61,10 +67,10 @@ class _Trial:
 
     def fold(self, events: Sequence[Event]) -> Any:
         """The value of ``events``."""
-        state = self._call("start")
+        state = begin = self._call("start")
         for number, event in enumerate(events):
             state = self._call("step", state, _BEGIN + number * _APART, *event)
-            if state is None:
+            if state is None and begin is not None:
                 raise _RaisedError(self.describe("step", "it gave None, allowed is a state: return it"))
             if self._call("done", state):
                 break
@@ -83,8 +89,8 @@ class _Trial:
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
             return getattr(self._loaded, method)(*arguments)
-        except Exception as error:
-            got = ", ".join(map(repr, arguments))
+        except (Exception, SystemExit) as error:
+            got = ", ".join(map(repr, arguments))[:_LONGEST]
             raise _RaisedError(
                 f"{place_in(self._loaded.measure, error)}: {method}({got}) raised {describe_exception(error)}; "
                 "if events never have such values, give some that they have: `examples = [(1.5,), (2.0,)]`"

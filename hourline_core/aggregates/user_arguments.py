@@ -5,7 +5,8 @@ import re
 from hourline_core.aggregates.base import UnsuitableArgumentError
 from hourline_core.model import Measure
 
-_NOT_TAKEN = re.compile(r"\b(void|variant|interval)\b")
+_NOT_TAKEN = re.compile(r"\b(void|variant|interval)\b(?!:)")
+"""Types, as a part of Spark's text of a type. A field that has such a name is followed by its type."""
 
 
 def arguments_of(measure: Measure, types: str) -> list[str]:

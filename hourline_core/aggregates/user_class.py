@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.aggregates.python_values import in_utc, read_events
 from hourline_core.aggregates.user_code import (
     ALLOWED_VALUES,
     as_array,
@@ -16,6 +17,7 @@ from hourline_core.aggregates.user_code import (
     fail_at_event,
     find_missing,
     find_unknown,
+    find_wrong_examples,
     is_value_type,
     make_instance,
     read_examples,
@@ -52,37 +54,36 @@ class UserClass:
 
         Raises MeasureError, which names the event.
         """
-        rows = pc.list_flatten(events)
-        *arguments, topics, partitions, offsets = [rows.field(place) for place in range(rows.type.num_fields)]
-        numbered = enumerate(zip(*(argument.to_pylist() for argument in arguments), strict=True))
+        rows = read_events(self.measure, "add", pc.list_flatten(events))
+        numbered = enumerate(rows)
         states, place = [], 0
         for length in pc.list_value_length(events).to_pylist():
             try:
                 state = self.start() if length else None
-                for place, values in islice(numbered, length or 0):  # noqa: B007 (it is for the message)
-                    state = _state(self.add(state, *values))
-            except Exception as error:
-                fail_at_event(self.measure, "add", error, topics[place], partitions[place], offsets[place])
+                for place, row in islice(numbered, length or 0):  # noqa: B007 (it is for the message)
+                    state = _state(self.add(state, *row[: -len(ADDRESS)]))
+            except (Exception, SystemExit) as error:
+                fail_at_event(self.measure, "add", error, *rows[place][-len(ADDRESS) :])
             states.append(state)
         return as_array(self.measure, "add", states, self.state_type)
 
     def merge_all(self, states: pa.Array) -> pa.Array:
         """The merged state of each list of states. Null for none. Raises MeasureError."""
         merged = []
-        for some in states.to_pylist():
+        for some in in_utc(states).to_pylist():
             try:
                 merged.append(_state(reduce(self.merge, some)) if some else None)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 fail(self.measure, "merge", error)
         return as_array(self.measure, "merge", merged, self.state_type)
 
     def finish_all(self, states: pa.Array) -> pa.Array:
         """The value of each state, null for null. Raises MeasureError."""
         values = []
-        for state in states.to_pylist():
+        for state in in_utc(states).to_pylist():
             try:
                 values.append(None if state is None else self.finish(state))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 fail(self.measure, "finish", error)
         return as_array(self.measure, "finish", values, self.value_type)
 
@@ -100,6 +101,7 @@ def load_class(measure: UserMeasure) -> UserClass:
     made = make_instance(measure)
     mistakes = [
         *find_missing(measure, made, METHODS),
+        *find_wrong_examples(measure, made),
         *find_unknown(measure, made, "state_type", _is_state_type, _ALLOWED_STATES),
         *find_unknown(measure, made, "value_type", is_value_type, ALLOWED_VALUES),
     ]

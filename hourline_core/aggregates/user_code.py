@@ -74,9 +74,16 @@ def is_value_type(got: Any) -> bool:
     return isinstance(got, pa.DataType) and (got in _PLAIN or pa.types.is_decimal128(got))
 
 
+def find_wrong_examples(measure: UserMeasure, made: Any) -> list[str]:
+    """What is wrong with the attribute ``examples`` of a class, which may be left out."""
+    allowed = "a list of tuples, each with the arguments for one event"
+    there = getattr(made, "examples", None) is not None
+    return find_unknown(measure, made, "examples", lambda got: isinstance(got, (list, tuple)), allowed) if there else []
+
+
 def read_examples(made: Any) -> list[tuple[Any, ...]]:
     """The attribute ``examples`` of a class: the arguments of some events."""
-    return [one if isinstance(one, tuple) else (one,) for one in getattr(made, "examples", ())]
+    return [one if isinstance(one, tuple) else (one,) for one in getattr(made, "examples", None) or ()]
 
 
 def refuse_arguments(
@@ -94,7 +101,7 @@ def refuse_arguments(
         ) from None
 
 
-def fail(measure: UserMeasure, method: str, error: Exception, otherwise: str = "") -> NoReturn:
+def fail(measure: UserMeasure, method: str, error: BaseException, otherwise: str = "") -> NoReturn:
     """Raise MeasureError: ``method`` of the class raised ``error``. ``otherwise`` is what else could be done."""
     cause = f"{describe_exception(error)}, {place_in(measure, error)}"
     raise MeasureError(
@@ -103,7 +110,7 @@ def fail(measure: UserMeasure, method: str, error: Exception, otherwise: str = "
 
 
 def fail_at_event(
-    measure: UserMeasure, method: str, error: Exception, topic: str, partition: int, offset: int
+    measure: UserMeasure, method: str, error: BaseException, topic: str, partition: int, offset: int
 ) -> NoReturn:
     """Raise MeasureError: ``method`` raised ``error`` for an event."""
     address = f"{topic} partition {partition} offset {offset}"

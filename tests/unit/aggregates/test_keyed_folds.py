@@ -76,6 +76,8 @@ def test_a_class_that_folds_has_no_mistake(name: str) -> None:
         ("most = 5", "most = 0", "4: got most = 0, allowed is a whole number from 1 to 100,000"),
         ("most = 5", "most = True", "4: got most = True, allowed is a whole number from 1 to 100,000"),
         ("def step(self", "def add(self", "4: Trail has no method step(self, state, at, x)"),
+        ("most = 5", "most = 5\n    done = True", "4: Trail has no method done(self, state)"),
+        ("most = 5", "most = 5\n    examples = 7", "4: got examples = 7, allowed is a list of tuples, each with"),
         (
             "pa.string()",
             "pa.list_(pa.string())",
@@ -96,6 +98,7 @@ def test_a_class_that_cannot_be_used_is_told_with_its_line(before: str, after: s
         ("trail", "return []", "return self.kept\n\n    kept = []", "15: step: the same events [("),
         ("trail", '",".join(map(str, state))', "len(state)", "16: finish: it gave 1, allowed is a value of the type"),
         ("trail", "return [*state, x]", "return [*state, 1 / x]", "14: step("),
+        ("trail", "return [*state, x]", "raise SystemExit(1)", "14: step("),
         ("until_third", "len(state) == 3\n\n    def finish", "state[3]\n\n    def finish", "17: done([datetime"),
     ],
 )
@@ -107,6 +110,24 @@ def test_a_class_that_does_not_fold_is_told_with_an_example(name: str, before: s
         )
     mistake = find_broken_fold(load_fold(measure), [pa.int32()])
     assert mistake is not None and mistake.startswith(f"folds/{name}.py:{said}"), mistake
+
+
+def test_no_state_may_be_the_state_of_no_event() -> None:
+    first = changed("trail", "return []", "return None").code.replace("[*state, x]", "state or (x if x > 9 else None)")
+    last = first.replace('",".join(map(str, state))', "str(state)")
+    assert find_broken_fold(load_fold(UserMeasure(kind="fold", name="trail", code=last)), [pa.int32()]) is None
+
+
+def test_the_arguments_of_a_call_are_shortened() -> None:
+    long = changed("trail", "return []", "return 'x' * 100_000")
+    mistake = find_broken_fold(load_fold(long.model_copy(update={"code": long.code.replace("*state", "6 // 0")})), [])
+    assert mistake is not None and len(mistake) < 1000
+
+
+def test_a_class_that_is_done_is_not_timed_beyond_it() -> None:
+    loaded = load_fold(changed("until_third", "[*state, at]", "[*state, at][: 3 // (len(state) < 3)]"))
+    assert find_broken_fold(loaded, [pa.int32()]) is None
+    assert measure_step_seconds(loaded, [pa.int32()]) > 0
 
 
 def test_a_slow_class_is_timed() -> None:
