@@ -2,6 +2,9 @@
 
 SETUP := .venv/.set-up
 
+# Many images of containers set this. With it, each start of a command would compile up to 1,500 modules of Python.
+unexport PYTHONDONTWRITEBYTECODE
+
 help:
 	@echo "make demo    real flights through the whole of Hourline, checked at the end; KEEP=1 leaves it up, WORKSPACE=folder says where"
 	@echo "make test    all checks and all tests, in about 30 minutes on 2 cores"

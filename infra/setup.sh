@@ -59,7 +59,7 @@ step() {
 python=$(find_python)
 uv=$(find_uv "$python")
 step '1/4 Python packages: installing those of uv.lock into .venv; the first time, this takes two minutes or more'
-UV_PROJECT_ENVIRONMENT=.venv "$uv" sync --quiet --frozen --all-extras --python "$python"
+UV_COMPILE_BYTECODE=1 UV_PROJECT_ENVIRONMENT=.venv "$uv" sync --quiet --frozen --all-extras --python "$python"
 step '2/4 Java: looking for version 17 or newer'
 .venv/bin/python -m hourline_core.runtime.java
 step '3/4 jars: fetching those of jars.lock that are not there yet'
