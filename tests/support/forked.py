@@ -9,7 +9,15 @@ from multiprocessing.process import BaseProcess
 import pytest
 
 PROCESSES = multiprocessing.get_context("forkserver")
-_IMPORTED = ["batch_layer.maintain", "hourline.cli", "speed_layer.maintenance", "tests.support.bare_tables", "pytest"]
+_IMPORTED = [
+    "batch_layer.maintain",
+    "hourline.cli",
+    "pandas",  # which Arrow imports when it first makes an array
+    "pyarrow.dataset",
+    "pytest",
+    "speed_layer.maintenance",
+    "tests.support.bare_tables",
+]
 
 
 def start(work: Callable[..., object], *arguments: object) -> BaseProcess:
