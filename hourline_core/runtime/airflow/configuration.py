@@ -1,4 +1,4 @@
-"""Airflow's configuration: its environment, ``airflow.cfg`` and secrets. The files have mode 0600."""
+"""Airflow's configuration: its environment, ``airflow.cfg``, local settings and secrets. The files have mode 0600."""
 
 import base64
 import configparser
@@ -23,6 +23,14 @@ POOLS = {
     BACKFILL_POOL: "backfills and maintenance, which neither block nor starve the hourly recompute",
 }
 """The pools that the DAGs run in. Each has one slot, since each task starts a Spark on this machine."""
+
+_LOCAL_SETTINGS = """\
+# Airflow forks a process each time it reads a DAG file, and one for each task. All of them need these modules, whose
+# import takes most of their time. Imported here, they are in the process that is forked.
+import hourline_core.model
+
+__all__ = []
+"""
 
 
 def home(project: Project) -> Path:
@@ -73,7 +81,9 @@ def write_secret(file: Path, text: str) -> None:
 
 
 def configure(project: Project, dag_folder: Path, database: str, port: int) -> None:
-    """Write airflow.cfg. ``database`` is a URL, ``postgresql://…``. ``port`` is the port of the UI."""
+    """Write airflow.cfg and airflow_local_settings.py. ``database`` is a URL, ``postgresql://…``. ``port`` is the port
+    of the UI.
+    """
     folder = home(project)
     keep = kept_secrets(project)
     url = f"http://{LOOPBACK}:{port}"
@@ -120,6 +130,7 @@ def configure(project: Project, dag_folder: Path, database: str, port: int) -> N
     text = io.StringIO()
     config.write(text)
     write_secret(folder / "airflow.cfg", text.getvalue())
+    write_secret(folder / "config" / "airflow_local_settings.py", _LOCAL_SETTINGS)
 
 
 def environment(project: Project) -> dict[str, str]:

@@ -11,8 +11,10 @@ from typing import cast
 
 import psycopg
 import pytest
+from airflow import settings as airflow_settings
 from airflow.configuration import AirflowConfigParser
 
+import hourline_core.model
 from hourline import Project, load_project
 from hourline.initialise import initialise
 from hourline_core.errors import SetupError
@@ -41,6 +43,17 @@ def test_airflow_reads_what_was_written_wherever_the_workspace_lies(tmp_path: Pa
     assert config.get("logging", "base_log_folder") == str(home(project) / "logs")
     assert config.get("database", "sql_alchemy_conn") == "postgresql+psycopg2://u:a%40b@host/db"
     assert (home(project) / "airflow.cfg").stat().st_mode & 0o777 == 0o600
+
+
+def test_airflow_imports_the_model_before_it_forks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = shop(tmp_path / "shop")
+    configure(project, tmp_path / "dags", "postgresql://u:p@host/db", 8080)
+    monkeypatch.setattr(airflow_settings, "AIRFLOW_HOME", str(home(project)))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    airflow_settings.prepare_syspath_for_config_and_plugins()  # type: ignore[no-untyped-call]
+    airflow_settings.import_local_settings()  # type: ignore[no-untyped-call]
+    assert sys.modules["airflow_local_settings"].hourline_core.model is hourline_core.model
 
 
 def test_settings_of_another_airflow_do_not_reach_this_one_but_its_connections_do(
