@@ -23,6 +23,9 @@ from hourline_core.errors import HourlineError
 from hourline_core.runtime.lease import lease_holder
 from tests.support.speed_process import alive, descendants, wait_until
 
+LONG = pytest.mark.long
+"""The demo takes minutes. What it shows, the other tests prove piece by piece."""
+
 COMMAND = [sys.executable, "-m", "examples.nyc_flights.demo"]
 PATIENCE = 1200
 
@@ -44,6 +47,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return workspace, output
 
 
+@LONG
 def test_it_says_how_many_cells_of_each_state_agree(played: tuple[Path, str]) -> None:
     last = played[1].rstrip().splitlines()[-1]
     counts = {
@@ -55,15 +59,18 @@ def test_it_says_how_many_cells_of_each_state_agree(played: tuple[Path, str]) ->
     assert min(counts["final"], counts["provisional"], counts["revised"]) > 500
 
 
+@LONG
 def test_plain_output_has_no_control_characters_and_is_not_long(played: tuple[Path, str]) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", played[1])
     assert len(played[1].splitlines()) < 150
 
 
+@LONG
 def test_it_leaves_nothing_running(played: tuple[Path, str]) -> None:
     assert lease_holder(played[0], "speed") is None
 
 
+@LONG
 def test_the_hours_of_a_night_without_flights_are_final(played: tuple[Path, str]) -> None:
     with connect(PROJECT, played[0]) as connection:
         nights = connection.sql(
@@ -74,6 +81,7 @@ def test_the_hours_of_a_night_without_flights_are_final(played: tuple[Path, str]
     assert [state for _, state in nights][:5] == ["final"] * 5
 
 
+@LONG
 def test_one_wrong_number_is_found_and_fails_it(played: tuple[Path, str], tmp_path: Path) -> None:
     workspace = played[0]
     tampered = tmp_path / "flights.csv"
@@ -90,7 +98,7 @@ def test_one_wrong_number_is_found_and_fails_it(played: tuple[Path, str], tmp_pa
     assert 0 < len(comparison.differences) <= 7
 
 
-@pytest.mark.long
+@LONG
 def test_a_killed_demo_leaves_nothing_running(tmp_path: Path) -> None:
     demo = started(tmp_path)
     assert demo.stdout
