@@ -80,8 +80,8 @@ def overwrite(
     writers: Sequence[str] = (),
     sequence: int = 0,
 ) -> None:
-    """Replace the rows that fulfil ``predicate`` (None: all) by ``rows``. ``seen``, ``writers``, ``sequence`` and
-    errors are as in ``append``.
+    """Replace the rows that fulfil ``predicate`` (None: all) by ``rows``, which keep their order. ``seen``,
+    ``writers``, ``sequence`` and errors are as in ``append``.
     """
     properties = commit_properties(
         metadata, [*(Transaction(writer, sequence) for writer in writers), *transactions(seen)]
@@ -89,7 +89,7 @@ def overwrite(
     with durable_step("overwrite", table):
         write_deltalake(
             table,
-            rows,
+            rows.combine_chunks(),  # delta-rs writes several pieces in any order
             mode="overwrite",
             predicate=predicate,
             commit_properties=properties,

@@ -33,8 +33,7 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES, b
     for run in _runs_of_small_files(files, below, below_rows):
         lowest, highest = run[0].first, max(file.last for file in run)
         within = [file for file in files if file.first <= highest and file.last >= lowest]
-        # In one piece, since delta-rs writes several in any order.
-        rows = read_rows(table, [file.path for file in within]).combine_chunks()
+        rows = read_rows(table, [file.path for file in within])
         # Each of these two copies all rows. Micro-batches are in order, and no larger file has rows among theirs.
         if len(within) > len(run):
             rows = rows.filter((pc.field(by) >= lowest) & (pc.field(by) <= highest))
@@ -48,7 +47,7 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES, b
             properties = commit_properties({"compacted": f"{first} to {last}"})
             write_deltalake(
                 table,
-                rows,
+                rows.combine_chunks(),  # for their order: see ``overwrite``
                 mode="overwrite",
                 predicate=predicate,
                 commit_properties=properties,
