@@ -89,12 +89,14 @@ def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
                 rows = pq.ParquetFile(file).read(use_threads=False)
         except (OSError, pa.ArrowInvalid) as error:
             raise TableError(describe_damage(table, path, f"cannot be read ({first_line(error)})")) from error
-        # delta-rs writes text as another Arrow type (string_view) when it deletes rows.
-        columns = [
-            rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type)
-            for c in schema
-        ]
-        parts.append(pa.table(columns, schema=schema))
+        if not rows.schema.equals(schema):
+            # delta-rs writes text as another Arrow type (string_view) when it deletes rows.
+            columns = [
+                rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type)
+                for c in schema
+            ]
+            rows = pa.table(columns, schema=schema)
+        parts.append(rows)
     return pa.concat_tables(parts)
 
 
