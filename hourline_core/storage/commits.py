@@ -28,7 +28,7 @@ from hourline_core.storage.seen_versions import NO_VERSIONS, transactions
 # this size.
 _ROWS_IN_GROUP = 8192
 
-_LOG_KEPT = PostCommitHookProperties(cleanup_expired_logs=False)
+LOG_KEPT = PostCommitHookProperties(cleanup_expired_logs=False)
 """For frequent commits: in a long log, looking for expired files takes longer than the commit itself. Maintenance
 looks for them.
 """
@@ -67,7 +67,7 @@ def append(
             rows,
             mode="append",
             commit_properties=commit_properties(metadata, recorded),
-            post_commithook_properties=_LOG_KEPT,
+            post_commithook_properties=LOG_KEPT,
         )
 
 

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.storage.commits import commit_properties, durable_step, small_row_groups
+from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step, small_row_groups
 from hourline_core.storage.data_files import read_rows
 from hourline_core.storage.file_ranges import FileRange, file_ranges
 
@@ -52,6 +52,7 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES, b
                 predicate=predicate,
                 commit_properties=properties,
                 writer_properties=small_row_groups(),
+                post_commithook_properties=LOG_KEPT if below < _FILE_BYTES else None,
             )
 
 
