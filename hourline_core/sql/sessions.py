@@ -5,6 +5,7 @@ events of one group in one pane, which is no longer than the gap. So a session i
 none begins more than the gap after the end of the one before.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from hourline_core.ledger.metric_tables import MetricTables
@@ -27,48 +28,57 @@ def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourR
     hours in which an event could join it, and at most ``provisional`` until its source's clock has passed its end. It
     is closed when these hours are.
     """
-    dimensions = list(map(identifier, tables.metric.dimensions))
+    same_group = f"{_partition(tables.metric.dimensions)} ORDER BY session_start"
     gap, longest = session.gap // _MICROSECOND, session.max_length // _MICROSECOND
     to_close = _HOUR_MICROS + tables.source.grace // _MICROSECOND
-    closes = f"{_floor('epoch_us(window_end)', _HOUR_MICROS)} + {to_close}"
     return f"""
-        WITH ordered AS (
+        WITH neighbours AS (
             SELECT * EXCLUDE (state), epoch_us(session_start) AS _first, epoch_us(session_end) AS _last,
-                   _first - lag(_last) OVER same_group > {gap} AS _begins
+                   lag(_last) OVER same_group AS _before, lead(_first) OVER same_group AS _after
             FROM {tables.metric.name}_states {_needed(session, starts)}
-            WINDOW same_group AS ({_partition(dimensions)} ORDER BY session_start)
+            WINDOW same_group AS ({same_group})
+        ), edges AS (
+            SELECT *,
+                   coalesce(_first - _before > {gap}, true) AS _begins,
+                   coalesce(_after - _last > {gap}, true) AS _ends,
+                   {_floor("_first", longest)} AS _piece,
+                   _begins OR _before < _piece AS _begins_piece, _ends OR _after >= _piece + {longest} AS _ends_piece
+            FROM neighbours
         ), chained AS (
-            -- DuckDB computes FILTER in a window anew for each row.
-            SELECT *, count(if(_begins, 1, NULL)) OVER ({_partition(dimensions)} ORDER BY session_start) AS _chain
-            FROM ordered
-        ), cut AS (
-            SELECT *, if(max(_last) OVER chained - min(_first) OVER chained > {longest},
-                         {_floor("epoch_us(hour)", longest)}, NULL) AS _piece
-            FROM chained WINDOW chained AS ({_partition([*dimensions, "_chain"])})
+            -- Not by FILTER, which a window computes anew for each row, nor by IGNORE NULLS, which searches the chain.
+            SELECT *,
+                   max(if(_begins, _first, NULL)) OVER so_far AS _chain_first,
+                   min(if(_ends, _last, NULL)) OVER from_here AS _chain_last,
+                   max(if(_begins_piece, _first, NULL)) OVER so_far AS _piece_first,
+                   min(if(_ends_piece, _last, NULL)) OVER from_here AS _piece_last
+            FROM edges
+            WINDOW so_far AS ({same_group} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW),
+                   from_here AS ({same_group} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
         ), sessions AS (
-            SELECT * EXCLUDE (_first, _last, _begins, _chain, _piece),
-                   make_timestamptz(min(_first) OVER session) AS window_start,
-                   make_timestamptz(least(max(_last) OVER session + {gap}, _piece + {longest})) AS window_end
-            FROM cut WINDOW session AS ({_partition([*dimensions, "_chain", "_piece"])})
-        ), known AS (
-            SELECT window_start, window_end, coalesce(window_end < clock, false) AS passed,
-                   coalesce({closes} <= epoch_us(clock), false) AS _closed
-            FROM (SELECT DISTINCT window_start, window_end FROM sessions),
-                 (SELECT max(clock) AS clock FROM hourline.source_hours_{tables.source.name})
-        ), states AS (
-            SELECT window_start, window_end, _closed, if(passed, 'final', 'provisional') AS state, NULL AS hour
-            FROM known
-            UNION ALL
-            SELECT window_start, window_end, known._closed, h.state, h.hour
-            FROM known JOIN (FROM hourline.hours_{tables.name} WHERE state <> 'final') h
-              ON epoch_us(h.hour) + {_HOUR_MICROS} + {gap} > epoch_us(window_start) AND h.hour <= window_end
-        ), weakest AS (
-            SELECT window_start, window_end, _closed, {weakest_sql()} AS state,
-                   arg_min(hour, ({weakness_sql()}, hour)) AS _weakest_hour
-            FROM states GROUP BY window_start, window_end, _closed
+            SELECT *, _chain_last - _chain_first > {longest} AS _is_cut,
+                   if(_is_cut, _piece_first, _chain_first) AS _start,
+                   if(_is_cut, least(_piece_last + {gap}, _piece + {longest}), _chain_last + {gap}) AS _end
+            FROM chained
+        ), placed AS (
+            SELECT * EXCLUDE (_first, _last, _before, _after, _begins, _ends, _piece, _begins_piece, _ends_piece,
+                              _chain_first, _chain_last, _piece_first, _piece_last, _is_cut, _start, _end, _clock),
+                   make_timestamptz(_start) AS window_start, make_timestamptz(_end) AS window_end,
+                   {_floor(f"(_start - {gap})", _HOUR_MICROS)} AS _from, {_floor("_end", _HOUR_MICROS)} AS _until,
+                   coalesce(_end < _clock, false) AS _passed, coalesce(_until + {to_close} <= _clock, false) AS _closed
+            FROM sessions, (SELECT epoch_us(max(clock)) AS _clock FROM hourline.source_hours_{tables.source.name})
         )
-        SELECT window_start, window_end, state, _weakest_hour, _closed, sessions.* EXCLUDE (window_start, window_end)
-        FROM sessions JOIN weakest USING (window_start, window_end) WHERE state <> 'missing'"""
+        SELECT window_start, window_end, state, _weakest_hour, _closed,
+               placed.* EXCLUDE (window_start, window_end, _from, _until, _passed, _closed)
+        FROM placed, LATERAL (
+            SELECT {weakest_sql()} AS state, arg_min(hour, ({weakness_sql()}, hour)) AS _weakest_hour
+            FROM (
+                SELECT state, hour FROM hourline.hours_{tables.name}
+                WHERE state <> 'final' AND epoch_us(hour) BETWEEN _from AND _until
+                UNION ALL
+                SELECT if(_passed, 'final', 'provisional'), NULL
+            )
+        )
+        WHERE state <> 'missing'"""
 
 
 def sessions_sql(tables: MetricTables, rows: str) -> str:
@@ -93,8 +103,9 @@ def _needed(session: SessionWindow, starts: HourRange | None) -> str:
     return f"WHERE hour >= {literal(first)} AND hour < {literal(last)}"
 
 
-def _partition(columns: list[str]) -> str:
-    return f"PARTITION BY {', '.join(columns)}" if columns else ""
+def _partition(dimensions: Iterable[str]) -> str:
+    columns = ", ".join(map(identifier, dimensions))
+    return f"PARTITION BY {columns}" if columns else ""
 
 
 def _floor(micros: str, step: int) -> str:
