@@ -30,6 +30,7 @@ from hourline_core.sql.tables import table_parts
 from hourline_core.sql.user_functions import install_functions
 from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.served_metrics import served_metrics
+from serving_layer.session_starts import narrow_sessions
 from serving_layer.shared_snapshot import NEWEST
 from serving_layer.sql_errors import explain_error, find_concerned
 from serving_layer.views import view_parts
@@ -100,7 +101,7 @@ class Connection:
         """
         with self.explaining(query):
             self._check(query)
-            result = self._duckdb.sql(query)
+            result = self._duckdb.sql(narrow_sessions(self._duckdb, query, self.served))
         if self.strict:
             refuse_weak(self.states(query))
         if self._as_of is not None and (gone := find_forgotten(self.snapshot)):

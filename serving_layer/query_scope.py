@@ -1,16 +1,12 @@
 """The scope of a query: the hours of each metric that its answer uses, with their states. It is read from the query,
 without computing it.
 
-A condition on the columns of a view's time (``hour``, or ``window_start`` and ``window_end``) narrows the scope if it
-stands in the WHERE of a SELECT that names the metric directly after FROM, alone or in inner joins. In a join by ``USING
-(hour)``, a condition on ``hour`` is about all of its metrics. Anywhere else (around a subquery, in HAVING or ON, in an
-outer join) it is ignored, and the scope has all hours of the metric. The scope of a window is its hours.
+The conditions on the time of a view narrow the scope (see time_conditions.py). Without any, it has all hours of the
+metric. The scope of a window is its hours.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -21,9 +17,12 @@ from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hour_state import UNRELIABLE, WEAKEST_FIRST
 from hourline_core.model.hours import hour_text
 from hourline_core.model.metric import WINDOW_COLUMNS
-from hourline_core.sql.query_tree import Node, named_table, names_any_table, nodes_of, parse_query
+from hourline_core.sql.query_tree import Node, named_table, names_any_table, parse_query, query_of
+from hourline_core.sql.sessions import listed_sessions_sql
 from hourline_core.sql.windows import hours_of_windows_sql
 from hourline_core.storage.retention import KEPT_HOURS
+from serving_layer.session_starts import find_starts
+from serving_layer.time_conditions import find_time_conditions
 
 _SHOWN = 3
 
@@ -50,13 +49,16 @@ class StateTables(NamedTuple):
     """The table with the states of its windows, as SQL; the view with rows by the window is named like the metric.
     None: all of its views are by the hour.
     """
+    sessions: MetricTables | None = None
+    """What its windows are found in, if they are sessions."""
 
     @classmethod
     def of(cls, tables: MetricTables, base: str) -> "StateTables":
         """As attached by sql/tables.py. ``base`` has the tables of the metric."""
         metric = tables.metric
         windows = None if metric.window.is_hour else f"hourline.windows_{tables.name}"
-        return cls(metric.name, base, f"hourline.hours_{tables.name}", metric.hourly_views, windows)
+        sessions = tables if metric.session else None
+        return cls(metric.name, base, f"hourline.hours_{tables.name}", metric.hourly_views, windows, sessions)
 
     @property
     def views(self) -> "dict[str, _View]":
@@ -72,6 +74,12 @@ class _View(NamedTuple):
     times: tuple[str, ...]
     table: str
 
+    def table_of(self, database: duckdb.DuckDBPyConnection, conditions: Collection[Node]) -> str:
+        """The table, as SQL. Of sessions, a query of those alone that ``conditions`` on their time allow."""
+        if self.of.sessions is None or self.table != self.of.windows:
+            return self.table
+        return f"({listed_sessions_sql(self.of.sessions, find_starts(database, conditions, self.of.sessions))})"
+
 
 def find_hour_states(
     database: duckdb.DuckDBPyConnection, query: str, metrics: Iterable[StateTables]
@@ -83,9 +91,9 @@ def find_hour_states(
     views = {name: view for metric in metrics for name, view in metric.views.items()}
     found = set()
     for view, conditions in _find_views(tree, views, {}):
-        rows = parse_query(database, f"SELECT * FROM {view.table} WHERE true AND true")
+        rows = parse_query(database, "SELECT * FROM _times WHERE true AND true")
         rows["statements"][0]["node"]["where_clause"]["children"] += conditions
-        ((sql,),) = database.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(rows)]).fetchall()
+        sql = f"WITH _times AS (FROM {view.table_of(database, conditions)}) {query_of(database, rows)}"
         by_hour = view.table == view.of.hours
         states = f"SELECT hour, state FROM ({sql})" if by_hour else hours_of_windows_sql(view.of.hours, sql)
         found |= {HourState(view.of.metric, *row) for row in database.execute(states).fetchall()}
@@ -154,65 +162,11 @@ def _find_views(
             yield from _find_views(part, views, narrowed)
     elif isinstance(node, dict) and node.get("show_type") != "DESCRIBE":  # of which only the columns are asked
         if node.get("type") == "SELECT_NODE":
-            narrowed = _conditions(node, views)
+            times = {name: view.times for name, view in views.items()}
+            narrowed = {id(table): conditions for table, conditions in find_time_conditions(node, times)}
         if view := views.get(named_table(node) or ""):
             yield view, narrowed.get(id(node), [])
         if names_any_table(node):
             yield from ((view, []) for view in {view.of.metric: view for view in views.values()}.values())
         for part in node.values():
             yield from _find_views(part, views, narrowed)
-
-
-def _conditions(select: Node, views: Mapping[str, _View]) -> dict[int, list[Node]]:
-    """By table directly after FROM (its ``id``), the conditions of WHERE that are about its time only."""
-    tables, joins = _joined(select["from_table"])
-    if any(join["join_type"] != "INNER" or join["ref_type"] not in ("REGULAR", "CROSS") for join in joins):
-        return {}
-    conditions = list(_conjuncts(select["where_clause"]))
-    narrowed = {}
-    for table in tables:
-        view = views.get(named_table(table) or "")
-        if view is None or table["column_name_alias"]:
-            continue
-        # Unqualified, `hour` means the only table's, or that of all tables joined by it; otherwise DuckDB calls it
-        # ambiguous. So it does with the columns of a window.
-        alias = (table["alias"] or table["table_name"]).casefold()
-        names = [name for time in view.times for name in ([time], [alias, time])]
-        narrowed[id(table)] = [_on_time(condition) for condition in conditions if _is_about(condition, names)]
-    return narrowed
-
-
-def _joined(node: Node) -> tuple[list[Node], list[Node]]:
-    """The tables of a FROM, and the joins between them."""
-    if node["type"] == "JOIN":
-        left, right = _joined(node["left"]), _joined(node["right"])
-        return left[0] + right[0], [node, *left[1], *right[1]]
-    return ([node] if node["type"] == "BASE_TABLE" else []), []
-
-
-def _conjuncts(condition: Node | None) -> Iterator[Node]:
-    if condition and condition["type"] == "CONJUNCTION_AND":
-        for part in condition["children"]:
-            yield from _conjuncts(part)
-    elif condition:
-        yield condition
-
-
-def _is_about(condition: Node, names: list[list[str]]) -> bool:
-    """Whether it depends on columns among ``names``, and on no others."""
-    nodes = list(nodes_of(condition))
-    columns = [[name.casefold() for name in node["column_names"]] for node in nodes if "column_names" in node]
-    return (
-        bool(columns)
-        and all(column in names for column in columns)
-        and not any(node.get("class") in ("SUBQUERY", "LAMBDA") for node in nodes)
-    )
-
-
-def _on_time(condition: Node) -> Node:
-    """The condition, with its columns not qualified."""
-    condition = deepcopy(condition)
-    for node in nodes_of(condition):
-        if "column_names" in node:
-            node["column_names"] = node["column_names"][-1:]
-    return condition

@@ -11,7 +11,6 @@ from hourline_core.ledger.layout import stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source
-from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.windows import Window
@@ -34,7 +33,12 @@ from hourline_core.sql.merge import (
 from hourline_core.sql.parts import Part, Statements
 from hourline_core.sql.sessions import session_rows_sql, sessions_sql
 from hourline_core.sql.tables import KEPT_BYTES, provisional_is_kept
-from hourline_core.sql.windows import WINDOW_SECONDS, all_windows_sql, create_windows_sql, windowed_rows_sql
+from hourline_core.sql.windows import (
+    all_windows_sql,
+    create_windows_sql,
+    finished_windows_sql,
+    windowed_rows_sql,
+)
 from serving_layer.served_metrics import served_metrics, served_rollups
 
 _DRIFT = """
@@ -147,9 +151,10 @@ def _finished_views(tables: MetricTables, metric: Metric, stored: Mapping[str, s
     hourly = metric.hourly_views[0]
     yield f"CREATE VIEW {identifier(hourly)} AS {finished_sql(metric, stored, f'{metric.name}_states')}"
     if hourly != metric.name:
-        rows = session_rows_sql(tables, metric.session) if metric.session else windowed_rows_sql(tables)
+        rows = session_rows_sql(tables) if metric.session else windowed_rows_sql(tables)
         yield f"CREATE VIEW hourline.windowed_{tables.name} AS {rows}"
-        yield f"CREATE VIEW {identifier(metric.name)} AS {_windows_sql(tables, metric, stored)}"
+        windows = finished_windows_sql(metric, stored, f"FROM hourline.windowed_{tables.name}")
+        yield f"CREATE VIEW {identifier(metric.name)} AS {windows}"
 
 
 def _windows_part(tables: MetricTables, windows: Window, sequence: int) -> Part:
@@ -160,16 +165,6 @@ def _windows_part(tables: MetricTables, windows: Window, sequence: int) -> Part:
         needs,
         lambda connection: [create_windows_sql(connection, tables, windows, sequence)],
     )
-
-
-def _windows_sql(tables: MetricTables, metric: Metric, stored: Mapping[str, str]) -> str:
-    """window_start, window_end, the dimensions, the finished measures, state."""
-    # The state is the same in all rows of a window. As a key, a filter on it reaches the windows.
-    keys = (*WINDOW_COLUMNS, "state")
-    rows = f"FROM hourline.windowed_{tables.name}"
-    values = values_sql(metric, stored, rows, metric.dimensions, keys, WINDOW_SECONDS)
-    columns = [*WINDOW_COLUMNS, *map(identifier, [*metric.dimensions, *metric.measures]), "state"]
-    return f"SELECT {', '.join(columns)} FROM ({values})"
 
 
 def _merged_is_kept(

@@ -1,7 +1,7 @@
 """The names in a query, by the tree of DuckDB's own parser. Text in quotes or comments is no name."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,12 @@ def parse_query(database: duckdb.DuckDBPyConnection, query: str) -> Node:
     return tree
 
 
+def query_of(database: duckdb.DuckDBPyConnection, tree: Node) -> str:
+    """The query of a tree that ``parse_query`` gave."""
+    ((text,),) = database.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]).fetchall()
+    return str(text)
+
+
 def nodes_of(node: Any) -> Iterator[Node]:
     """All parts of a tree, from its root on."""
     if isinstance(node, dict):
@@ -64,10 +70,15 @@ def find_names(database: duckdb.DuckDBPyConnection, query: str) -> Names:
     nodes = list(nodes_of(parse_query(database, query)))
     return Names(
         frozenset(name for node in nodes if (name := named_table(node))),
-        frozenset(fold_case(known["key"]) for node in nodes for known in node.get("cte_map", {}).get("map", [])),
+        defined_expressions(nodes),
         any(names_any_table(node) for node in nodes),
         any(_may_list_tables(node) for node in nodes),
     )
+
+
+def defined_expressions(nodes: Iterable[Node]) -> frozenset[str]:
+    """The names (folded) of the common table expressions that ``nodes`` define."""
+    return frozenset(fold_case(known["key"]) for node in nodes for known in node.get("cte_map", {}).get("map", []))
 
 
 def _may_list_tables(node: Node) -> bool:

@@ -6,28 +6,53 @@ none begins more than the gap after the end of the one before.
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.model.hours import HOUR, HourRange
+from hourline_core.model.hours import HOUR
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.sql.hour_states import weakest_sql, weakness_sql
 from hourline_core.sql.literals import identifier, literal
 
-_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_EVER = ("TIMESTAMPTZ '-infinity'", "TIMESTAMPTZ 'infinity'")
 _MICROSECOND = timedelta(microseconds=1)
 _HOUR_MICROS = HOUR // _MICROSECOND
 
 
-def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourRange | None = None) -> str:
+class Starts(NamedTuple):
+    """Bounds for the start of sessions, as DuckDB SQL for one TIMESTAMPTZ each. They need not be on the hour."""
+
+    first: str
+    last: str
+    """Inclusive."""
+
+    @classmethod
+    def of(cls, first: datetime, last: datetime) -> "Starts":
+        return cls(literal(first), literal(last))
+
+    @classmethod
+    def between(cls, first: Iterable[str], last: Iterable[str]) -> "Starts":
+        """The bounds at or after all of ``first``, and at or before all of ``last``. One that is null, or that DuckDB
+        cannot compute, does not count.
+        """
+        every = [[f"TRY({one})" for one in bounds] for bounds in (first, last)]
+        return cls(
+            f"greatest({', '.join([_EVER[0], *every[0]])})",
+            f"least({', '.join([_EVER[1], *every[1]])})",
+        )
+
+
+def session_rows_sql(tables: MetricTables, starts: Starts | None = None) -> str:
     """A query: window_start, window_end, state, _weakest_hour and _closed of the session, and the other columns of the
-    view ``<metric>_states``: a row for each row of that view. If only sessions with a start in ``starts`` are wanted,
-    it reads no more than these need. Then other sessions may be wrong.
+    view ``<metric>_states``: a row for each row of that view that is of a session with a start within ``starts`` (None:
+    of all sessions). It reads no more hours than these need.
 
     A session begins with its first event, and ends with the gap after its last one. Its state is the weakest of the
     hours in which an event could join it, and at most ``provisional`` until its source's clock has passed its end. It
     is closed when these hours are.
     """
+    session = _session_of(tables)
     same_group = f"{_partition(tables.metric.dimensions)} ORDER BY session_start"
     gap, longest = session.gap // _MICROSECOND, session.max_length // _MICROSECOND
     to_close = _HOUR_MICROS + tables.source.grace // _MICROSECOND
@@ -35,7 +60,7 @@ def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourR
         WITH neighbours AS (
             SELECT * EXCLUDE (state), epoch_us(session_start) AS _first, epoch_us(session_end) AS _last,
                    lag(_last) OVER same_group AS _before, lead(_first) OVER same_group AS _after
-            FROM {tables.metric.name}_states {_needed(session, starts)}
+            FROM {tables.metric.name}_states {_needed(session, starts) if starts else ""}
             WINDOW same_group AS ({same_group})
         ), edges AS (
             SELECT *,
@@ -78,7 +103,18 @@ def session_rows_sql(tables: MetricTables, session: SessionWindow, starts: HourR
                 SELECT if(_passed, 'final', 'provisional'), NULL
             )
         )
-        WHERE state <> 'missing'"""
+        WHERE state <> 'missing' {f"AND window_start BETWEEN {starts.first} AND {starts.last}" if starts else ""}"""
+
+
+def listed_sessions_sql(tables: MetricTables, starts: Starts | None) -> str:
+    """The query of ``sessions_sql`` for sessions with a start within ``starts`` (None: all), and all missing hours."""
+    return sessions_sql(tables, f"({session_rows_sql(tables, starts)})")
+
+
+def longest_sql(tables: MetricTables) -> str:
+    """DuckDB SQL for the longest time between the start of a session and its end."""
+    session = _session_of(tables)
+    return f"INTERVAL '{int((session.max_length + session.gap).total_seconds())} seconds'"
 
 
 def sessions_sql(tables: MetricTables, rows: str) -> str:
@@ -92,15 +128,20 @@ def sessions_sql(tables: MetricTables, rows: str) -> str:
         FROM hourline.hours_{tables.name} WHERE state = 'missing'"""
 
 
-def _needed(session: SessionWindow, starts: HourRange | None) -> str:
+def _session_of(tables: MetricTables) -> SessionWindow:
+    assert tables.metric.session is not None
+    return tables.metric.session
+
+
+def _needed(session: SessionWindow, starts: Starts) -> str:
     """The condition for the hours that sessions with a start in ``starts`` depend on. A chain that comes from before is
     long enough in them to be cut, as it is in all hours.
     """
-    if starts is None:
-        return ""
-    around = session.max_length + 2 * session.gap + HOUR
-    first, last = starts.start - min(around, starts.start - _FIRST), starts.end + min(around, _LAST - starts.end)
-    return f"WHERE hour >= {literal(first)} AND hour < {literal(last)}"
+    around = f"INTERVAL '{int((session.max_length + 2 * session.gap + HOUR).total_seconds())} seconds'"
+    return (
+        f"WHERE hour >= coalesce(TRY({starts.first} - {around}), {_EVER[0]}) "
+        f"AND hour <= coalesce(TRY({starts.last} + {around}), {_EVER[1]})"
+    )
 
 
 def _partition(dimensions: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ has passed its end, it is at most ``provisional``, since hours of it are still t
 revised makes only those windows ``revised`` that contain the pane of one of these events.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 import duckdb
@@ -13,9 +13,11 @@ import duckdb
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
 from hourline_core.model.hours import HOUR
+from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.model.windows import Window
 from hourline_core.sql.hour_states import weakest_sql, weakness_sql
-from hourline_core.sql.literals import literal
+from hourline_core.sql.literals import identifier, literal
+from hourline_core.sql.merge import values_sql
 
 _NO_WINDOWS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::TIMESTAMPTZ AS window_start,
@@ -96,6 +98,17 @@ def windowed_rows_sql(tables: MetricTables) -> str:
     """
     windows = f"SELECT window_start, window_end, state FROM hourline.windows_{tables.name} WHERE state <> 'missing'"
     return rows_of_windows_sql(tables.metric, windows, f"SELECT * EXCLUDE (state) FROM {tables.metric.name}_states")
+
+
+def finished_windows_sql(metric: Metric, stored: Mapping[str, str], rows: str) -> str:
+    """A query over the query ``rows``, which has the columns of ``windowed_rows_sql``: window_start, window_end, the
+    dimensions, the finished measures, state.
+    """
+    # The state is the same in all rows of a window. As a key, a filter on it reaches the windows.
+    keys = (*WINDOW_COLUMNS, "state")
+    values = values_sql(metric, stored, rows, metric.dimensions, keys, WINDOW_SECONDS)
+    columns = [*WINDOW_COLUMNS, *map(identifier, [*metric.dimensions, *metric.measures]), "state"]
+    return f"SELECT {', '.join(columns)} FROM ({values})"
 
 
 def rows_of_windows_sql(metric: Metric, windows: str, rows: str) -> str:

@@ -14,7 +14,7 @@ from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import HOUR_SECONDS, stored_types, values_sql
-from hourline_core.sql.sessions import session_rows_sql, sessions_sql
+from hourline_core.sql.sessions import Starts, listed_sessions_sql, session_rows_sql
 from hourline_core.sql.types import is_of_type
 from hourline_core.sql.windows import WINDOW_SECONDS, hours_of_windows_sql
 from serving_layer.connection import Connection
@@ -127,8 +127,8 @@ def states_in(connection: Connection, tables: MetricTables, hours: HourRange, gr
     query = f"SELECT hour, state FROM {table} WHERE hour >= ? AND hour < ?"
     if grain == "window" and not tables.metric.window.is_hour:
         listed = f"hourline.windows_{tables.name}"
-        if session := tables.metric.session:
-            listed = f"({sessions_sql(tables, f'({session_rows_sql(tables, session, hours)})')})"
+        if tables.metric.session:
+            listed = f"({listed_sessions_sql(tables, Starts.of(hours.start, hours.end))})"
         windows = f"FROM {listed} WHERE window_start >= ? AND window_start < ?"
         query = hours_of_windows_sql(table, windows)
     rows = connection.database.execute(f"{query} ORDER BY hour", [hours.start, hours.end]).fetchall()
@@ -169,7 +169,7 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
         keys = [*WINDOW_COLUMNS, *dimensions]
         windowed = f"hourline.windowed_{tables.name}"
         if metric.session:
-            windowed = f"({session_rows_sql(tables, metric.session, question.hours)})"
+            windowed = f"({session_rows_sql(tables, Starts.of(question.hours.start, question.hours.end))})"
         rows = f"FROM {windowed} WHERE {' AND '.join(conditions)}"
         answer = values_sql(asked, stored, rows, dimensions, (*WINDOW_COLUMNS, "state"), WINDOW_SECONDS)
     else:

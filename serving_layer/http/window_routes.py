@@ -9,6 +9,8 @@ from pydantic import Field
 
 from hourline_core.errors import UsageError
 from hourline_core.model.hour_state import HourStateName
+from hourline_core.sql.literals import literal
+from hourline_core.sql.sessions import Starts, listed_sessions_sql, longest_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.answering import Answering, answering_of
@@ -68,8 +70,12 @@ async def windows(
         tables = tables_of(connection, metric)
         if tables.metric.window.is_hour:
             raise UsageError(f"metric '{metric}' has no windows besides hours; ask for /api/v1/hours?metric={metric}")
+        listed = f"hourline.windows_{tables.name}"
+        if tables.metric.session:
+            first = f"{literal(chosen.start)} - {longest_sql(tables)}"
+            listed = f"({listed_sessions_sql(tables, Starts.between([first], [literal(chosen.end)]))})"
         query = f"""
-            SELECT window_start, window_end, state, weakest_hour, closed FROM hourline.windows_{tables.name}
+            SELECT window_start, window_end, state, weakest_hour, closed FROM {listed}
             WHERE window_end > ? AND window_start < ? ORDER BY window_start DESC LIMIT ?"""
         values = [chosen.start, chosen.end, parameters.limit]
         found = fetch(connection.database, query, values, answering.settings.bytes)

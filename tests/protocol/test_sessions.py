@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 import serving_layer
 from hourline_core.errors import UsageError
 from hourline_core.model.hour_state import WEAKEST_FIRST
-from hourline_core.model.hours import HourRange
 from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.sql.literals import literal
-from hourline_core.sql.sessions import session_rows_sql
+from hourline_core.sql.sessions import Starts, session_rows_sql
 from serving_layer.reports.windows import explain_window
 from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour, values
@@ -129,11 +128,9 @@ def test_a_session_is_all_events_within_the_gap(declared: Sessions, steps: list[
             assert rests_on == {h for h in states for start, end, *_ in kept if start < h + HOUR and h < end}
             # Those that start in some hours are found in the hours around these.
             (tables,) = (one for one in connection.served if one.metric.name == "loads")
-            session, starts = visits.metric.session, HourRange(hour(FIRST + 3), hour(FIRST + 6))
-            assert session is not None
-            rows = connection.database.execute(f"FROM ({session_rows_sql(tables, session, starts)})").fetchall()
-            found = {row[:2] for row in rows if row[0] in starts}
-            assert found == {key[:2] for key in wanted if key[0] in starts}
+            first, last = hour(FIRST + 3), hour(FIRST + 6)
+            rows = connection.database.execute(f"FROM ({session_rows_sql(tables, Starts.of(first, last))})").fetchall()
+            assert {row[:2] for row in rows} == {key[:2] for key in wanted if first <= key[0] <= last}
             hourly = connection.sql("SELECT sum(visits) FROM loads_hours").fetchall()
             assert hourly == connection.sql("SELECT sum(visits) FROM loads").fetchall()
 
@@ -248,6 +245,9 @@ def test_sessions_over_http_are_those_that_start_in_the_hours_asked_for(visits: 
             ("2024-03-01T01:51:00.000000Z", "a", 2, "final")
         ]
         assert answer["states"] == {"final": 2}
+        within = {"from": "2024-03-01T01", "to": "2024-03-01T02"}
+        listed = client.get("/api/v1/metrics/loads/windows", params=within).json()["windows"]
+        assert [one["window_start"][11:16] for one in listed] == ["01:51", "00:50"]
         refused = client.get("/api/v1/metrics/loads", params={"dimension": "page"})
         assert refused.status_code == 400
         assert "'loads' has a session for each group of all its dimensions" in refused.text
