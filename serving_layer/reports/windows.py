@@ -1,6 +1,6 @@
 """Reports what a window's numbers are made of: `hourline explain --window`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from hourline_core.model.hour_state import HourStateName
 from hourline_core.model.hours import hour_text, moment_text
 from hourline_core.sql.literals import literal
 from hourline_core.sql.merge import values_sql
+from hourline_core.sql.sessions import Starts, longest_sql, session_rows_sql
 from hourline_core.sql.windows import hours_of_windows_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
@@ -75,12 +76,13 @@ def explain_window(
     database = connection.database
     tables, stored = find_metric(connection, metric, dimensions or {})
     cell = Cell(tables, start, dimensions or {}, stored)
+    rows = f"hourline.windowed_{tables.name}"
     if tables.metric.session:
         start, end, state, closed = _find_session(connection, cell)
-        cell = replace(cell, hour=start)
+        cell, rows = replace(cell, hour=start), f"({session_rows_sql(tables, Starts.of(start, start))})"
     else:
         end, state, closed = _find_window(connection, tables, start)
-    windowed = f"SELECT * REPLACE (window_start AS hour) FROM hourline.windowed_{tables.name}"
+    windowed = f"SELECT * REPLACE (window_start AS hour) FROM {rows}"
     bounds = f"window_start = {literal(start)} AND window_end = {literal(end)}"
     database.execute(f"CREATE OR REPLACE TEMP TABLE _window AS {windowed} WHERE {bounds}")
     if state != "missing":
@@ -132,18 +134,31 @@ def _find_window(connection: Connection, tables: MetricTables, start: datetime) 
 
 def _find_session(connection: Connection, cell: Cell) -> tuple[datetime, datetime, HourStateName, bool]:
     """The start, the end, the state, and whether it has closed, of the session of a group at the time of ``cell``."""
-    metric, moment = cell.metric, literal(cell.hour)
-    require_group(metric, cell.values)
-    conditions = [f"window_start <= {moment}", f"window_end > {moment}"]
-    conditions += cell.value_conditions({name: name for name in cell.values})
+    tables, moment = cell.tables, literal(cell.hour)
+    require_group(cell.metric, cell.values)
+    of_group = cell.value_conditions({name: name for name in cell.values})
+    rows = session_rows_sql(tables, Starts(f"{moment} - {longest_sql(tables)}", moment))
+    conditions = [f"window_start <= {moment}", f"window_end > {moment}", *of_group]
     found = connection.database.execute(
-        f"SELECT window_start, window_end, state, _closed FROM hourline.windowed_{cell.tables.name} "
-        f"WHERE {' AND '.join(conditions)} LIMIT 1"
+        f"SELECT window_start, window_end, state, _closed FROM ({rows}) WHERE {' AND '.join(conditions)} LIMIT 1"
     ).fetchone()
     if found is None:
         group = "".join(f", {describe_value(*value)}" for value in cell.values.items())
-        raise UsageError(f"no session of '{metric.name}'{group} contains {moment_text(cell.hour)} UTC")
+        nearest = _nearest_sessions(connection, cell, of_group)
+        raise UsageError(f"no session of '{cell.metric.name}'{group} contains {moment_text(cell.hour)} UTC; {nearest}")
     return found[0], found[1], found[2], found[3]
+
+
+def _nearest_sessions(connection: Connection, cell: Cell, of_group: Iterable[str]) -> str:
+    """The last session of a group before the time of ``cell``, and the first one after it, in words."""
+    moment = literal(cell.hour)
+    ((before, after),) = connection.database.execute(
+        f"SELECT arg_max([window_start, window_end], window_start) FILTER (window_start < {moment}), "
+        f"arg_min([window_start, window_end], window_start) FILTER (window_start > {moment}) "
+        f"FROM hourline.windowed_{cell.tables.name} WHERE {' AND '.join(['true', *of_group])}"
+    ).fetchall()
+    near = [f"from {moment_text(one[0])} to {moment_text(one[1])}" for one in (before, after) if one]
+    return f"the nearest {'is' if len(near) == 1 else 'are'} {' and '.join(near)}" if near else "it has none yet"
 
 
 def _hours(connection: Connection, cell: Cell, end: datetime) -> list[HourOfWindow]:

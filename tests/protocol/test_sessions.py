@@ -187,8 +187,29 @@ def test_a_session_is_explained_by_what_its_hours_contribute(visits: Visits) -> 
         assert [(one.hour, one.measures["visits"]) for one in explained.hours] == [(hour(0), 1), (hour(1), 2)]
         with pytest.raises(UsageError, match="has the events of one group; give a value of slow, too"):
             explain_window(connection, "loads", at(75), {"page": "a"})
-        with pytest.raises(UsageError, match="no session of 'loads', page 'a', slow 'false' contains 2024-03-01 03:00"):
-            explain_window(connection, "loads", hour(3), group)
+
+
+@pytest.mark.parametrize(
+    ("page", "number", "nearest"),
+    [
+        (
+            "a",
+            3,
+            "the nearest are from 2024-03-01 01:51 to 2024-03-01 02:40 and from 2024-03-01 05:00 to 2024-03-01 05:30",
+        ),
+        ("a", 0, "the nearest is from 2024-03-01 00:50 to 2024-03-01 01:50"),
+        ("a", 9, "the nearest is from 2024-03-01 05:00 to 2024-03-01 05:30"),
+        ("b", 3, "it has none yet"),
+    ],
+)
+def test_where_there_is_no_session_the_nearest_ones_are_named(
+    visits: Visits, page: str, number: int, nearest: str
+) -> None:
+    group: dict[str, str | None] = {"page": page, "slow": "false"}
+    with serving_layer.connect(visits.project) as connection, pytest.raises(UsageError) as refused:
+        explain_window(connection, "loads", hour(number), group)
+    none = f"no session of 'loads', page '{page}', slow 'false' contains 2024-03-01 0{number}:00 UTC"
+    assert str(refused.value) == f"{none}; {nearest}"
 
 
 def test_a_session_over_http_is_asked_for_by_all_its_dimensions(visits: Visits) -> None:
