@@ -32,21 +32,28 @@ def tiles_with_states(visits: Iterable[Visit], metric: Metric) -> pa.Table:
     states = []
     tiles = plain_tiles(seen, metric)
     for row in tiles.to_pylist():
-        values = [v.ms for v in seen if (hour(v.hour), v.page, v.slow) == (row["hour"], row["page"], row["slow"])]
+        first, length = row.get("pane", row["hour"]), metric.pane or timedelta(hours=1)
+        of_group = [v for v in seen if (v.page, v.slow) == (row["page"], row["slow"])]
+        values = [v.ms for v in of_group if first <= v.time < first + length]
         mean = statistics.fmean(values)
         states.append({"n": len(values), "mean": mean, "m2": sum((value - mean) ** 2 for value in values)})
-    return tiles.set_column(tiles.num_columns - 1, "spread", pa.array(states, STATE))
+    return tiles.set_column(tiles.schema.get_field_index("spread"), "spread", pa.array(states, STATE))
 
 
-@pytest.fixture
-def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Visits:
-    """Hours 0 to 3, of which 0 and 1 are final and 1 is revised."""
+@pytest.fixture(autouse=True)
+def declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``loads`` has the measure ``spread(ms)``."""
     metric = support.FILES["metrics/loads.yaml"].replace(
         "pages: distinct(page)", "pages: distinct(page), spread: spread(ms)"
     )
     monkeypatch.setattr(support, "FILES", {**support.FILES, "metrics/loads.yaml": metric, "measures/spread.py": SPREAD})
     monkeypatch.setattr(support, "TILES", support.TILES.append(pa.field("spread", STATE)))
     monkeypatch.setattr(support, "tiles", tiles_with_states)
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Visits:
+    """Hours 0 to 3, of which 0 and 1 are final and 1 is revised."""
     visits = Visits(tmp_path)
     visits.start()
     visits.micro_batch(*(Visit(number % 4, "ab"[number % 2], number * 37 % 300) for number in range(60)))
@@ -88,6 +95,23 @@ def test_it_is_rolled_up_to_groups_and_windows(visits: Visits) -> None:
             for page in ("ab"[n % 2], *([None] * (n == 2)))
         } | {(hour(1), "a"): spread(visits, 1, page="a")}
         assert connection.sql("SELECT spread FROM whole").fetchall() == [(spread(visits, 0, 1, 2, 3),)]
+
+
+def test_it_is_merged_over_the_hours_and_layers_of_a_session(tmp_path: Path) -> None:
+    visits = Visits(tmp_path, "{gap: 30m}")
+    visits.start()
+    early, late = {10: 3, 50: 8, 70: 21, 95: 40, 110: 2, 200: 7}, {65: 90, 125: 11}  # by minute, the ms
+    visits.micro_batch(*(Visit(at // 60, "a", ms, minute=at % 60) for at, ms in early.items()))
+    visits.publish(0, 1)
+    visits.micro_batch(
+        Visit(1, "b", 60, minute=55), *(Visit(at // 60, "a", ms, minute=at % 60) for at, ms in late.items())
+    )
+    together = [8, 90, 21, 40, 2, 11]
+    with serving_layer.connect(with_rollups(visits.project, of_all={"dimensions": []})) as connection:
+        of_a = connection.sql("SELECT spread FROM loads WHERE page = 'a' ORDER BY window_start").fetchall()
+        assert of_a == [(None,), (pytest.approx(statistics.variance(together)),), (None,)]
+        of_all = connection.sql("SELECT spread FROM of_all ORDER BY window_start").fetchall()
+        assert of_all == [(None,), (pytest.approx(statistics.variance([*together, 60])),), (None,)]
 
 
 def test_it_is_explained_and_exported_and_left_out_of_a_script(visits: Visits, tmp_path: Path) -> None:

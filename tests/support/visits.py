@@ -136,17 +136,16 @@ def tiles(visits: Iterable[Visit], metric: Metric) -> pa.Table:
                 sketch.update(f".{visit.page}")
         total = sum(visit.ms for visit in group)
         times = [visit.time for visit in group]
-        bounds = (min(times), max(times)) if metric.session else ()
+        bounds = {"session_start": min(times), "session_end": max(times)} if metric.session else {}
         states = (
             len(group),
             len(group),
             total,
             max(visit.ms for visit in group),
             sketch.compact().serialize(),
-            *bounds,
         )
         # A test may add a measure of its own.
-        rows.append(dict(zip(schema.names, (*key, *states), strict=False)))
+        rows.append(dict(zip(schema.names, (*key, *states), strict=False)) | bounds)
     return pa.Table.from_pylist(rows, schema)
 
 
