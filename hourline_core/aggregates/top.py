@@ -53,8 +53,12 @@ class Top(Aggregate):
         return f"top_of({sketch}, {n}, {self.measure.limit})"
 
     def agrees(self, one: str, other: str) -> str:
-        """See Aggregate. The order of merging decides which rare values a sketch drops."""
-        apart = "_x.value = _y.value AND (_x.count > _y.count + _y.error OR _y.count > _x.count + _x.error)"
+        """See Aggregate. The order of merging decides which rare values a sketch drops. An entry without a value is
+        about all values.
+        """
+        apart = (
+            "coalesce(_x.value = _y.value, true) AND (_x.count > _y.count + _y.error OR _y.count > _x.count + _x.error)"
+        )
         each = f"list_bool_or(list_transform({other}, lambda _y: {apart}))"
         differ = f"coalesce(list_bool_or(list_transform({one}, lambda _x: {each})), false)"
         return f"coalesce(greatest({one}[1].error, {other}[1].error) > 0 AND NOT {differ}, false)"

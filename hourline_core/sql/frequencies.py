@@ -11,7 +11,7 @@ A state is a struct as Spark's ``approx_top_k_accumulate`` gives it, of texts. S
 bytes, so the same states give the same answer.
 
 A sketch that has just dropped all of its values forgets when it is stored that it had any. ``n`` tells how many are
-forgotten, which is added to the error.
+forgotten, so that the error has a bound. If a list would be empty, it has one entry with the error and without a value.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,10 @@ from datasketches import frequent_items_error_type, frequent_strings_sketch
 from hourline_core.aggregates.top import MOST_VALUES
 
 _LOG_ENTRIES = 11
+_LOWERED_TOGETHER = 512
+"""The least number of counts that a sketch lowers by just as much, whenever it lowers them: it lowers by the median of
+1,024 of them. So what it has forgotten is at least this much times the error.
+"""
 _ENTRY = "STRUCT(value VARCHAR, count BIGINT, error BIGINT)"
 
 
@@ -63,14 +67,15 @@ def _merge(sketches: list[bytes | None]) -> bytes:
     return bytes(merged.serialize())
 
 
-def _list(stored: bytes, n: int, limit: int) -> list[dict[str, str | int]]:
+def _list(stored: bytes, n: int, limit: int) -> list[dict[str, str | int | None]]:
     if limit < 1:
         raise ValueError(f"got the {limit} most frequent values, allowed is 1 or more")
     sketch = _read(stored)
-    forgotten = n - sketch.total_weight
+    more = (n - sketch.total_weight) // _LOWERED_TOGETHER
     found = sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES)
-    ordered = sorted((-lower, value, upper - lower + forgotten) for value, _, lower, upper in found)
-    return [{"value": value, "count": -count, "error": error} for count, value, error in ordered[:limit]]
+    ordered = sorted((-lower, value, upper - lower + more) for value, _, lower, upper in found)
+    listed = [{"value": value, "count": -count, "error": error} for count, value, error in ordered[:limit]]
+    return listed or [{"value": None, "count": 0, "error": more}]
 
 
 def _read(sketch: bytes) -> frequent_strings_sketch:

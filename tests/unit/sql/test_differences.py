@@ -34,8 +34,9 @@ def test_a_measure_of_another_type_has_changed_and_has_an_amount_only_as_a_numbe
     assert [difference.amount for difference in compare_stages(connection, older, newer)] == amounts
 
 
-def entry(count: int, error: int, value: str = "a") -> str:
-    return f"{{'value': '{value}', 'count': {count}::BIGINT, 'error': {error}::BIGINT}}"
+def entry(count: int, error: int, value: str | None = "a") -> str:
+    text = "NULL" if value is None else f"'{value}'"
+    return f"{{'value': {text}::VARCHAR, 'count': {count}::BIGINT, 'error': {error}::BIGINT}}"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,9 @@ def entry(count: int, error: int, value: str = "a") -> str:
         (f"{entry(9, 1, 'b')}, {entry(5, 1)}", f"{entry(9, 1, 'b')}, {entry(7, 1)}", True),
         (entry(5, 1), entry(5, 1, "b"), False),
         (entry(5, 0), entry(5, 0, "b"), True),
+        (entry(0, 5, None), entry(5, 1, "b"), False),
+        (entry(0, 4, None), entry(5, 1, "b"), True),
+        (entry(5, 0), entry(0, 4, None), True),
     ],
 )
 def test_frequent_values_that_differ_within_their_told_errors_are_rounded(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import duckdb
 import pytest
@@ -34,12 +35,12 @@ def fold(database: duckdb.DuckDBPyConnection, events: Events) -> None:
     database.execute(f"CREATE OR REPLACE TABLE tiles AS SELECT part, {sketch} AS s, {n} AS s__n FROM events GROUP BY 1")
 
 
-def merge(database: duckdb.DuckDBPyConnection, parts: str) -> list[dict[str, str | int]] | None:
+def merge(database: duckdb.DuckDBPyConnection, parts: str) -> list[dict[str, Any]] | None:
     """The finished value of all tiles. Those with the same ``parts`` (SQL) are merged first."""
     sketch, n = TOP.merges([StateColumn("s", ""), StateColumn("s__n", "BIGINT")])
     some = f"SELECT {sketch} AS s, {n} AS s__n FROM (FROM tiles ORDER BY random()) GROUP BY {parts}"
     ((found,),) = database.execute(f"SELECT {TOP.finish([sketch, n])} FROM ({some})").fetchall()
-    answer: list[dict[str, str | int]] | None = found
+    answer: list[dict[str, Any]] | None = found
     return answer
 
 
@@ -70,12 +71,30 @@ def test_a_sketch_that_has_dropped_all_of_its_values_is_within_the_told_error(
 ) -> None:
     once = [(str(value), 0) for value in range(MOST_VALUES + 1)]
     fold(database, once)
-    assert merge(database, "part") == []
+    assert merge(database, "part") == [{"value": None, "count": 0, "error": 3}]
     fold(database, [*once, *[("7", 1)] * 5])
     for parts in ("part", "true"):
         found = merge(database, parts)
         assert found is not None and [one["value"] for one in found] == ["7"]
         assert int(found[0]["count"]) <= 6 <= int(found[0]["count"]) + int(found[0]["error"])
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_where_no_value_is_left_the_list_tells_how_often_each_may_come(
+    database: duckdb.DuckDBPyConnection, times: int
+) -> None:
+    events = [(str(value), part) for part in range(3) for value in range(MOST_VALUES + 1) for _ in range(times)]
+    fold(database, events)
+    for parts in ("part", "part % 2", "true"):
+        found = merge(database, parts)
+        assert found is not None and [(one["value"], one["count"]) for one in found] == [(None, 0)]
+        assert 3 * times <= int(found[0]["error"]) < 0.002 * len(events)
+    # Another value beside them is found, and those that are not listed come no more often than the list says.
+    fold(database, [*events, *[("often", 1)] * 50])
+    found = merge(database, "part % 2")
+    assert found is not None and found[0]["value"] == "often"
+    assert int(found[0]["count"]) <= 50 <= int(found[0]["count"]) + int(found[0]["error"])
+    assert 3 * times <= int(found[-1]["count"]) + int(found[-1]["error"])
 
 
 @pytest.mark.parametrize("parts", ["part", "part % 2", "true"])
