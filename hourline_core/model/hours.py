@@ -1,8 +1,9 @@
 """Hours and ranges of hours: UTC, aware, half-open. All text that names an hour is parsed here."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hourline_core.errors import UsageError
 from hourline_core.model.windows import HOURLY
@@ -31,6 +32,14 @@ class HourRange:
         """The shortest range that contains all of ``hours``, which must not be empty."""
         return cls(min(hours), max(hours) + HOUR)
 
+    @classmethod
+    def stretches(cls, hours: Sequence[datetime], apart: timedelta) -> list["HourRange"]:
+        """The shortest ranges that contain all of ``hours``, which are sorted. A new one begins with an hour that
+        follows more than ``apart`` after the hour before.
+        """
+        begins = [0, *(place for place in range(1, len(hours)) if hours[place] - hours[place - 1] > apart), len(hours)]
+        return [cls.spanning(hours[first:end]) for first, end in pairwise(begins)]
+
     def __iter__(self) -> Iterator[datetime]:
         hour = self.start
         while hour < self.end:
@@ -53,6 +62,11 @@ def moment_text(moment: datetime) -> str:
     """``2013-01-05 14:00``, with seconds and microseconds if it has some. ``moment`` is in UTC."""
     exact = "%S.%f" if moment.microsecond else "%S" if moment.second else ""
     return moment.strftime(f"%Y-%m-%d %H:%M{':' if exact else ''}{exact}")
+
+
+def time_text(moment: datetime) -> str:
+    """``2013-01-05T14:00Z``, with seconds and microseconds if it has some."""
+    return f"{moment_text(moment.astimezone(UTC)).replace(' ', 'T')}Z"
 
 
 def parse_hour(text: str) -> datetime:

@@ -1,17 +1,19 @@
 """The declared sessions of a metric: a gap and a maximum length."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
+from hourline_core.model.hours import HourRange
 from hourline_core.model.measure import Measure
 from hourline_core.model.scratch_columns import EVENT_TIME
 from hourline_core.model.times import Duration, duration_text
 from hourline_core.model.windows import HOURLY
 
 _SECOND = timedelta(seconds=1)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 SESSION_BOUNDS = {
     name: Measure.model_construct(kind=kind, argument=f"`{EVENT_TIME}`")
@@ -76,6 +78,21 @@ class SessionWindow(Declaration):
         """
         hour, gap = HOURLY.size // _SECOND, self.gap // _SECOND
         return max(size for size in range(1, hour + 1) if hour % size == 0 and size <= gap) * _SECOND
+
+    @property
+    def reach(self) -> timedelta:
+        """The greatest distance of two hours in which an event could join one session: the maximum length, and the gap
+        on either side.
+        """
+        return self.max_length + 2 * self.gap + HOURLY.size
+
+    def around(self, hours: HourRange) -> HourRange:
+        """The hours that the sessions depend on which an event in ``hours`` could join. A chain that comes from before,
+        or goes on after, is long enough in them to be cut, as it is in all hours.
+        """
+        return HourRange(
+            hours.start - min(self.reach, hours.start - _FIRST), hours.end + min(self.reach, _LAST - hours.end)
+        )
 
     def __str__(self) -> str:
         return f"sessions with a gap of {duration_text(self.gap)}, at most {duration_text(self.max_length)} long"

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model import Source
 from hourline_core.model.hours import HOUR
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.sql.hour_states import weakest_sql, weakness_sql
@@ -53,14 +54,42 @@ def session_rows_sql(tables: MetricTables, starts: Starts | None = None) -> str:
     is closed when these hours are.
     """
     session = _session_of(tables)
-    same_group = f"{_partition(tables.metric.dimensions)} ORDER BY session_start"
+    needed = _needed(session, starts) if starts else ""
+    states = f"SELECT * EXCLUDE (state) FROM {tables.metric.name}_states {needed}"
+    return f"""
+        WITH sessions AS (
+            {rows_of_sessions_sql(session, tables.metric.dimensions, states)}
+        ), placed AS (
+            SELECT sessions.*, {first_hour_sql(session)} AS _from, {last_hour_sql()} AS _until,
+                   coalesce(window_end < _clock, false) AS _passed,
+                   coalesce({closes_sql(tables.source)} <= epoch_us(_clock), false) AS _closed
+            FROM sessions, (SELECT max(clock) AS _clock FROM hourline.source_hours_{tables.source.name})
+        )
+        SELECT window_start, window_end, state, _weakest_hour, _closed,
+               placed.* EXCLUDE (window_start, window_end, _from, _until, _passed, _closed)
+        FROM placed, LATERAL (
+            SELECT {weakest_sql()} AS state, arg_min(hour, ({weakness_sql()}, hour)) AS _weakest_hour
+            FROM (
+                SELECT state, hour FROM hourline.hours_{tables.name}
+                WHERE state <> 'final' AND epoch_us(hour) BETWEEN _from AND _until
+                UNION ALL
+                SELECT if(_passed, 'final', 'provisional'), NULL
+            )
+        )
+        WHERE state <> 'missing' {f"AND window_start BETWEEN {starts.first} AND {starts.last}" if starts else ""}"""
+
+
+def rows_of_sessions_sql(session: SessionWindow, dimensions: Iterable[str], rows: str) -> str:
+    """A query: window_start and window_end of the session, and the columns of the query ``rows`` of states, which are
+    merged by hour, pane and ``dimensions``: a row for each row.
+    """
+    same_group = f"{_partition(dimensions)} ORDER BY session_start"
     gap, longest = session.gap // _MICROSECOND, session.max_length // _MICROSECOND
-    to_close = _HOUR_MICROS + tables.source.grace // _MICROSECOND
     return f"""
         WITH neighbours AS (
-            SELECT * EXCLUDE (state), epoch_us(session_start) AS _first, epoch_us(session_end) AS _last,
+            SELECT *, epoch_us(session_start) AS _first, epoch_us(session_end) AS _last,
                    lag(_last) OVER same_group AS _before, lead(_first) OVER same_group AS _after
-            FROM {tables.metric.name}_states {_needed(session, starts) if starts else ""}
+            FROM ({rows})
             WINDOW same_group AS ({same_group})
         ), edges AS (
             SELECT *,
@@ -84,26 +113,30 @@ def session_rows_sql(tables: MetricTables, starts: Starts | None = None) -> str:
                    if(_is_cut, _piece_first, _chain_first) AS _start,
                    if(_is_cut, least(_piece_last + {gap}, _piece + {longest}), _chain_last + {gap}) AS _end
             FROM chained
-        ), placed AS (
-            SELECT * EXCLUDE (_first, _last, _before, _after, _begins, _ends, _piece, _begins_piece, _ends_piece,
-                              _chain_first, _chain_last, _piece_first, _piece_last, _is_cut, _start, _end, _clock),
-                   make_timestamptz(_start) AS window_start, make_timestamptz(_end) AS window_end,
-                   {_floor(f"(_start - {gap})", _HOUR_MICROS)} AS _from, {_floor("_end", _HOUR_MICROS)} AS _until,
-                   coalesce(_end < _clock, false) AS _passed, coalesce(_until + {to_close} <= _clock, false) AS _closed
-            FROM sessions, (SELECT epoch_us(max(clock)) AS _clock FROM hourline.source_hours_{tables.source.name})
         )
-        SELECT window_start, window_end, state, _weakest_hour, _closed,
-               placed.* EXCLUDE (window_start, window_end, _from, _until, _passed, _closed)
-        FROM placed, LATERAL (
-            SELECT {weakest_sql()} AS state, arg_min(hour, ({weakness_sql()}, hour)) AS _weakest_hour
-            FROM (
-                SELECT state, hour FROM hourline.hours_{tables.name}
-                WHERE state <> 'final' AND epoch_us(hour) BETWEEN _from AND _until
-                UNION ALL
-                SELECT if(_passed, 'final', 'provisional'), NULL
-            )
-        )
-        WHERE state <> 'missing' {f"AND window_start BETWEEN {starts.first} AND {starts.last}" if starts else ""}"""
+        SELECT make_timestamptz(_start) AS window_start, make_timestamptz(_end) AS window_end,
+               * EXCLUDE (_first, _last, _before, _after, _begins, _ends, _piece, _begins_piece, _ends_piece,
+                          _chain_first, _chain_last, _piece_first, _piece_last, _is_cut, _start, _end)
+        FROM sessions"""
+
+
+def first_hour_sql(session: SessionWindow) -> str:
+    """DuckDB SQL for the first hour in which an event could join the session from window_start to window_end, in
+    microseconds since 1970.
+    """
+    return _floor(f"(epoch_us(window_start) - {session.gap // _MICROSECOND})", _HOUR_MICROS)
+
+
+def last_hour_sql() -> str:
+    """DuckDB SQL for the last such hour."""
+    return _floor("epoch_us(window_end)", _HOUR_MICROS)
+
+
+def closes_sql(source: Source) -> str:
+    """DuckDB SQL for when such a session closes by the clock of ``source``, in microseconds since 1970: when the last
+    hour closes.
+    """
+    return f"{last_hour_sql()} + {_HOUR_MICROS + source.grace // _MICROSECOND}"
 
 
 def listed_sessions_sql(tables: MetricTables, starts: Starts | None) -> str:
@@ -137,7 +170,7 @@ def _needed(session: SessionWindow, starts: Starts) -> str:
     """The condition for the hours that sessions with a start in ``starts`` depend on. A chain that comes from before is
     long enough in them to be cut, as it is in all hours.
     """
-    around = f"INTERVAL '{int((session.max_length + 2 * session.gap + HOUR).total_seconds())} seconds'"
+    around = f"INTERVAL '{int(session.reach.total_seconds())} seconds'"
     return (
         f"WHERE hour >= coalesce(TRY({starts.first} - {around}), {_EVER[0]}) "
         f"AND hour <= coalesce(TRY({starts.last} + {around}), {_EVER[1]})"

@@ -1,13 +1,23 @@
 """Hours and ranges as people write them."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hourline_core.errors import UsageError
-from hourline_core.model.hours import HOUR, hour_text, moment_text, parse_hour, parse_range, parse_window_time
+from hourline_core.model.hours import (
+    HOUR,
+    HourRange,
+    hour_text,
+    moment_text,
+    parse_hour,
+    parse_range,
+    parse_window_time,
+    time_text,
+)
 from hourline_core.model.windows import HOURLY
 
 moments = st.datetimes(timezones=st.timezones()).filter(lambda moment: 1970 < moment.year < 2200)
@@ -36,6 +46,8 @@ def test_a_time_that_is_not_on_the_hour_is_refused_with_the_hours_beside_it() ->
 @pytest.mark.parametrize("text", ["2013-01-05 14:30", "2013-01-05 14:30:01", "2013-01-05 14:30:01.000500"])
 def test_the_time_of_a_window_is_read_back_from_its_text(text: str) -> None:
     assert moment_text(parse_window_time(text)) == text
+    assert time_text(parse_window_time(text)) == f"{text.replace(' ', 'T')}Z"
+    assert parse_window_time(time_text(parse_window_time(text))) == parse_window_time(text)
 
 
 def test_what_is_no_time_is_refused_with_an_example() -> None:
@@ -47,6 +59,18 @@ def test_a_range_is_half_open() -> None:
     hours = parse_range("2013-01-05T22", "2013-01-06T01")
     assert [hour.hour for hour in hours] == [22, 23, 0]
     assert datetime(2013, 1, 6, 1, tzinfo=UTC) not in hours
+
+
+@given(st.sets(st.integers(0, 200), min_size=1), st.integers(1, 50))
+def test_stretches_contain_all_hours_and_no_long_time_without_one(numbers: set[int], apart: int) -> None:
+    hours = [datetime(2013, 1, 5, tzinfo=UTC) + number * HOUR for number in sorted(numbers)]
+    stretches = HourRange.stretches(hours, apart * HOUR)
+    assert [hour for stretch in stretches for hour in stretch if hour in hours] == hours
+    for stretch in stretches:
+        known = [hour for hour in hours if hour in stretch]
+        assert (known[0], known[-1] + HOUR) == (stretch.start, stretch.end)
+        assert all(later - earlier <= apart * HOUR for earlier, later in pairwise(known))
+    assert all(after.start - before.end + HOUR > apart * HOUR for before, after in pairwise(stretches))
 
 
 @pytest.mark.parametrize(
