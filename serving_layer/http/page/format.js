@@ -24,11 +24,12 @@ export function figure(value) {
   return Number.isInteger(known) || Math.abs(known) >= 1e5 ? whole.format(typeof value === "string" && !value.includes(".") ? BigInt(value) : known) : number.format(known);
 }
 
-// A measure's value. The most frequent values come as JSON text: [{"value": "JFK", "count": 3, "error": 0}, …].
-export function measured(value, type) {
-  if (value === null || !type.endsWith("[]")) return figure(value);
+// A measure's value. The most frequent values come as [{"value": "JFK", "count": 3, "error": 0}, …], in rows as JSON text.
+export function measured(value, type = "") {
+  const listed = typeof value === "string" && type.endsWith("[]") ? JSON.parse(value) : value;
+  if (!Array.isArray(listed)) return figure(value);
   const times = ({ count, error }) => (error ? `${figure(count)} to ${figure(count + error)}` : figure(count));
-  return JSON.parse(value).map((one) => `${one.value} ${times(one)}`).join(", ") || "none that is frequent";
+  return listed.map((one) => (one.value === null ? `none more than ${figure(one.error)} times` : `${one.value} ${times(one)}`)).join(", ");
 }
 
 export const signed = (value) => (value === null ? "changed" : `${value < 0 ? "−" : "+"}${figure(Math.abs(value))}`);

@@ -1,19 +1,19 @@
 // One window: its state, its values, and what each of its hours contributes.
 
-import { clockTime, dayAndHour, el, figure, longDay } from "./format.js";
+import { clockTime, dayAndHour, el, figure, longDay, measured } from "./format.js";
 import { folded, state } from "./panels.js";
 
 // `explained` is what the server tells of it; null: `trouble` says why it does not.
 export function drawWindow(place, metric, start, { explained, trouble }, links, close) {
   const measures = explained ? Object.keys(explained.measures) : [];
-  const rows = (explained?.hours ?? []).map((one) => [links.hour(one.hour), state(one.state), ...measures.map((name) => figure(one.measures[name]))]);
+  const rows = (explained?.hours ?? []).map((one) => [links.hour(one.hour), state(one.state), ...measures.map((name) => measured(one.measures[name]))]);
   const title = explained ? `${metric}: ${longDay(start)}, ${clockTime(start)} to ${endText(start, new Date(explained.window_end))} UTC` : `${metric}: ${dayAndHour(start)} UTC`;
   place.replaceChildren(
     el("div", { class: "title" }, el("h3", {}, title), el("button", { type: "button", class: "close", "aria-label": "Close this window", onclick: close }, "×")),
     ...(explained
       ? [
           el("p", {}, state(explained.state), ` ${hoursText(explained.hours)} · ${explained.closed ? "closed" : "not closed yet"} · windows of ${explained.window}${mergedText(explained)}`),
-          el("p", {}, measures.map((name) => el("span", { class: "pair" }, el("span", { class: "note" }, name), ` ${figure(explained.measures[name])}`))),
+          el("p", {}, measures.map((name) => el("span", { class: "pair" }, el("span", { class: "note" }, name), ` ${measured(explained.measures[name])}`))),
           folded(["Hour", "State", ...measures.map((name) => `>${name}`)], rows, "What each hour of this window contributes"),
         ]
       : [el("p", { class: "note" }, trouble)]));

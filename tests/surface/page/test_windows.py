@@ -6,12 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, expect
 
+from hourline_core.aggregates.top import MOST_VALUES
 from hourline_core.model.rollup import ResolvedRollup
 from serving_layer.http.server import Server
+from tests.support.bare_tables import hour as hour_of_visits
 from tests.support.page_in_browser import drawn, expect_dashed, one_person, opened
 from tests.support.sales import METRICS, Sales, hour
+from tests.support.visits_tables import VISITS, Visit, visit_tables
 from tests.support.window_oracle import parse_window
 
 WINDOWS = {
@@ -92,3 +96,23 @@ def test_a_metric_is_drawn_by_its_windows_which_tell_their_state_and_what_they_a
                 expect(page.locator("#window h3")).to_be_visible()
                 page.screenshot(path=folder / f"windows-{width}.png", full_page=True)
                 assert page.evaluate("document.documentElement.scrollWidth") == width, "nothing sticks out"
+
+
+def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often = [Visit.of(0, visitor=visitor) for visitor in ("ada", "bo", "bo", "cy", "cy", "cy")]
+    rare = [Visit.of(1, visitor=f"v{number}") for number in range(MOST_VALUES + 1)]
+    tables = visit_tables(tmp_path, [*often, *rare], monkeypatch)
+    tables.start()
+    tables.micro_batch(len(often) + len(rare))
+    wide = VISITS.model_copy(update={"name": "wide", "window": parse_window("2h")})
+    project = replace(tables.project, rollups={"wide": ResolvedRollup(wide, "visits")})
+    with Server(project, environ={}) as server, one_person(browser, server) as context:
+        page = opened(context, server, f"?hour={hour_of_visits(0):%Y-%m-%dT%H}")
+        expect(page.locator("#hour tbody")).to_contain_text("often cy 3, bo 2")
+        page = opened(context, server, f"?hour={hour_of_visits(1):%Y-%m-%dT%H}")
+        expect(page.locator("#hour tbody")).to_contain_text("often none more than 3 times")
+        page = opened(context, server, f"?window=wide:{hour_of_visits(0):%Y-%m-%dT%H:%M}")
+        expect(page.locator("#window > p").last).to_contain_text("often cy 3 to 6, bo 2 to 5")
+        expect(page.locator("#window tbody tr").first).to_contain_text("cy 3, bo 2")
