@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
 
 import duckdb
@@ -19,6 +20,7 @@ from serving_layer import export as exporting
 from serving_layer.export import Format, check_target, export
 from tests.support.bare_tables import BareTables
 from tests.support.speed_process import wait_until
+from tests.support.visits_tables import grouped, some_visits, visit_tables
 
 FORMATS: list[Format] = ["duckdb", "parquet"]
 RESULTS = {"totals", "odd", "hours", "drift", "late_events", "quality", "windows"}
@@ -76,6 +78,24 @@ def test_an_export_holds_what_the_views_give_and_says_of_when_it_is(
     assert said == [("project", 1, "clicks", 2)]
     assert done == list(range(1, len(found) + 1))
     assert list(target.parent.iterdir()) == [target], "nothing is left beside it"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_most_frequent_values_are_exported_as_lists(
+    form: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = some_visits(300)
+    tables = visit_tables(tmp_path / "project", visits, monkeypatch)
+    tables.start()
+    tables.micro_batch(len(visits))
+    tables.publish(0, 1)
+    target = tmp_path / "x"
+    write(tables, target, form)
+    found = exported(target)["visits"]
+    rows_found = found.select("hour, page, size, often").fetchall()
+    wanted = {key: values["often"] for key, values in grouped(visits, "hour", "page", "size").items()}
+    assert {(moment.astimezone(UTC), page, size): often for moment, page, size, often in rows_found} == wanted
+    assert any(len(often) == 2 for often in wanted.values())
 
 
 def test_nothing_is_overwritten_unasked_and_a_folder_only_if_it_is_an_export(

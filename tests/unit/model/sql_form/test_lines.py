@@ -19,6 +19,11 @@ def test_what_the_declaration_refuses_has_the_line_of_its_item(tmp_path: Path) -
     assert measure.startswith("metrics/m.yaml:5: measures.m: got 'mode(delay)', which cannot be merged from partial")
 
 
+def test_a_rate_of_what_is_no_measure_has_the_line_of_its_item(tmp_path: Path) -> None:
+    [only] = mistakes(tmp_path, in_sql("SELECT COUNT(*) AS n,\n RATE(m) AS per_second\nFROM flights"))
+    assert only.startswith("metrics/m.yaml:3: measures.per_second: got 'm', allowed is a measure of this metric")
+
+
 def test_a_source_that_is_not_there_has_the_line_of_from(tmp_path: Path) -> None:
     [only] = mistakes(tmp_path, in_sql("SELECT COUNT(*) AS n\nFROM flight"))
     assert only.startswith("metrics/m.yaml:3: source: got 'flight', which is no source of this project")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hourline import load_project
-from hourline_core.model import declaration_hash
+from hourline_core.model import Measure, declaration_hash
 from tests.support.sql_form import SOURCE, in_sql, write_flights
 
 ANSI = """SELECT
@@ -44,6 +44,13 @@ def test_a_statement_is_the_declaration_that_it_means(tmp_path: Path, statement:
     assert declaration_hash(project.source_of(metric), metric) == declaration_hash(
         meant.source_of(metric), meant.metrics["m"]
     )
+
+
+def test_a_quotient_is_of_the_names_of_other_items(tmp_path: Path) -> None:
+    items = "COUNT(*) AS n, SUM(delay) AS late, RATE(n) AS per_second, rate(late) AS lateness, RATIO(late, n) AS each"
+    metric = load_project(write_flights(tmp_path, in_sql(f"SELECT {items} FROM flights")), {}).metrics["m"]
+    texts = {"n": "count", "late": "sum(delay)", "per_second": "rate(n)", "lateness": "rate(late)"}
+    assert metric.measures == {name: Measure.parse(text) for name, text in {**texts, "each": "ratio(late, n)"}.items()}
 
 
 def test_a_field_with_the_name_of_a_bound_is_a_field(tmp_path: Path) -> None:
