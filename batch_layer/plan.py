@@ -19,6 +19,7 @@ from hourline_core.ledger.pending import find_pending
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source, declaration_hash, expectations_hash
 from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock
+from hourline_core.model.session_window import SessionWindow
 from hourline_core.sql.database import open_database
 from hourline_core.sql.problems import read_problems
 from hourline_core.sql.user_functions import install_functions
@@ -219,17 +220,29 @@ def _retry_windows(project: Project, hours: list[PlannedHour]) -> list[PlannedHo
         if all(one.about == "hour" for one in metric.expectations):
             continue
         of_metric = [planned for planned in hours if planned.metric == metric.name]
-        windows = {
-            window for planned in of_metric if planned.reason != FORCED for window in metric.windows_of(planned.hour)
-        }
-        again |= {
-            (metric.name, planned.hour)
-            for planned in of_metric
-            if planned.staged is not None and not windows.isdisjoint(metric.windows_of(planned.hour))
-        }
+        blocked = [planned.hour for planned in of_metric if planned.staged is not None]
+        changed = [planned for planned in of_metric if planned.reason != FORCED]
+        if metric.session:
+            # A session that was judged has no event in an hour that nobody has recomputed.
+            known = [planned.hour for planned in changed if planned.reason in ("revised", "blocked")]
+            shared = _share_sessions(metric.session, blocked, known)
+        else:
+            shared = _share_windows(metric, blocked, [planned.hour for planned in changed])
+        again |= {(metric.name, hour) for hour in shared}
     return [
         replace(planned, reason="blocked") if (planned.metric, planned.hour) in again else planned for planned in hours
     ]
+
+
+def _share_windows(metric: Metric, blocked: list[datetime], changed: list[datetime]) -> list[datetime]:
+    """Those of ``blocked`` that share a window with one of ``changed``."""
+    windows = {window for hour in changed for window in metric.windows_of(hour)}
+    return [hour for hour in blocked if not windows.isdisjoint(metric.windows_of(hour))]
+
+
+def _share_sessions(session: SessionWindow, blocked: list[datetime], changed: list[datetime]) -> list[datetime]:
+    """Those of ``blocked`` that may share a session with one of ``changed``, whatever the events are."""
+    return [hour for hour in blocked if any(abs(hour - one) < session.reach for one in changed)]
 
 
 def _reason(row: dict[str, Any], expectations: str) -> str:

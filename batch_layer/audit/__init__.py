@@ -6,6 +6,8 @@ built_in_expectations.py  the expectations that follow from declarations and fro
 history_bounds.py         bounds of an hour's results, from the same hour of past days
 volume.py                 the expectations on how much comes in an hour
 window_results.py         evaluates the expectations on the results of windows
+session_results.py        evaluates those on sessions
+next_states.py            the states that readers get once the staged hours are published
 facts.py                  counts of the events and of the tiles, one row per hour
 parameter_types.py        gives parameters the types of their columns
 expectation_mistakes.py   finds mistakes in declared expectations before anything is audited

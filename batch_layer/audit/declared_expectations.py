@@ -79,6 +79,8 @@ class Check:
     """The condition on the facts of an hour or window for it to apply. None: it always applies."""
     unit: About = "hour"
     """Whose rows it is evaluated on: those of an hour, or of a window."""
+    of_sessions: bool = False
+    """Whether it is evaluated on sessions, each of which is one row."""
 
     @property
     def columns(self) -> list[str]:
@@ -120,6 +122,11 @@ class Check:
         """
         if self.mistake:
             raise UnsuitableExpectationError(f"{self.type}: {self.mistake}")
+        if self.of_sessions and not self.by_row:
+            raise UnsuitableExpectationError(
+                f"{self.type} compares rows, and a session is one row: allowed are expectations on each row, such as "
+                "expect_column_values_to_be_between without mostly"
+            )
         for name, value in self.parameters.items():
             # Great Expectations would take it for the name of a runtime parameter.
             if isinstance(value, dict) and name not in _MAPPINGS:
@@ -146,8 +153,12 @@ def unique_with(check: Check, hour: str) -> Check | None:
     return Check("expect_compound_columns_to_be_unique", columns, check.severity, check.origin)
 
 
-def build_checks(declared: Iterable[Expectation], types: Mapping[str, str] | None = None) -> list[Check]:
-    """The expectations that a user has declared. ``types`` are those of the columns, if they are known."""
+def build_checks(
+    declared: Iterable[Expectation], types: Mapping[str, str] | None = None, *, of_sessions: bool = False
+) -> list[Check]:
+    """The expectations that a user has declared. ``types`` are those of the columns, if they are known.
+    ``of_sessions``: those about windows are about sessions.
+    """
     checks = []
     for one in declared:
         parameters, mistake = one.parameters, ""
@@ -155,7 +166,18 @@ def build_checks(declared: Iterable[Expectation], types: Mapping[str, str] | Non
             parameters = convert_parameters(parameters, types or {})
         except UnfitValueError as error:
             mistake = str(error)
-        checks.append(Check(one.type, parameters, one.severity, "user", mistake=mistake, when=one.when, unit=one.about))
+        checks.append(
+            Check(
+                one.type,
+                parameters,
+                one.severity,
+                "user",
+                mistake=mistake,
+                when=one.when,
+                unit=one.about,
+                of_sessions=of_sessions and one.about == "window",
+            )
+        )
     return checks
 
 

@@ -25,8 +25,9 @@ def find_mistakes_in(project: Project, declaration: Source | Metric, validator: 
         names = ("event_time", "hour", *declaration.event_fields, *declaration.derived)
     else:
         kind, names = "metric", ("hour", *declaration.dimensions, *declaration.measures)
+    of_sessions = isinstance(declaration, Metric) and declaration.session is not None
     mistakes = []
-    for number, check in enumerate(build_checks(declaration.expectations)):
+    for number, check in enumerate(build_checks(declaration.expectations, of_sessions=of_sessions)):
         columns = list(dict.fromkeys(names if check.unit == "hour" else (*WINDOW_COLUMNS, *names[1:])))
         try:
             check.build({})

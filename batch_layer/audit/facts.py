@@ -16,7 +16,7 @@ import pyarrow as pa
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import stored_names
 from hourline_core.model import Metric, Source
-from hourline_core.model.hours import hour_text
+from hourline_core.model.hours import time_text
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import values_sql
@@ -87,7 +87,7 @@ def as_frame(
     table = pa.table({name: _make_plain(results[name]) for name in results.column_names})
     frame: pd.DataFrame = table.to_pandas()
     for name in times:
-        frame[name] = [hour_text(moment) for moment in table[name].to_pylist()]
+        frame[name] = [time_text(moment) for moment in table[name].to_pylist()]
     for name in table.column_names:
         kind = table.schema.field(name).type
         if pa.types.is_nested(kind):  # which cannot be compared for being unique

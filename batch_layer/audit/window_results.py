@@ -17,6 +17,8 @@ import pyarrow as pa
 from batch_layer.audit.declared_expectations import build_checks
 from batch_layer.audit.facts import as_frame
 from batch_layer.audit.findings import ROWS_KEPT, Finding
+from batch_layer.audit.next_states import next_states_sql
+from batch_layer.audit.session_results import validate_sessions
 from batch_layer.audit.validator import Validation, Validator
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.metric_tables import MetricTables
@@ -25,7 +27,7 @@ from hourline_core.model.hours import HOUR, hour_text
 from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import stored_types, values_sql
-from hourline_core.sql.windows import rows_of_windows_sql
+from hourline_core.sql.windows import WINDOW_SECONDS, rows_of_windows_sql
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -55,6 +57,8 @@ def validate_windows(
     declared = [one for one in metric.expectations if one.about == "window"]
     if not declared:
         return Validation()
+    if metric.session:
+        return validate_sessions(validator, connection, tables, metric, metric.session, declared, hours, staged)
     windows = find_complete_windows(connection, tables, metric, hours, are_recomputed=staged is not None)
     if not windows:
         return Validation()
@@ -115,19 +119,13 @@ def _read_results(
     """window_start, window_end, the dimensions and the finished measures of ``windows``, sorted."""
     starts, ends = zip(*windows, strict=True)
     spans = pa.table([pa.array(starts), pa.array(ends)], schema=_SPANS)
-    parts = []
-    if staged is not None:
-        connection.register("_staged_rows", staged)
-        parts.append("FROM _staged_rows")
-    if tables.final is not None:
-        bounds = f"hour > {literal(windows[0][0] - HOUR)} AND hour < {literal(max(end for _, end in windows))}"
-        others = f" AND hour NOT IN ({', '.join(map(literal, hours))})" if staged is not None else ""
-        parts.append(f"FROM hourline.final_{tables.name} WHERE {bounds}{others}")
     connection.register("_complete_windows", spans)
-    rows = rows_of_windows_sql(
-        metric, "FROM _complete_windows", " UNION ALL BY NAME ".join(f"({part})" for part in parts)
+    bounds = f"hour > {literal(windows[0][0] - HOUR)} AND hour < {literal(max(end for _, end in windows))}"
+    states = next_states_sql(connection, tables, hours, staged, bounds)
+    rows = rows_of_windows_sql(metric, "FROM _complete_windows", states)
+    values = values_sql(
+        metric, stored_types(connection, tables), rows, metric.dimensions, WINDOW_COLUMNS, WINDOW_SECONDS
     )
-    values = values_sql(metric, stored_types(connection, tables), rows, metric.dimensions, WINDOW_COLUMNS)
     keys = ", ".join(map(identifier, [*WINDOW_COLUMNS, *metric.dimensions]))
     return connection.execute(f"{values} ORDER BY {keys}").to_arrow_table()
 

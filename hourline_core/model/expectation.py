@@ -69,6 +69,9 @@ class Expectation(Declaration):
     `window_start` and `window_end` in the place of `hour`. It is evaluated by each recompute of an hour of the window,
     from the first on after which all hours of the window are published. If the window does not fulfil it, the hours of
     this recompute that the window touches take the consequence.
+
+    Of sessions, each is judged on its own, once the hours in which an event could join it are closed. So the
+    expectation is about each row, and has no `mostly` and no `when`.
     """
 
     when: Condition | None = None
@@ -123,6 +126,16 @@ def refuse_windows(expectations: Sequence[Expectation], because: str) -> None:
     for place, one in enumerate(expectations):
         if one.about == "window":
             raise refuse(f"got '{one.about}', allowed is hour: {because}", "expectations", str(place), "about")
+
+
+def refuse_conditions(expectations: Sequence[Expectation]) -> None:
+    """Raise a refusal of the first of ``expectations`` about sessions that has a condition."""
+    for place, one in enumerate(expectations):
+        if one.about == "window" and one.when is not None:
+            raise refuse(
+                f"got {describe(one.when)}, allowed is the parameter row_condition: a session is one row",
+                *("expectations", str(place), "when"),
+            )
 
 
 class History(Declaration):

@@ -9,7 +9,14 @@ from pydantic import BeforeValidator, model_validator
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.base import Declaration, describe, refuse
-from hourline_core.model.expectation import Expectation, ExpectationForm, History, HistoryForm, refuse_windows
+from hourline_core.model.expectation import (
+    Expectation,
+    ExpectationForm,
+    History,
+    HistoryForm,
+    refuse_conditions,
+    refuse_windows,
+)
 from hourline_core.model.expressions import Expression
 from hourline_core.model.measure import Measure, MeasureForm
 from hourline_core.model.metric_window import HOUR_WINDOW, WindowForm
@@ -146,7 +153,7 @@ class Metric(Declaration):
         if self.window.is_hour:
             refuse_windows(expectations, "the windows of this metric are hours")
         if self.session:
-            refuse_windows(expectations, "sessions have no expectations of their own")
+            refuse_conditions(expectations)
 
     @property
     def session(self) -> SessionWindow | None:

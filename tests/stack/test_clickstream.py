@@ -13,7 +13,7 @@ import pytest
 import serving_layer
 from batch_layer.plan import plan_range
 from examples.clickstream.make_clicks import FILE, make_clicks
-from hourline_core.model.hours import HourRange
+from hourline_core.model.hours import HourRange, time_text
 from tests.support import oracle
 from tests.support.oracle import Body, Event, MetricRule, SourceRule
 from tests.support.stack_project import StackProject
@@ -148,6 +148,15 @@ def test_visits_are_all_clicks_that_follow_each_other(project: StackProject) -> 
         assert len(project.recompute()) > 0
         assert check_windows(project) > 20
     assert project.check() > 300
+    with serving_layer.connect(project.project) as connection:
+        long = "SELECT window_start, window_end, visitor, clicks FROM visits WHERE clicks > 16 AND state = 'final'"
+        told = "SELECT DISTINCT found FROM quality WHERE metric = 'visits' AND unit = 'window' AND NOT success"
+        wanted = {
+            f"session {time_text(start)} to {time_text(end)}, visitor {visitor}: clicks: {clicks}"
+            for start, end, visitor, clicks in connection.sql(long).fetchall()
+        }
+        assert {found for (found,) in connection.sql(told).fetchall()} == wanted
+        assert len(wanted) == 2
 
 
 def test_a_source_by_arrival_counts_each_record_when_it_comes(project: StackProject) -> None:

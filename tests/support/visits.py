@@ -163,6 +163,8 @@ class Visits:
         self.cutoffs: dict[int, int] = {}
         self.clock = BASE
         self.publications = 0
+        self.expectations = "expectations"
+        """The hash of those that blocked hours did not pass."""
 
     def start(self, *, knows_metric: bool = True) -> None:
         """As a start of the speed layer does; a metric that it does not know is declared later."""
@@ -249,7 +251,7 @@ class Visits:
         counted = first_of_each(self.visits)
         rows = tiles((visit for visit in counted if visit.hour in hours), self.metric)
         staged = stage_metric(self.project, MetricTiles(self.aggregation, chosen, cutoff, rows))
-        metric = MetricPublication(staged, {hour(number): "expectations" for number in blocked})
+        metric = MetricPublication(staged, dict.fromkeys(map(hour, blocked), self.expectations))
         with open_database(self.project) as (database, snapshot):
             install_functions(database, [self.metric])
             (served,) = snapshot.served

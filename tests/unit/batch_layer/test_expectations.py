@@ -293,3 +293,32 @@ def test_the_parameters_of_an_expectation_cost_one_configuration(monkeypatch: py
     assert expectation._get_success_kwargs()["max_value"] == 4
     assert len(built) == 2
     assert expectation.configuration.kwargs == {"column": "n", "min_value": 1, "max_value": 4}
+
+
+def test_a_session_is_one_row_so_only_rows_are_expected(validator: Validator, tmp_path: Path) -> None:
+    expected = [
+        "expect_column_values_to_be_between: {column: n, max_value: 9}",
+        "expect_column_pair_values_a_to_be_greater_than_b: {column_A: n, column_B: o}",
+        "expect_column_values_to_be_between: {column: n, max_value: 9, mostly: 0.9}",
+        "expect_column_sum_to_be_between: {column: n, max_value: 9}",
+        "expect_column_values_to_be_unique: {column: page}",
+    ]
+    files = {
+        "hourline.yaml": "name: p\n",
+        "sources/s.yaml": "topic: t\nfields: {page: string, at: string}\nevent_time: at\n",
+        "metrics/m.yaml": "source: s\nwindow: {gap: 30m}\ndimensions: [page]\nmeasures: {n: count, o: count}\n"
+        "expectations:\n" + "".join(f"  - {{{one}, about: window}}\n" for one in expected) + f"  - {{{expected[3]}}}\n",
+    }
+    project = load_project(write_project(tmp_path, files))
+    said = (
+        "compares rows, and a session is one row: allowed are expectations on each row, such as "
+        "expect_column_values_to_be_between without mostly"
+    )
+    assert find_mistakes_in(project, project.metrics["m"], validator) == [
+        f"metrics/m.yaml:{line}: expectations.{line - 6}: {kind} {said}"
+        for line, kind in (
+            (8, "expect_column_values_to_be_between"),
+            (9, "expect_column_sum_to_be_between"),
+            (10, "expect_column_values_to_be_unique"),
+        )
+    ]

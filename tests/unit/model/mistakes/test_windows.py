@@ -66,7 +66,7 @@ def test_expectations_about_windows_want_windows(tmp_path: Path) -> None:
         "metrics/daily.yaml": f"{METRIC}window: 1 day\n{about}",
         "metrics/hourly.yaml": METRIC + about,
         "metrics/over.yaml": f"from: daily\n{about}",
-        "metrics/sessions.yaml": f"{METRIC}window: {{gap: 30m}}\n{about}",
+        "metrics/sessions.yaml": f"{METRIC}window: {{gap: 30m}}\n{about.replace('}]', ', when: rows >= 2}]')}",
         "metrics/unlike.yaml": "from: daily\nhistory: off\n",
         "sources/s.yaml": SOURCE + about,
     }
@@ -74,7 +74,7 @@ def test_expectations_about_windows_want_windows(tmp_path: Path) -> None:
     assert sorted(mistakes(tmp_path, files)) == [
         f"metrics/hourly.yaml:3: {said} the windows of this metric are hours",
         f"metrics/over.yaml:2: expectations: {audited}",
-        f"metrics/sessions.yaml:4: {said} sessions have no expectations of their own",
+        "metrics/sessions.yaml:4: expectations.0.when: got 'rows >= 2', allowed is the parameter row_condition: a session is one row",
         f"metrics/unlike.yaml:2: history: {audited}",
         f"sources/s.yaml:4: {said} a source has no windows; a metric over it may have it",
     ]
