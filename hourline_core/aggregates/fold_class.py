@@ -1,8 +1,9 @@
 """The class of a keyed fold: the events of a group, one after the other in the order of their event times."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -54,28 +55,31 @@ class FoldClass:
 
         Raises MeasureError, which names the event.
         """
-        events = read_events(self.measure, "step", pc.list_flatten(kept))
-        values, end = [], 0
-        for length, count in zip(pc.list_value_length(kept).to_pylist(), counts.to_pylist(), strict=True):
-            start, end = end, end + (length or 0)
-            group = sorted(events[start:end], key=lambda event: event[: len(ORDER)])
-            values.append(self._finish(group, count) if group else None)
+        rows = pc.list_flatten(kept)
+        keys = ["group", *ORDER]
+        order = pa.table([pc.list_parent_indices(kept), *(rows.field(name) for name in ORDER)], keys)
+        events = rows.take(pc.sort_indices(order, [(name, "ascending") for name in keys]))
+        arguments = [field.name for field in rows.type][len(ORDER) :]
+        steps = enumerate(read_events(self.measure, "step", events, ["at", *arguments]))
+        values = [
+            self._finish(islice(steps, length), length == count, events) if length else None
+            for length, count in zip(pc.list_value_length(kept).to_pylist(), counts.to_pylist(), strict=True)
+        ]
         return as_array(self.measure, "finish", values, self.value_type)
 
-    def _finish(self, events: Sequence[tuple[Any, ...]], count: int) -> Any:
-        event, is_done = events[0], False
+    def _finish(self, steps: Iterator[tuple[int, tuple[Any, ...]]], is_whole: bool, events: pa.StructArray) -> Any:
+        """The value of one group. Each of ``steps`` has an event's place among ``events``, its time and arguments."""
+        place, is_done = 0, False
         try:
             state = self.start()
-            for event in events:
-                at, arguments = event[0], event[len(ORDER) :]
-                state = self.step(state, at, *arguments)
-                if is_done := self.done(state):
-                    break
+            for place, (at, *arguments) in steps:  # noqa: B007 (it is for the message)
+                if not is_done:
+                    state = self.step(state, at, *arguments)
+                    is_done = self.done(state)
         except (Exception, SystemExit) as error:
-            _, partition, offset, _, topic = event[: len(ORDER)]
-            fail_at_event(self.measure, "step", error, topic, partition, offset)
+            fail_at_event(self.measure, "step", error, events[place])
         try:
-            return self.finish(state) if is_done or len(events) == count else None
+            return self.finish(state) if is_done or is_whole else None
         except (Exception, SystemExit) as error:
             fail(self.measure, "finish", error)
 

@@ -1,6 +1,7 @@
 """The values of Arrow columns as those of Python, which the classes of a project are given."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -8,30 +9,42 @@ import pyarrow as pa
 from hourline_core.aggregates.user_code import fail_at_event
 from hourline_core.model import UserMeasure
 
+_TIME, _EPOCH = pa.timestamp("us", tz="UTC"), datetime(1970, 1, 1, tzinfo=UTC)
 
-def read_events(measure: UserMeasure, method: str, events: pa.StructArray) -> list[tuple[Any, ...]]:
-    """The fields of each event, which has at least ``topic``, ``partition`` and ``offset``. Times are in UTC.
+
+def read_events(
+    measure: UserMeasure, method: str, events: pa.StructArray, names: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """The fields ``names`` of each event. Times are in UTC.
 
     Raises MeasureError, which names the event, for a date or time that Python does not have. ``method`` of the class
     would be given it.
     """
-    columns = [in_utc(events.field(place)) for place in range(events.type.num_fields)]
+    columns = [in_utc(events.field(name)) for name in names]
     try:
-        return list(zip(*(column.to_pylist() for column in columns), strict=True))
+        return list(zip(*map(_read_column, columns), strict=True))
     except (OverflowError, ValueError):
-        for place in range(len(events)):
-            _read(measure, method, columns, events, place)
+        for place, event in enumerate(events):
+            _refuse_unreadable(measure, method, columns, place, event)
         raise
 
 
-def _read(measure: UserMeasure, method: str, columns: Sequence[pa.Array], events: pa.StructArray, place: int) -> None:
-    """Raise MeasureError if the event at ``place`` cannot be read."""
+def _read_column(column: pa.Array) -> list[Any]:
+    if column.type == _TIME and not column.null_count:  # three times as fast as Arrow
+        return [_EPOCH + timedelta(microseconds=micros) for micros in column.cast(pa.int64()).to_pylist()]
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _refuse_unreadable(
+    measure: UserMeasure, method: str, columns: Sequence[pa.Array], place: int, event: pa.StructScalar
+) -> None:
+    """Raise MeasureError if Python does not have the values of ``columns`` at ``place``, which are of ``event``."""
     try:
         _ = [column[place].as_py() for column in columns]
     except (OverflowError, ValueError):
-        topic, partition, offset = (events.field(name)[place].as_py() for name in ("topic", "partition", "offset"))
         error = ValueError("an argument has a date or time beyond the years 1 to 9999, which Python does not have")
-        fail_at_event(measure, method, error, topic, partition, offset)
+        fail_at_event(measure, method, error, event)
 
 
 def in_utc(values: pa.Array) -> pa.Array:

@@ -54,16 +54,17 @@ class UserClass:
 
         Raises MeasureError, which names the event.
         """
-        rows = read_events(self.measure, "add", pc.list_flatten(events))
-        numbered = enumerate(rows)
+        rows = pc.list_flatten(events)
+        arguments = [field.name for field in rows.type][: -len(ADDRESS)]
+        numbered = enumerate(read_events(self.measure, "add", rows, arguments))
         states, place = [], 0
         for length in pc.list_value_length(events).to_pylist():
             try:
                 state = self.start() if length else None
-                for place, row in islice(numbered, length or 0):  # noqa: B007 (it is for the message)
-                    state = _state(self.add(state, *row[: -len(ADDRESS)]))
+                for place, values in islice(numbered, length or 0):  # noqa: B007 (it is for the message)
+                    state = _state(self.add(state, *values))
             except (Exception, SystemExit) as error:
-                fail_at_event(self.measure, "add", error, *rows[place][-len(ADDRESS) :])
+                fail_at_event(self.measure, "add", error, rows[place])
             states.append(state)
         return as_array(self.measure, "add", states, self.state_type)
 

@@ -109,11 +109,9 @@ def fail(measure: UserMeasure, method: str, error: BaseException, otherwise: str
     ) from None
 
 
-def fail_at_event(
-    measure: UserMeasure, method: str, error: BaseException, topic: str, partition: int, offset: int
-) -> NoReturn:
-    """Raise MeasureError: ``method`` raised ``error`` for an event."""
-    address = f"{topic} partition {partition} offset {offset}"
+def fail_at_event(measure: UserMeasure, method: str, error: BaseException, event: pa.StructScalar) -> NoReturn:
+    """Raise MeasureError: ``method`` raised ``error`` for an event, which has topic, partition and offset."""
+    address = f"{event['topic']} partition {event['partition']} offset {event['offset']}"
     fail(measure, f"{method} for the event at {address}", error, ", or leave such events out with `where`")
 
 

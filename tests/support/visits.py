@@ -181,8 +181,8 @@ class Visits:
         for number, visit in enumerate(visits):
             late = bool(self.visits) and hour(visit.hour) + timedelta(hours=2) <= self.clock
             duplicate = not visit.missed and (visit.hour, visit.visit) in seen
-            found = {"sequence": self.sequence, "duplicate": duplicate, "late": late, "offset": offset + number}
-            batch.append(replace(visit, **found))
+            known = replace(visit, sequence=self.sequence, offset=offset + number)
+            batch.append(replace(known, duplicate=duplicate, late=late))
         new = [visit for visit in batch if not visit.duplicate]
         rows = [
             {

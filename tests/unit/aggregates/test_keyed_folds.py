@@ -59,9 +59,9 @@ def test_events_are_taken_in_their_order() -> None:
 
 def test_what_is_not_kept_matters_unless_the_fold_is_done() -> None:
     third = UserMeasure(kind="fold", name="until_third", code=FOLDS["until_third"])
-    never = changed("until_third", "len(state) == 3\n\n    def finish", "False\n\n    def finish")
+    trail = UserMeasure(kind="fold", name="trail", code=FOLDS["trail"])
     assert finish(third, [events(1, 1, 1, 1), events(1, 1)], [9, 2]) == [120.0, None]
-    assert finish(never, [events(1, 1, 1, 1)], [9]) == [None]
+    assert finish(trail, [events(1, 1), events(1, 1)], [3, 2]) == [None, "1,1"]
 
 
 @pytest.mark.parametrize("name", FOLDS)

@@ -45,4 +45,4 @@ def test_an_event_whose_date_python_does_not_have_is_named(beyond: pa.Array) -> 
     measure = UserMeasure(kind="fold", name="trail", code=FOLDS["trail"])
     events = pa.StructArray.from_arrays([["t", "t"], [0, 1], [4, 5], beyond], ["topic", "partition", "offset", "_0"])
     with pytest.raises(MeasureError, match=r"for the event at t partition 1 offset 5 \(.* beyond the years 1 to 9999"):
-        read_events(measure, "step", events)
+        read_events(measure, "step", events, ["_0"])
