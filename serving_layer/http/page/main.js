@@ -224,6 +224,7 @@ function drawFacts(status) {
   place("facts").replaceChildren(
     fact("speed layer", runs ? "running" : "stopped", status.speed, !runs),
     ...status.sources.flatMap((source) => [
+      ...source.waits_for.map(({ topic, since }) => fact(several ? `${source.source}: waits for` : "waits for", topic, `the topic was deleted; it waits for a new one since ${dayAndHour(new Date(since))} UTC`, true)),
       fact(several ? `${source.source}: clock` : "clock", source.clock ? dayAndHour(new Date(source.clock)) : "–", "UTC; it closes hours"),
       ...idlePartitions(source).map((quiet) => fact(several ? `${source.source}: idle` : "idle", quiet, "partitions without records, which do not hold the clock")),
       fact(several ? `${source.source}: unread` : "unread", source.lag === null ? "unknown" : figure(source.lag), source.lag === null ? source.lag_unknown : "records in Kafka that no finished micro-batch has read"),

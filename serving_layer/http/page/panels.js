@@ -38,6 +38,7 @@ function moved(metrics) {
 const named = (metric, measure) => [`${metric}.`, el("wbr"), measure];
 
 export function drawDrift(place, report, range, links) {
+  if (!report.recomputed) return place.replaceChildren(nothing("No hour has been recomputed yet."));
   const causes = newest(within(report.causes, range)).filter(({ cause, amount }) => cause !== "rounding" && amount !== 0);
   const rows = causes.map((drift) => [links.hour(drift.hour), el("span", {}, named(drift.metric, drift.measure)), figure(drift.at_close), figure(drift.final), signed(drift.amount), el("span", { class: `cause ${drift.cause}` }, drift.cause)]);
   const unexplained = report.causes.filter(({ cause }) => cause === "unexplained").length;

@@ -104,3 +104,16 @@ def test_sql_is_asked_where_it_is_allowed_and_nowhere_else(context: BrowserConte
     expect(page.locator("#sql-result td")).to_have_text(["12,345", "<i>"])
     assert asked == ["SELECT 1"]
     assert "sql=SELECT+1" in page.url
+
+
+def test_a_source_that_waits_for_its_topic_says_so(context: BrowserContext, server: Server) -> None:
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        status = response.json()
+        status["sources"][0]["waits_for"] = [{"topic": "till", "since": "2026-03-02T09:15:00Z"}]
+        route.fulfill(response=response, json=status)
+
+    context.route("**/status*", answer)
+    waits = opened(context, server).locator("#facts .bad", has_text="waits for")
+    expect(waits.locator("dd")).to_have_text("till")
+    assert (waits.get_attribute("title") or "").startswith("the topic was deleted; it waits for a new one since")
