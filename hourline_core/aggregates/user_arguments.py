@@ -5,8 +5,10 @@ import re
 from hourline_core.aggregates.base import UnsuitableArgumentError
 from hourline_core.model import Measure
 
-_NOT_TAKEN = re.compile(r"\b(void|variant|interval)\b(?!:)")
-"""Types, as a part of Spark's text of a type. A field that has such a name is followed by its type."""
+_NOT_TAKEN = re.compile(r"(?:^|[<:,])(void|variant|interval|time)\b(?!:)")
+"""Types, as a part of Spark's text of a type. A field that has such a name is followed by its type. Delta has no
+times of day.
+"""
 
 
 def arguments_of(measure: Measure, types: str) -> list[str]:

@@ -18,8 +18,16 @@ BERLIN = pa.timestamp("us", "Europe/Berlin")
 
 def test_a_field_may_have_the_name_of_a_type_that_is_refused() -> None:
     trail = keyed_fold("trail", "x")
-    assert arguments_of(trail, "struct<variant:string,interval:struct<void:int>>")
-    for refused in ("void", "variant", "interval", "interval day to second", "array<variant>", "struct<a:void,b:int>"):
+    assert arguments_of(trail, "struct<variant:string,interval:struct<void:int,time:timestamp>>")
+    for refused in (
+        "void",
+        "variant",
+        "interval",
+        "interval day to second",
+        "array<variant>",
+        "map<int,time(6)>",
+        "struct<a:void,b:int>",
+    ):
         with pytest.raises(UnsuitableArgumentError, match="cast it to another type"):
             arguments_of(trail, f"struct<x:{refused}>")
 
