@@ -72,6 +72,9 @@ class FoldClass:
         place, is_done = 0, False
         try:
             state = self.start()
+        except (Exception, SystemExit) as error:
+            fail(self.measure, "start", error)
+        try:
             for place, (at, *arguments) in steps:  # noqa: B007 (it is for the message)
                 if not is_done:
                     state = self.step(state, at, *arguments)

@@ -19,6 +19,7 @@ from hourline_core.aggregates.user_code import (
     find_unknown,
     find_wrong_examples,
     is_value_type,
+    line_of_class,
     make_instance,
     read_examples,
     refuse_mistakes,
@@ -100,6 +101,9 @@ def _state(given: Any) -> Any:
 def load_class(measure: UserMeasure) -> UserClass:
     """Run the text of a user-defined measure. Raises UnusableClassError with everything that is wrong with it."""
     made = make_instance(measure)
+    if callable(getattr(made, "step", None)) and not hasattr(made, "merge"):
+        line = line_of_class(measure)
+        refuse_mistakes(measure, [f"{line}: a class with step is a keyed fold: move the file to folds"])
     mistakes = [
         *find_missing(measure, made, METHODS),
         *find_wrong_examples(measure, made),

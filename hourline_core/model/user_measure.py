@@ -78,7 +78,7 @@ def read_user_measures(root: Path, mistakes: list[str]) -> Mapping[str, UserMeas
     for path in sorted(path for folder in FOLDERS.values() for path in (root / folder).glob("*.py")):
         file = path.relative_to(root).as_posix()
         try:
-            measure = UserMeasure.of_file(file, path.read_text(encoding="utf-8"))
+            measure = UserMeasure.of_file(file, path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             mistakes.append(f"{file}:1: the file cannot be read ({error})")
             continue

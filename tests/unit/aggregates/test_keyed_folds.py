@@ -8,6 +8,7 @@ import pytest
 
 from hourline_core.aggregates.fold_class import load_fold
 from hourline_core.aggregates.fold_trial import find_broken_fold, measure_step_seconds
+from hourline_core.aggregates.user_class import load_class
 from hourline_core.aggregates.user_code import UnusableClassError
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
@@ -128,6 +129,17 @@ def test_a_class_that_is_done_is_not_timed_beyond_it() -> None:
     loaded = load_fold(changed("until_third", "[*state, at]", "[*state, at][: 3 // (len(state) < 3)]"))
     assert find_broken_fold(loaded, [pa.int32()]) is None
     assert measure_step_seconds(loaded, [pa.int32()]) > 0
+
+
+def test_a_fold_among_the_measures_is_told_where_it_belongs() -> None:
+    with pytest.raises(UnusableClassError) as caught:
+        load_class(UserMeasure(name="trail", code=FOLDS["trail"]))
+    assert str(caught.value) == "measures/trail.py:4: a class with step is a keyed fold: move the file to folds"
+
+
+def test_a_start_that_fails_is_told() -> None:
+    with pytest.raises(MeasureError, match=r"failed in start \(ZeroDivisionError: .*, folds/trail.py:11\): mend"):
+        finish(changed("trail", "return []", "return 1 / 0"), [events(3)], [1])
 
 
 def test_a_slow_class_is_timed() -> None:
