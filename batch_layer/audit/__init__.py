@@ -7,6 +7,7 @@ history_bounds.py         bounds of an hour's results, from the same hour of pas
 volume.py                 the expectations on how much comes in an hour
 window_results.py         evaluates the expectations on the results of windows
 session_results.py        evaluates those on sessions
+fold_bounds.py            warns of groups that have more events than a keyed fold keeps
 next_states.py            the states that readers get once the staged hours are published
 facts.py                  counts of the events and of the tiles, one row per hour
 parameter_types.py        gives parameters the types of their columns

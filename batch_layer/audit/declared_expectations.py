@@ -98,8 +98,11 @@ class Check:
 
     @property
     def needs_values(self) -> bool:
-        """Whether a null leaves nothing to evaluate: Great Expectations then reports it as fulfilled."""
-        return bool(self.columns) and "null" not in self.type and "row_condition" not in self.parameters
+        """Whether a null leaves nothing to evaluate: Great Expectations then reports it as fulfilled. A session is
+        judged on its own, and may have no value.
+        """
+        of_all = bool(self.columns) and not self.of_sessions
+        return of_all and "null" not in self.type and "row_condition" not in self.parameters
 
     def build(self, meta: Mapping[str, Any]) -> gx.Expectation:
         """Great Expectations' object. Raises UnsuitableExpectationError."""
@@ -112,9 +115,15 @@ class Check:
                 )
         self._refuse_empty(allowed)
         try:
-            return kind(**self.parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
+            built = kind(**self.parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
         except ValueError as error:
             raise UnsuitableExpectationError(*_explain(self.type, error)) from None
+        if self.of_sessions and not self.by_row:
+            raise UnsuitableExpectationError(
+                f"{self.type} compares rows, and a session is one row: allowed are expectations on each row, such as "
+                "expect_column_values_to_be_between without mostly"
+            )
+        return built
 
     def _refuse_empty(self, allowed: list[str]) -> None:
         """Refuse parameters that Great Expectations accepts, and then reports as fulfilled or broken whatever the
@@ -122,11 +131,6 @@ class Check:
         """
         if self.mistake:
             raise UnsuitableExpectationError(f"{self.type}: {self.mistake}")
-        if self.of_sessions and not self.by_row:
-            raise UnsuitableExpectationError(
-                f"{self.type} compares rows, and a session is one row: allowed are expectations on each row, such as "
-                "expect_column_values_to_be_between without mostly"
-            )
         for name, value in self.parameters.items():
             # Great Expectations would take it for the name of a runtime parameter.
             if isinstance(value, dict) and name not in _MAPPINGS:

@@ -112,7 +112,7 @@ def _name_sessions(finding: Finding, metric: Metric) -> Finding:
         values = ", ".join(f"{name}: {_as_text(row[name])}" for name in finding.check.columns)
         words.append(f"session {row['window_start']} to {row['window_end']}{group}: {values}")
     if (more := (finding.unexpected or 0) - len(words)) > 0:
-        words.append(f"and {more:,} more sessions")
+        words.append(f"and {more:,} more {'session' if more == 1 else 'sessions'}")
     return replace(finding, found="; ".join(words))
 
 

@@ -23,7 +23,7 @@ from batch_layer.audit.validator import Validation, Validator
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
-from hourline_core.model.hours import HOUR, hour_text
+from hourline_core.model.hours import HOUR, hour_text, time_text
 from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import stored_types, values_sql
@@ -64,7 +64,7 @@ def validate_windows(
         return Validation()
     results = _read_results(connection, tables, metric, windows, hours, staged)
     frame, types = as_frame(results, metric.dimensions, WINDOW_COLUMNS)
-    starts, keys = [hour_text(start) for start, _ in windows], [*WINDOW_COLUMNS, *metric.dimensions]
+    starts, keys = [time_text(start) for start, _ in windows], [*WINDOW_COLUMNS, *metric.dimensions]
     found: dict[str, list[Finding]] = {}
     for finding in validator.evaluate_results(frame, build_checks(declared, types), starts, keys).findings:
         found.setdefault(finding.hour, []).append(finding)
@@ -140,7 +140,7 @@ def _blame_hours(
         of_hour: dict[int, list[tuple[Span, Finding]]] = {}
         for start, end in windows:
             if start < hour + HOUR and hour < end:
-                for finding in found.get(hour_text(start), []):
+                for finding in found.get(time_text(start), []):
                     of_hour.setdefault(id(finding.check), []).append(((start, end), finding))
         for of_check in of_hour.values():
             yield _fold(hour_text(hour), of_check)
@@ -155,11 +155,11 @@ def _fold(hour: str, of_windows: Sequence[tuple[Span, Finding]]) -> Finding:
     if not failing:
         return replace(applied[-1] if applied else of_windows[-1][1], hour=hour)
     words = [
-        f"window {hour_text(start)} to {hour_text(end)}: {finding.found or 'it was not fulfilled'}"
+        f"window {time_text(start)} to {time_text(end)}: {finding.found or 'it was not fulfilled'}"
         for (start, end), finding in failing[:_WINDOWS_TOLD]
     ]
-    if len(failing) > len(words):
-        words.append(f"and {len(failing) - len(words):,} more windows")
+    if (more := len(failing) - len(words)) > 0:
+        words.append(f"and {more:,} more {'window' if more == 1 else 'windows'}")
     findings = [finding for _, finding in failing]
     counts = [finding.unexpected for finding in findings if finding.unexpected is not None]
     rows = [row for finding in findings for row in finding.rows]

@@ -10,7 +10,7 @@ from hourline_core.model.hours import hour_text
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Check all declarations. Spark resolves each expression, Great Expectations looks up each expectation, and each
-    class in measures/ is tried on generated events. Nothing is computed or written.
+    class in measures/ and folds/ is tried on generated events. Nothing is computed or written.
     """
     declared = load(project, workspace)
     from batch_layer.audit.expectation_mistakes import find_mistakes

@@ -32,7 +32,8 @@ def find_broken_fold(loaded: FoldClass, arguments: Sequence[pa.DataType]) -> str
             if repr(again := trial.fold(some)) != repr(first):
                 return trial.describe(
                     "step",
-                    f"the same events {some!r} gave {first!r}, and then {again!r}; keep nothing between two calls, "
+                    f"the same events {repr(some)[:_LONGEST]} gave {repr(first)[:_LONGEST]}, and then "
+                    f"{repr(again)[:_LONGEST]}; keep nothing between two calls, "
                     "change no argument, and use no clock or random number",
                 )
     except _RaisedError as raised:

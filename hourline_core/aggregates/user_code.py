@@ -97,7 +97,7 @@ def refuse_arguments(
         takes = ", ".join(list(signature.parameters)[len(before) :]) or "none"
         raise UnusableClassError(
             f"{measure.file}:{line_of(method)}: got the arguments {', '.join(arguments)}, "
-            f"{method.__name__} takes {takes}"
+            f"{getattr(method, '__name__', 'the method')} takes {takes}"
         ) from None
 
 

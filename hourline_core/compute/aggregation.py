@@ -303,7 +303,8 @@ def shorten_error(error: PySparkException) -> str:
 
 
 def with_ranks(events: DataFrame, ranks: Mapping[str, str]) -> DataFrame:
-    """The events, which have GROUP, with the columns ``ranks``. Those of no group have the rank 1.
+    """The events, which have GROUP, with the columns ``ranks``. Those of no group are spread, so that no task sorts
+    all of them. Their ranks are not used.
 
     An aggregate that keeps the first events of a group would hold all of them. Spark sorts on disk if it has to.
     """

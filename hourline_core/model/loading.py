@@ -31,8 +31,8 @@ Declared = TypeVar("Declared", bound=Declaration)
 
 
 def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
-    """Read ``hourline.yaml``, ``sources/*.yaml``, ``metrics/*.yaml`` and ``measures/*.py`` below ``root``. No Python of
-    the project runs.
+    """Read ``hourline.yaml``, ``sources/*.yaml``, ``metrics/*.yaml``, ``measures/*.py`` and ``folds/*.py`` below
+    ``root``. No Python of the project runs.
 
     ``workspace`` overrides the setting, and is relative to the working directory. Raises UsageError when ``root`` is
     no project. Raises DeclarationError with all mistakes, one per line, such as

@@ -81,8 +81,8 @@ class SessionWindow(Declaration):
 
     @property
     def reach(self) -> timedelta:
-        """The greatest distance of two hours in which an event could join one session: the maximum length, and the gap
-        on either side.
+        """More than the distance of any two hours in which an event could join one session: the maximum length, the gap
+        on either side, and an hour.
         """
         return self.max_length + 2 * self.gap + HOURLY.size
 

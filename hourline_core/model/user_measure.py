@@ -35,8 +35,8 @@ class UserMeasure(Declaration):
     If the order of the events matters, the class is a keyed fold in `folds/NAME.py`. It has `start()`; `step(state, at,
     x)`, which gives the state after one more event, whose event time is `at`; and `finish(state)`. It is given the
     events of a group in the order of their event times. Its attribute `most` is the maximum number of events of a group
-    that it is given, up to 100,000. The value of a group with more events is null, unless the class has `done(state)`,
-    and that is true after one of them: no further events are taken then.
+    that are kept, up to 100,000: the first ones. The value of a group with more events is null. A class may have
+    `done(state)`. Once it is true, no further events are taken, and the value does not depend on how many follow.
     """
 
     kind: UserMeasureKind = "user_defined"

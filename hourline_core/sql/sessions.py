@@ -22,14 +22,16 @@ _HOUR_MICROS = HOUR // _MICROSECOND
 
 
 class Starts(NamedTuple):
-    """Bounds for the start of sessions, as DuckDB SQL for one TIMESTAMPTZ each. They need not be on the hour."""
+    """Inclusive bounds for the start of sessions, as DuckDB SQL for one TIMESTAMPTZ each. They need not be on the
+    hour.
+    """
 
     first: str
     last: str
-    """Inclusive."""
 
     @classmethod
     def of(cls, first: datetime, last: datetime) -> "Starts":
+        """The bounds ``first`` and ``last``, which are aware."""
         return cls(literal(first), literal(last))
 
     @classmethod

@@ -2,6 +2,7 @@
 Events are folded in their order, whichever layer counted them.
 """
 
+import json
 import statistics
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -94,8 +95,10 @@ def test_events_are_folded_in_their_order_in_both_layers(kafka: str, tmp_path: P
     project.recompute()
     assert trails(project) == {who: (*values, "final") for who, values in folded.items()}
     with serving_layer.connect(project.project) as connection:
-        warned = connection.sql("SELECT about, hour, found FROM quality WHERE NOT success ORDER BY ALL").fetchall()
-    assert [(about, hour) for about, hour, _ in warned] == [("events of trail beyond 5", START)]
+        warned = connection.sql("SELECT about, hour, rows FROM quality WHERE NOT success ORDER BY ALL").fetchall()
+    ((about, of, rows),) = warned
+    assert (about, of) == ("events of trail beyond 5", START)
+    assert [json.loads(row)["who"] for row in rows] == ["bo"]
     project.send("steps", [step("ada", 15, 7), step("bo", 9, 9)])
     project.drain()
     assert trails(project) == {"ada": ("1300,9,7,2,3", 15.0, "revised"), "bo": (None, 2.0, "revised")}

@@ -302,6 +302,7 @@ def test_a_session_is_one_row_so_only_rows_are_expected(validator: Validator, tm
         "expect_column_values_to_be_between: {column: n, max_value: 9, mostly: 0.9}",
         "expect_column_sum_to_be_between: {column: n, max_value: 9}",
         "expect_column_values_to_be_unique: {column: page}",
+        "expect_column_values_to_be_between: {column: n, max_value: 9, mostly: many}",
     ]
     files = {
         "hourline.yaml": "name: p\n",
@@ -314,7 +315,9 @@ def test_a_session_is_one_row_so_only_rows_are_expected(validator: Validator, tm
         "compares rows, and a session is one row: allowed are expectations on each row, such as "
         "expect_column_values_to_be_between without mostly"
     )
-    assert find_mistakes_in(project, project.metrics["m"], validator) == [
+    *about_rows, not_a_number = find_mistakes_in(project, project.metrics["m"], validator)
+    assert not_a_number.startswith("metrics/m.yaml:11: expectations.5: expect_column_values_to_be_between: mostly: ")
+    assert about_rows == [
         f"metrics/m.yaml:{line}: expectations.{line - 6}: {kind} {said}"
         for line, kind in (
             (8, "expect_column_values_to_be_between"),
@@ -322,3 +325,12 @@ def test_a_session_is_one_row_so_only_rows_are_expected(validator: Validator, tm
             (10, "expect_column_values_to_be_unique"),
         )
     ]
+
+
+def test_a_session_without_a_value_blocks_nothing(validator: Validator) -> None:
+    check = Check(
+        "expect_column_values_to_be_between", {"column": "n", "max_value": 9}, unit="window", of_sessions=True
+    )
+    frame = pd.DataFrame({"hour": ["2024-03-01T10"], "n": [float("nan")]})
+    (finding,) = validator.evaluate_results(frame, [check], ["2024-03-01T10"], ["hour"]).findings
+    assert finding.success
