@@ -117,7 +117,7 @@ def expected(visits: Iterable[Visit]) -> tuple[str | None, float | None]:
     return trail, third
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15)
 @given(STEPS)
 def test_events_are_folded_in_their_order(steps: list[Any]) -> None:
     with TemporaryDirectory() as folder:

@@ -106,7 +106,7 @@ def check_windows(project: StackProject) -> int:
         assert sorted(found) == sorted(rows_of(CLICKS.metrics["days"], (day,), of) for day, of in days.items())
         found = connection.sql("SELECT window_start, visitor, until_order FROM journeys").fetchall()
         visitors = {event.body["visitor"] for event in events}
-        counted = oracle.counted(CLICKS, "visits", events, project.cutoffs)
+        counted = list(oracle.counted(CLICKS, "visits", events, project.cutoffs))
         assert sorted(found, key=repr) == sorted(
             [
                 (visit[0].time, visitor, seconds_until_order(visit))
