@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from hourline_core.compute.aggregation import AggregationPlan, with_derived
 from hourline_core.compute.windows import tile_keys
@@ -69,8 +70,10 @@ class Projection:
                 columns = [F.when(_fulfils(of.conditions), F.expr(of.text)).alias(name) for of, name in here]
                 validated = with_derived(validated, source).select(*validated.columns, *columns)
         # Arrow takes no null for a struct with a field that is never null, such as a literal in it.
-        types = {column.name: column.dataType for column in validated.schema.toNullable()}
-        return validated.withColumns({name: F.col(name).cast(types[name]) for name in self._columns.values()})
+        own = set(self._columns.values())
+        types = {column.name: column.dataType for column in validated.schema.toNullable() if column.name in own}
+        nested = {name: of for name, of in types.items() if isinstance(of, ArrayType | MapType | StructType)}
+        return validated.withColumns({name: F.col(name).cast(of) for name, of in nested.items()})
 
     def _project(self, aggregation: AggregationPlan) -> ProjectedMetric:
         source, metric = aggregation.source, aggregation.metric
