@@ -30,7 +30,8 @@ def validate_folds(
     merged, selected, checks = list(keys), list(keys), []
     for name, measure in metric.measures.items():
         if measure.kind == "fold":
-            fold, most = KeyedFold(measure), KeyedFold(measure).loaded.most
+            fold = KeyedFold(measure)
+            most = fold.loaded.most
             events, n = map(identifier, fold.columns(name))
             merges = fold.merges([StateColumn(events, ""), StateColumn(n, "BIGINT")])
             merged += [f"{sql} AS {column}" for sql, column in zip(merges, (events, n), strict=True)]

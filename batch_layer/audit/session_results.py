@@ -1,8 +1,8 @@
 """The expectations about sessions: which sessions a recompute completes or changes, and what it makes of them.
 
 A session is complete once the hours in which an event could join it are closed, and each of them is published or part
-of the recompute. A session is one row, so each is judged on its own. What is read is bounded by how long a session may
-be, whatever the number of hours that the metric has.
+of the recompute. A session is one row, so each is judged on its own. The maximum length of a session bounds what is
+read, whatever the number of hours that the metric has.
 """
 
 import json

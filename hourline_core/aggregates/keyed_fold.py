@@ -1,7 +1,7 @@
 """A measure that a class of the project computes from a group's events in their order.
 
-Its state is the events themselves, so it merges as any measure does, and a late event takes its place among them. What
-is kept is bounded: the first events of a group, as many as the class says, beside the number of all.
+Its state is the events themselves, so it merges as any measure does, and a late event takes its place among them. A
+state has the number of a group's events, and the first of them: at most as many as the class says.
 """
 
 from collections.abc import Sequence

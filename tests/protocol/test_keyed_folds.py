@@ -20,22 +20,10 @@ from hourline_core.model import Metric
 from serving_layer.reports.lineage import explain_number
 from tests.protocol.test_rollups import with_rollups
 from tests.support import visits as support
-from tests.support.user_classes import TRAIL, UNTIL_THIRD
+from tests.support.user_classes import KEPT_EVENT, TRAIL, UNTIL_THIRD
 from tests.support.visits import Visit, Visits, hour
 from tests.support.window_oracle import parse_window
 
-KEPT = pa.list_(
-    pa.struct(
-        {
-            "at": pa.timestamp("us", "UTC"),
-            "partition": pa.int32(),
-            "offset": pa.int64(),
-            "place": pa.int32(),
-            "topic": pa.string(),
-            "_0": pa.int64(),
-        }
-    )
-)
 MOST = {"trail": 5, "third": 4}
 plain_tiles = support.tiles
 VISITS = st.lists(
@@ -88,7 +76,9 @@ def _declared() -> Iterator[None]:
         "pages: distinct(page)", "pages: distinct(page), trail: trail(ms), third: until_third(ms)"
     )
     files = {"metrics/loads.yaml": metric, "folds/trail.py": TRAIL, "folds/until_third.py": UNTIL_THIRD}
-    states = [pa.field(name, of) for fold in MOST for name, of in ((fold, KEPT), (f"{fold}__n", pa.int64()))]
+    states = [
+        pa.field(name, of) for fold in MOST for name, of in ((fold, pa.list_(KEPT_EVENT)), (f"{fold}__n", pa.int64()))
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(support, "FILES", {**support.FILES, **files})
         patch.setattr(support, "TILES", pa.schema([*support.TILES, *states]))

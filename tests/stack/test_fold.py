@@ -109,6 +109,12 @@ METRICS = [
         dimensions={"order": "hour % 2", "real": "text", "bytes": "cast(text as binary)"},
         measures={"real_sum": MEASURES["sum_real"], "select": Measure(kind="max", argument="`select`")},
     ),
+    Metric(
+        name="by_struct",
+        source="rows",
+        dimensions={"key": "struct(text, 1 AS one)"},
+        measures={"rows": MEASURES["rows"]},
+    ),
     Metric(name="whole", source="rows", dimensions={}, measures={"rows": MEASURES["rows"]}),
     Metric(name="in_panes", source="rows", window=parse_window("20m"), measures={"rows": MEASURES["rows"]}),
     Metric(name="in_sessions", source="rows", window=parse_window("{gap: 90s}"), measures={"rows": MEASURES["rows"]}),

@@ -1,6 +1,20 @@
 """User-defined measures for tests, as a project's files ``measures/NAME.py`` and ``folds/NAME.py``."""
 
+import pyarrow as pa
+
 from hourline_core.model import Measure, UserMeasure
+
+KEPT_EVENT = pa.struct(
+    {
+        "at": pa.timestamp("us", "UTC"),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "place": pa.int32(),
+        "topic": pa.string(),
+        "_0": pa.int64(),
+    }
+)
+"""An event that a keyed fold keeps, with one argument."""
 
 SPREAD = '''\
 from dataclasses import dataclass

@@ -12,19 +12,9 @@ from hourline_core.aggregates.user_class import load_class
 from hourline_core.aggregates.user_code import UnusableClassError
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
-from tests.support.user_classes import FOLDS
+from tests.support.user_classes import FOLDS, KEPT_EVENT
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-EVENT = pa.struct(
-    {
-        "at": pa.timestamp("us", "UTC"),
-        "partition": pa.int32(),
-        "offset": pa.int64(),
-        "place": pa.int32(),
-        "topic": pa.string(),
-        "_0": pa.int64(),
-    }
-)
 
 
 def changed(name: str, before: str, after: str) -> UserMeasure:
@@ -48,7 +38,9 @@ def events(*values: int, minute: int = 0) -> list[dict[str, Any]]:
 
 
 def finish(measure: UserMeasure, groups: list[list[dict[str, Any]] | None], counts: list[int | None]) -> list[Any]:
-    values: list[Any] = load_fold(measure).finish_all(pa.array(groups, pa.list_(EVENT)), pa.array(counts)).to_pylist()
+    values: list[Any] = (
+        load_fold(measure).finish_all(pa.array(groups, pa.list_(KEPT_EVENT)), pa.array(counts)).to_pylist()
+    )
     return values
 
 
