@@ -1,4 +1,4 @@
-"""``publish``: publishes blocked hours by a person's decision. Needs neither Spark nor Java."""
+"""``publish``: publishes blocked hours by a person's decision. Starts Spark only to explain drift."""
 
 import getpass
 from pathlib import Path

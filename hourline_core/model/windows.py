@@ -5,8 +5,8 @@ of the panes of its window. All window arithmetic is here; Spark and DuckDB get 
 Panes were introduced by "Semantics and Evaluation Techniques for Window Aggregates in Data Streams" (Li et al., SIGMOD
 2005).
 
-The windows here follow from the calendar alone. Windows that follow from the events, as sessions do, cannot be listed
-by ``touching``: they need a way of their own to be read.
+The windows here follow from the calendar alone. Sessions follow from the events, so ``touching`` cannot list them.
+`model/session_window.py` declares them, and `sql/sessions.py` finds them when they are read.
 """
 
 from collections.abc import Sequence
