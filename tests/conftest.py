@@ -1,8 +1,11 @@
-"""What a run of the tests has started ends with it. How Hypothesis looks for examples: `make test` by the profile
-"hourline", `make test-long` by "long".
+"""What a run of the tests has started ends with it, and where its files are. How Hypothesis looks for examples: `make
+test` by the profile "hourline", `make test-long` by "long".
 """
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 from hypothesis import Phase, settings
 
@@ -15,6 +18,17 @@ settings.register_profile("long", deadline=None, max_examples=1000)
 settings.register_profile("mutants", deadline=None, phases=[Phase.generate], print_blob=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hourline"))
 
+MEMORY = Path("/dev/shm")  # noqa: S108 (pytest makes a folder of its own in it)
+ENOUGH = 8 * 2**30
+"""Bytes. All tests together need less than a quarter of it."""
+
 
 def pytest_configure() -> None:
     leftovers.watch()
+    keep_files_in_memory()
+
+
+def keep_files_in_memory() -> None:
+    """Where there is enough memory, and no TMPDIR is set. Tests wait for the disk at each commit otherwise."""
+    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)

@@ -106,7 +106,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 # Shrinking would take minutes; a failing example is told with its values.
 @settings(
-    max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
 )
 @given(examples=EXAMPLES, order=st.randoms(use_true_random=False))
 def test_parts_merge_to_the_whole(

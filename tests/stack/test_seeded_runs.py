@@ -21,7 +21,7 @@ from tests.support.parcels import GARBAGE
 from tests.support.stack_project import StackProject, leave_rows
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
 def test_a_random_story_is_exact_after_each_step(
     seed: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
