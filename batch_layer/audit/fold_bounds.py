@@ -1,4 +1,4 @@
-"""Warns of groups that have more events than their keyed folds keep, and so no value."""
+"""Warns of groups that have no value because they have more events than their keyed folds keep."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -36,8 +36,8 @@ def validate_folds(
             merges = fold.merges([StateColumn(events, ""), StateColumn(n, "BIGINT")])
             merged += [f"{sql} AS {column}" for sql, column in zip(merges, (events, n), strict=True)]
             column = f"events of {name} beyond {most:,}"
-            # Only these groups are folded. A CASE in a CASE: DuckDB may compute both sides of an AND.
-            beyond = f"CASE WHEN {fold.finish([events, n])} IS NULL THEN {n} - {most} ELSE 0 END"
+            # Only these groups are folded.
+            beyond = fold.beyond([events, n])
             selected.append(f"CASE WHEN {n} > {most} THEN {beyond} ELSE 0 END AS {identifier(column)}")
             bounds = {"column": column, "min_value": 0, "max_value": 0}
             checks.append(Check("expect_column_values_to_be_between", bounds, "warn"))

@@ -55,20 +55,35 @@ class FoldClass:
 
         Raises MeasureError, which names the event.
         """
+        lengths = pc.list_value_length(kept).to_pylist()
+        values = [
+            self._finish(state) if length and (is_done or length == count) else None
+            for (state, is_done), length, count in zip(self._fold_all(kept), lengths, counts.to_pylist(), strict=True)
+        ]
+        return as_array(self.measure, "finish", values, self.value_type)
+
+    def count_beyond(self, kept: pa.Array, counts: pa.Array) -> pa.Array:
+        """The number of events of each group that were not kept, and that its value lacks. 0 where the fold was done
+        without them. The parameters and errors are those of ``finish_all``.
+        """
+        done = pa.array([is_done for _, is_done in self._fold_all(kept)], pa.bool_())
+        return pc.if_else(done, 0, pc.subtract(counts, pc.list_value_length(kept)))
+
+    def _fold_all(self, kept: pa.Array) -> Iterator[tuple[Any, bool]]:
+        """The state of each list of events, and whether the fold was done."""
         rows = pc.list_flatten(kept)
         keys = ["group", *ORDER]
         order = pa.table([pc.list_parent_indices(kept), *(rows.field(name) for name in ORDER)], keys)
         events = rows.take(pc.sort_indices(order, [(name, "ascending") for name in keys]))
         arguments = [field.name for field in rows.type][len(ORDER) :]
         steps = enumerate(read_events(self.measure, "step", events, ["at", *arguments]))
-        values = [
-            self._finish(islice(steps, length), length == count, events) if length else None
-            for length, count in zip(pc.list_value_length(kept).to_pylist(), counts.to_pylist(), strict=True)
-        ]
-        return as_array(self.measure, "finish", values, self.value_type)
+        for length in pc.list_value_length(kept).to_pylist():
+            yield self._fold(islice(steps, length), events) if length else (None, False)
 
-    def _finish(self, steps: Iterator[tuple[int, tuple[Any, ...]]], is_whole: bool, events: pa.StructArray) -> Any:
-        """The value of one group. Each of ``steps`` has an event's place among ``events``, its time and arguments."""
+    def _fold(self, steps: Iterator[tuple[int, tuple[Any, ...]]], events: pa.StructArray) -> tuple[Any, bool]:
+        """The state of one group, and whether the fold was done. Each of ``steps`` has an event's place among
+        ``events``, its time and arguments.
+        """
         place, is_done = 0, False
         try:
             state = self.start()
@@ -81,8 +96,11 @@ class FoldClass:
                     is_done = self.done(state)
         except (Exception, SystemExit) as error:
             fail_at_event(self.measure, "step", error, events[place])
+        return state, is_done
+
+    def _finish(self, state: Any) -> Any:
         try:
-            return self.finish(state) if is_done or is_whole else None
+            return self.finish(state)
         except (Exception, SystemExit) as error:
             fail(self.measure, "finish", error)
 

@@ -64,6 +64,10 @@ class KeyedFold(Aggregate):
         """See Aggregate."""
         return f"{function_of('finish', self.loaded.measure)}({', '.join(states)})"
 
+    def beyond(self, states: Sequence[str]) -> str:
+        """DuckDB SQL for the number of events that the value lacks, from the merged states (as expressions)."""
+        return f"{function_of('beyond', self.loaded.measure)}({', '.join(states)})"
+
     @cached_property
     def loaded(self) -> FoldClass:
         """The class. Raises UnusableClassError."""

@@ -28,7 +28,7 @@ class UnusableClassError(UnsuitableArgumentError):
 
 
 def function_of(step: str, measure: UserMeasure) -> str:
-    """The name of the function of SQL for a step (``fold``, ``merge`` or ``finish``). Each text has its own."""
+    """The name of the function of SQL for a step, such as ``merge``. Each text has its own."""
     return f"{step}_{measure.name}_{sha256(measure.code.encode()).hexdigest()[:12]}"
 
 

@@ -4,6 +4,7 @@
 - ``merge_…(states)``: the merged state of a list of states
 - ``finish_…(state)``: the value of a state
 - ``finish_…(events, n)``: for a keyed fold, the value of the first events of n
+- ``beyond_…(events, n)``: for a keyed fold, the number of events that this value lacks
 
 They get Arrow columns, so DuckDB calls Python once for some thousand rows. Null gives null.
 """
@@ -14,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
-from duckdb.sqltypes import DuckDBPyType
+from duckdb.sqltypes import BIGINT, DuckDBPyType
 
 from hourline_core.aggregates.fold_class import load_fold
 from hourline_core.aggregates.user_class import load_class
@@ -44,7 +45,10 @@ def _install(connection: duckdb.DuckDBPyConnection, measure: UserMeasure) -> Non
     if measure.kind == "fold":
         fold = load_fold(measure)
         # The arguments of a measure may be of any type.
-        functions = [("finish", fold.finish_all, None, _duckdb_type(connection, fold.value_type))]
+        functions = [
+            ("finish", fold.finish_all, None, _duckdb_type(connection, fold.value_type)),
+            ("beyond", fold.count_beyond, None, BIGINT),
+        ]
     else:
         loaded = load_class(measure)
         state, value = (_duckdb_type(connection, of) for of in (loaded.state_type, loaded.value_type))
