@@ -1,8 +1,9 @@
 // A metric as a line: what is final solid; what may still change dashed and lighter, with a mark of its state. A point is
-// an hour, or a window where the metric has others.
+// an hour, or a window where the metric has others. A measure that is no number is a list of its values.
 
-import { addHours, dayAndHour, el, figure } from "./format.js";
-import { MOST_WINDOWS, hasWindows } from "./series.js";
+import { addHours, dayAndHour, el, figure, measured } from "./format.js";
+import { folded, hourLink, state } from "./panels.js";
+import { MOST_WINDOWS, hasWindows, isNumeric } from "./series.js";
 import { STATES } from "./states.js";
 
 const Plotly = window.Plotly;
@@ -20,9 +21,10 @@ export class MetricCard {
     this.value = el("p", { class: "value" });
     this.note = el("p", { class: "note" });
     this.plot = el("div", { class: "plot", role: "img" });
+    this.list = el("div", { class: "list", hidden: true });
     this.choose = choose;
     const title = el("h3", { title: metric.description ?? null }, metric.name);
-    this.element = el("article", { class: "card metric", "data-metric": metric.name }, el("div", { class: "title" }, title, metric.measures.length > 1 ? this.select : el("span", { class: "note" }, metric.measures[0].name)), this.value, this.plot, this.note);
+    this.element = el("article", { class: "card metric", "data-metric": metric.name }, el("div", { class: "title" }, title, metric.measures.length > 1 ? this.select : el("span", { class: "note" }, metric.measures[0].name)), this.value, this.plot, this.list, this.note);
   }
 
   // `points` take the place of those that share time with `part`, or of all.
@@ -32,7 +34,7 @@ export class MetricCard {
   }
 
   draw({ measure, range, open, unfiltered }) {
-    this.select.value = measure;
+    this.select.value = measure.name;
     const { points } = this;
     const valued = points.filter(({ value }) => value !== null);
     // Of windows that overlap, those that have just begun say little yet.
@@ -42,10 +44,14 @@ export class MetricCard {
     const unsettled = valued.filter(({ state }) => state !== "final").length;
     const unit = this.windowed ? "window" : "hour";
     const window = this.windowed ? `windows of ${this.metric.window}${points.length === MOST_WINDOWS ? `, the newest ${figure(MOST_WINDOWS)}` : ""}` : this.metric.sessions ? `shown by the hour; \`FROM ${this.metric.name}\` lists its ${this.metric.window}` : null;
-    this.value.replaceChildren(...(newest ? [el("strong", {}, figure(newest.value)), el("span", { class: `state ${newest.state}` }, newest.state), el("span", { class: "note" }, this.timeText(newest))] : [el("span", { class: "note" }, `no values in these ${unit}s`)]));
+    this.value.replaceChildren(...(newest ? [el("strong", {}, measured(newest.value, measure.type)), el("span", { class: `state ${newest.state}` }, newest.state), el("span", { class: "note" }, this.timeText(newest))] : [el("span", { class: "note" }, `no values in these ${unit}s`)]));
     this.note.textContent = [this.metric.description, window, unfiltered.length ? `not filtered by ${unfiltered.join(", ")}, which it does not have` : null].filter(Boolean).join("; ");
-    this.plot.setAttribute("aria-label", newest ? `${measure} of ${this.metric.name} by ${unit}, newest ${figure(newest.value)}; ${unsettled} of ${known} ${unit}s may still change` : `${measure} of ${this.metric.name}: no values`);
-    this.redraw = () => this.render(points, measure, range, open);
+    const about = `${measure.name} of ${this.metric.name}`;
+    this.plot.setAttribute("aria-label", newest ? `${about} by ${unit}, newest ${figure(newest.value)}; ${unsettled} of ${known} ${unit}s may still change` : `${about}: no values`);
+    const numeric = isNumeric(measure);
+    this.plot.hidden = !numeric;
+    this.list.hidden = numeric;
+    this.redraw = () => (numeric ? this.render(points, measure, range, open) : this.tell(valued, measure, about));
     this.redraw();
   }
 
@@ -58,7 +64,22 @@ export class MetricCard {
     return `${this.timeText(point)}<br><b>${figure(point.value)}</b> ${point.state}${weakest}`;
   }
 
+  open(start) {
+    if (this.windowed) this.choose.window(this.metric.name, start);
+    else this.choose.hour(start);
+  }
+
   redraw() {} // until there is something to draw
+
+  // The newest first.
+  tell(points, measure, about) {
+    const drawn = JSON.stringify([points, measure]);
+    if (drawn === this.drawn) return;
+    this.drawn = drawn;
+    const link = hourLink((start) => this.open(start));
+    const rows = points.toReversed().map((point) => [link(point.start), state(point.state), measured(point.value, measure.type)]);
+    this.list.replaceChildren(rows.length ? folded([this.windowed ? "From" : "Hour", "State", measure.name], rows, `Values of ${about}`) : "");
+  }
 
   render(points, measure, range, open) {
     const colours = palette();
@@ -67,7 +88,7 @@ export class MetricCard {
     this.drawn = drawn;
     const first = !this.plot.classList.contains("js-plotly-plot");
     Plotly.react(this.plot, traces(points, (point) => this.hoverText(point), colours), layout(this.edges(points, range), open, colours), { displayModeBar: false, responsive: true, scrollZoom: false });
-    if (first) this.plot.on("plotly_click", ({ points: [{ customdata }] }) => (this.windowed ? this.choose.window(this.metric.name, new Date(customdata)) : this.choose.hour(new Date(customdata))));
+    if (first) this.plot.on("plotly_click", ({ points: [{ customdata }] }) => this.open(new Date(customdata)));
   }
 
   // The first and last time of the chart: windows may begin before the range, and after it has ended there is nothing.

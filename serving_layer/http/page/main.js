@@ -5,7 +5,7 @@ import { MetricCard } from "./charts.js";
 import { addHours, dayAndHour, duration, el, figure, hourKey } from "./format.js";
 import { drawHour } from "./hour.js";
 import { drawDrift, drawLate, drawQuality, drawWork, hourLink, nothing, reportLink } from "./panels.js";
-import { pointsOf, rowsOf } from "./series.js";
+import { pointsOf, rowsOf, usualMeasure } from "./series.js";
 import { startSql } from "./sql.js";
 import { drawLegend, drawStrip } from "./strip.js";
 import { RANGES, addressOf, readView, whereText } from "./view.js";
@@ -111,9 +111,9 @@ async function drawSeries(changed) {
 
 async function drawCard(card, asked, span) {
   const { metric } = card;
-  const measure = metric.measures.some(({ name }) => name === view.measures[metric.name]) ? view.measures[metric.name] : metric.measures[0].name;
+  const measure = metric.measures.find(({ name }) => name === view.measures[metric.name]) ?? usualMeasure(metric);
   const { where, unfiltered } = filtersOf(metric);
-  const about = JSON.stringify([asked, measure, where]);
+  const about = JSON.stringify([asked, measure.name, where]);
   const part = card.about === about ? span : asked;
   if (part.from < part.to) {
     card.replace(await pointsOf(metric, measure, part, where), part === asked ? null : part);

@@ -1,4 +1,4 @@
-// The points of a metric's line: one for each hour, or for each window where the metric has others. Sessions are of a
+// The points of a metric: one for each hour, or for each window where the metric has others. Sessions are of a
 // group, and overlap at will: a metric of sessions is drawn by the hour.
 
 import { get } from "./api.js";
@@ -7,6 +7,12 @@ import { addHours, hourKey, hoursBetween } from "./format.js";
 export const MOST_WINDOWS = 1000; // of those that a range touches, the newest are drawn
 
 export const hasWindows = (metric) => metric.window !== null && !metric.sessions;
+
+// Whether a line can show the values of a measure: numbers, and true and false as 1 and 0.
+export const isNumeric = ({ type }) => /^(\w*INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)|BOOLEAN)$/.test(type);
+
+// What a metric shows until somebody chooses.
+export const usualMeasure = ({ measures }) => measures.find(isNumeric) ?? measures[0];
 
 const iso = (moment) => `${moment.toISOString().slice(0, 19)}Z`;
 const hourOf = (moment) => new Date(hourKey(moment));
@@ -20,9 +26,10 @@ export async function rowsOf(metric, parameters, all = true) {
   return rows;
 }
 
-// Each point: start, end, state (null: no row), value, weakest (the hour that a window's state comes from; null: none).
+// Each point: start, end, state (null: no row), value (of a numeric measure, a number), weakest (the hour that a
+// window's state comes from; null: none).
 export function pointsOf(metric, measure, { from, to }, where) {
-  const common = [["dimension", ""], ["measure", measure], ...where];
+  const common = [["dimension", ""], ["measure", measure.name], ...where];
   return hasWindows(metric) ? windowPoints(metric.name, measure, { from, to }, common) : hourPoints(metric.name, measure, { from, to }, common);
 }
 
@@ -32,7 +39,7 @@ async function hourPoints(metric, measure, { from, to }, common) {
   return Array.from({ length: hoursBetween(from, to) }, (_, index) => {
     const start = addHours(from, index);
     const row = byHour.get(hourKey(start));
-    return { start, end: addHours(start, 1), state: row?.state ?? null, value: asNumber(row?.[measure]), weakest: null };
+    return { start, end: addHours(start, 1), state: row?.state ?? null, value: valueIn(row, measure), weakest: null };
   });
 }
 
@@ -44,9 +51,10 @@ async function windowPoints(metric, measure, { from, to }, common) {
   const byStart = new Map(points.map((point) => [point.start.getTime(), point]));
   for (const row of await rowsOf(metric, [...span, ["grain", "window"], ...common])) {
     const point = byStart.get(new Date(row.window_start).getTime());
-    if (point) point.value = asNumber(row[measure]);
+    if (point) point.value = valueIn(row, measure);
   }
   return points;
 }
 
+const valueIn = (row, measure) => (isNumeric(measure) ? asNumber(row?.[measure.name]) : (row?.[measure.name] ?? null));
 const asNumber = (value) => (value === null || value === undefined || value === "" || Number.isNaN(Number(value)) ? null : Number(value));

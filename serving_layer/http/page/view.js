@@ -3,7 +3,7 @@
 //   hours=72            so many hours ("all": every one)
 //   to=2026-03-02T09    up to this hour, exclusive; without it, up to the newest
 //   where=origin:JFK    a filter; the same dimension again: either value; `origin` alone: null
-//   measure=metric:name the measure a metric shows, where it is not its first
+//   measure=metric:name the measure a metric shows, where somebody chose it
 //   hour=2026-03-02T09  the hour that is open
 //   window=metric:2026-03-02T09:30  the window that is open
 //   sql=…               what was asked

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, BrowserContext, expect
 
 from hourline_core.aggregates.top import MOST_VALUES
 from hourline_core.model.rollup import ResolvedRollup
@@ -98,7 +98,7 @@ def test_a_metric_is_drawn_by_its_windows_which_tell_their_state_and_what_they_a
                 assert page.evaluate("document.documentElement.scrollWidth") == width, "nothing sticks out"
 
 
-def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window(
+def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window_and_listed(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     often = [Visit.of(0, visitor=visitor) for visitor in ("ada", "bo", "bo", "cy", "cy", "cy")]
@@ -106,8 +106,13 @@ def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window(
     tables = visit_tables(tmp_path, [*often, *rare], monkeypatch)
     tables.start()
     tables.micro_batch(len(often) + len(rare))
-    wide = VISITS.model_copy(update={"name": "wide", "window": parse_window("2h")})
-    project = replace(tables.project, rollups={"wide": ResolvedRollup(wide, "visits")})
+    some = {name: VISITS.measures[name] for name in ("often", "views")}
+    first = VISITS.model_copy(update={"name": "first", "measures": some})
+    wide = VISITS.model_copy(
+        update={"name": "wide", "window": parse_window("2h"), "measures": {"often": some["often"]}}
+    )
+    rollups = {metric.name: ResolvedRollup(metric, "visits") for metric in (first, wide)}
+    project = replace(tables.project, rollups=rollups)
     with Server(project, environ={}) as server, one_person(browser, server) as context:
         page = opened(context, server, f"?hour={hour_of_visits(0):%Y-%m-%dT%H}")
         expect(page.locator("#hour tbody")).to_contain_text("often cy 3, bo 2")
@@ -116,3 +121,36 @@ def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window(
         page = opened(context, server, f"?window=wide:{hour_of_visits(0):%Y-%m-%dT%H:%M}")
         expect(page.locator("#window > p").last).to_contain_text("often cy 3 to 6, bo 2 to 5")
         expect(page.locator("#window tbody tr").first).to_contain_text("cy 3, bo 2")
+
+        page = opened(context, server)
+        card, windows = (page.locator(f'[data-metric="{name}"]') for name in ("first", "wide"))
+        expect(card.get_by_label("Measure of first")).to_have_value("views")
+        views = [
+            (f"{hour_of_visits(number):%Y-%m-%d %H:%M}", len(visits)) for number, visits in enumerate((often, rare))
+        ]
+        assert drawn(page, "first") == {"solid": [], "dashed": views}
+        expect(windows.locator("strong")).to_have_text("cy 3 to 6, bo 2 to 5")
+        expect(windows.locator("tbody td")).to_have_text(["Fri 1 Mar 00:00", "provisional", "cy 3 to 6, bo 2 to 5"])
+        windows.get_by_role("link").click()
+        expect(page.locator("#window h3")).to_contain_text("wide: Friday, 1 March 2024")
+        card.get_by_label("Measure of first").select_option("often")
+        listed = ["Fri 1 Mar 01:00", "provisional", "none more than 3 times"]
+        listed += ["Fri 1 Mar 00:00", "provisional", "cy 3, bo 2"]
+        expect(card.locator("tbody td")).to_have_text(listed)
+        expect(card.locator(".plot")).to_be_hidden()
+        card.get_by_role("link").first.click()
+        expect(page.locator("#hour h3")).to_contain_text("Friday, 1 March 2024, 01:00")
+        card.get_by_label("Measure of first").select_option("views")
+        expect(card.locator(".plot")).to_be_visible()
+        expect(card.locator("table")).to_be_hidden()
+        expect_dashed(page, "first", views)
+
+
+def test_a_line_shows_numbers_alone(context: BrowserContext, server: Server) -> None:
+    page = opened(context, server)
+    numbers = ["TINYINT", "UBIGINT", "HUGEINT", "INTEGER", "FLOAT", "DOUBLE", "DECIMAL(38,0)", "BOOLEAN"]
+    others = ["VARCHAR", "DATE", "TIMESTAMP WITH TIME ZONE", "BIGINT[]", "STRUCT(n INTEGER)"]
+    drawn = "types => import('/page/series.js').then(page => types.filter(type => page.isNumeric({ type })))"
+    assert page.evaluate(drawn, [*numbers, *others]) == numbers
+    text = "import('/page/format.js').then(page => page.measured('007', 'VARCHAR'))"
+    assert page.evaluate(text) == "007"
