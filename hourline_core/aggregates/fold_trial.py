@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from hourline_core.aggregates.fold_class import FoldClass
+from hourline_core.aggregates.trial_calls import LONGEST, TrialError, call_method
 from hourline_core.aggregates.trial_events import Event, generate_parts
-from hourline_core.aggregates.user_code import describe_exception, line_of, place_in
+from hourline_core.aggregates.user_code import line_of
 
 _BEGIN, _APART = datetime(2024, 2, 28, tzinfo=UTC), timedelta(minutes=7)
-_LONGEST = 500
-"""The maximum number of characters of a call's arguments in a message."""
 _LONG = 0.5
 """The maximum number of seconds that a class is timed for."""
 
@@ -32,12 +31,12 @@ def find_broken_fold(loaded: FoldClass, arguments: Sequence[pa.DataType]) -> str
             if repr(again := trial.fold(some)) != repr(first):
                 return trial.describe(
                     "step",
-                    f"the same events {repr(some)[:_LONGEST]} gave {repr(first)[:_LONGEST]}, and then "
-                    f"{repr(again)[:_LONGEST]}; keep nothing between two calls, "
+                    f"the same events {repr(some)[:LONGEST]} gave {repr(first)[:LONGEST]}, and then "
+                    f"{repr(again)[:LONGEST]}; keep nothing between two calls, "
                     "change no argument, and use no clock or random number",
                 )
-    except _RaisedError as raised:
-        return str(raised)
+    except TrialError as error:
+        return str(error)
     return None
 
 
@@ -56,10 +55,6 @@ def measure_step_seconds(loaded: FoldClass, arguments: Sequence[pa.DataType]) ->
     return (time.perf_counter() - began) / steps
 
 
-class _RaisedError(Exception):
-    """A method of the class raised, or gave what is not of its type."""
-
-
 class _Trial:
     """Computes values with the class."""
 
@@ -68,31 +63,21 @@ class _Trial:
 
     def fold(self, events: Sequence[Event]) -> Any:
         """The value of ``events``."""
-        state = begin = self._call("start")
+        state = begin = call_method(self._loaded, "start")
         for number, event in enumerate(events):
-            state = self._call("step", state, _BEGIN + number * _APART, *event)
+            state = call_method(self._loaded, "step", state, _BEGIN + number * _APART, *event)
             if state is None and begin is not None:
-                raise _RaisedError(self.describe("step", "it gave None, allowed is a state: return it"))
-            if self._call("done", state):
+                raise TrialError(self.describe("step", "it gave None, allowed is a state: return it"))
+            if call_method(self._loaded, "done", state):
                 break
-        value = self._call("finish", state)
+        value = call_method(self._loaded, "finish", state)
         try:
             return pa.array([value], self._loaded.value_type)[0].as_py()
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            raise _RaisedError(
+            raise TrialError(
                 self.describe("finish", f"it gave {value!r}, allowed is a value of the type {self._loaded.value_type}")
             ) from None
 
     def describe(self, method: str, what: str) -> str:
         """The place of ``method``, and what is wrong with it."""
         return f"{self._loaded.measure.file}:{line_of(getattr(self._loaded, method))}: {method}: {what}"
-
-    def _call(self, method: str, *arguments: Any) -> Any:
-        try:
-            return getattr(self._loaded, method)(*arguments)
-        except (Exception, SystemExit) as error:
-            got = ", ".join(map(repr, arguments))[:_LONGEST]
-            raise _RaisedError(
-                f"{place_in(self._loaded.measure, error)}: {method}({got}) raised {describe_exception(error)}; "
-                "if events never have such values, give some that they have: `examples = [(1.5,), (2.0,)]`"
-            ) from None

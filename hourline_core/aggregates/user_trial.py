@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from hourline_core.aggregates.trial_calls import TrialError, call_method
 from hourline_core.aggregates.trial_events import Event, Parts, generate_parts
 from hourline_core.aggregates.user_class import UserClass
-from hourline_core.aggregates.user_code import describe_exception, line_of, place_in
+from hourline_core.aggregates.user_code import line_of
 
 TOLERANCE = 1e-9
 """How far two numbers may be apart, relative to the larger one, and for numbers below 1 absolutely."""
@@ -35,8 +36,8 @@ def find_unmergeable(loaded: UserClass, arguments: Sequence[pa.DataType]) -> str
             for law in _LAWS:
                 if trial.breaks(law, parts):
                     return trial.describe(law, trial.shrink(law, parts))
-    except _RaisedError as raised:
-        return str(raised)
+    except TrialError as error:
+        return str(error)
     return None
 
 
@@ -51,10 +52,6 @@ def measure_seconds(loaded: UserClass, arguments: Sequence[pa.DataType]) -> floa
     return (time.perf_counter() - began) / done
 
 
-class _RaisedError(Exception):
-    """A method of the class raised, or gave what is not of its type."""
-
-
 class _Trial:
     """Computes values with the class. Each state is stored and read again, as between micro-batches."""
 
@@ -62,13 +59,13 @@ class _Trial:
         self._loaded = loaded
 
     def fold(self, events: Sequence[Event]) -> Any:
-        state = self._call("start")
+        state = call_method(self._loaded, "start")
         for event in events:
-            state = self._call("add", state, *event)
+            state = call_method(self._loaded, "add", state, *event)
         return self._store("add", state, self._loaded.state_type)
 
     def merge(self, one: Any, other: Any) -> Any:
-        return self._store("merge", self._call("merge", one, other), self._loaded.state_type)
+        return self._store("merge", call_method(self._loaded, "merge", one, other), self._loaded.state_type)
 
     def breaks(self, law: "_Law", parts: Parts) -> bool:
         return not _is_same(*self._values(law, parts))
@@ -98,17 +95,7 @@ class _Trial:
         return self._finish(one), self._finish(other)
 
     def _finish(self, state: Any) -> Any:
-        return self._store("finish", self._call("finish", state), self._loaded.value_type)
-
-    def _call(self, method: str, *arguments: Any) -> Any:
-        try:
-            return getattr(self._loaded, method)(*arguments)
-        except Exception as error:
-            got = ", ".join(map(repr, arguments))
-            raise _RaisedError(
-                f"{place_in(self._loaded.measure, error)}: {method}({got}) raised {describe_exception(error)}; "
-                "if events never have such values, give some that they have: `examples = [(1.5,), (2.0,)]`"
-            ) from None
+        return self._store("finish", call_method(self._loaded, "finish", state), self._loaded.value_type)
 
     def _store(self, method: str, value: Any, of: pa.DataType) -> Any:
         try:
@@ -117,7 +104,7 @@ class _Trial:
             return pa.array([value], of)[0].as_py()
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             line = line_of(getattr(self._loaded, method))
-            raise _RaisedError(
+            raise TrialError(
                 f"{self._loaded.measure.file}:{line}: {method} gave {value!r}, allowed is a value of the type {of}"
             ) from None
 

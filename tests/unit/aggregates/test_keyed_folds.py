@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hourline_core.aggregates import trial_calls
 from hourline_core.aggregates.fold_class import load_fold
 from hourline_core.aggregates.fold_trial import find_broken_fold, measure_step_seconds
 from hourline_core.aggregates.user_class import load_class
@@ -103,6 +104,13 @@ def test_a_class_that_does_not_fold_is_told_with_an_example(name: str, before: s
         )
     mistake = find_broken_fold(load_fold(measure), [pa.int32()])
     assert mistake is not None and mistake.startswith(f"folds/{name}.py:{said}"), mistake
+
+
+def test_a_loop_without_an_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_calls, "SECONDS", 0.05)
+    endless = changed("until_third", "len(state) == 3\n\n    def finish", "[1 for _ in iter(int, 1)]\n\n    def finish")
+    mistake = find_broken_fold(load_fold(endless), [pa.int32()])
+    assert mistake is not None and mistake.startswith("folds/until_third.py:17: done of UntilThird did not end within")
 
 
 def test_no_state_may_be_the_state_of_no_event() -> None:

@@ -1,11 +1,16 @@
 """The class of a user-defined measure: what is found before anything runs, and what is told when it fails."""
 
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from hourline_core.aggregates import trial_calls
 from hourline_core.aggregates.user_class import load_class
 from hourline_core.aggregates.user_code import UnusableClassError, refuse_arguments
 from hourline_core.aggregates.user_trial import find_unmergeable, measure_seconds
@@ -126,6 +131,41 @@ def test_examples_of_the_class_replace_generated_events() -> None:
 def test_nested_arguments_are_generated() -> None:
     count = changed("spread", "def add(self, state, x):", "def add(self, state, x):\n        x = len(x)")
     assert find_unmergeable(load_class(count), NESTED) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "begins", "line"),
+    [
+        ("start", "def start(self):", 11),
+        ("add", "def add(self, state, x, weight):", 14),
+        ("merge", "def merge(self, one, other):", 17),
+        ("finish", "def finish(self, state):", 20),
+    ],
+)
+def test_a_loop_without_an_end_is_told_with_its_line_in_any_thread(
+    method: str, begins: str, line: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_calls, "SECONDS", 0.05)
+    endless = load_class(changed("weighted_mean", begins, f"{begins}\n        while True: len(str(self))"))
+    with ThreadPoolExecutor() as threads:
+        mistakes = {find_unmergeable(endless, DOUBLES), threads.submit(find_unmergeable, endless, DOUBLES).result()}
+    assert mistakes == {
+        f"measures/weighted_mean.py:{line}: {method} of WeightedMean did not end within 0.05 s of CPU time, which is the "
+        "limit for one call; end its loop"
+    }
+
+
+def test_a_trial_leaves_the_trace_function_of_a_debugger() -> None:
+    def debug(frame: FrameType, event: str, argument: Any) -> None:
+        """It looks at nothing."""
+
+    before = sys.gettrace()
+    sys.settrace(debug)
+    try:
+        find_unmergeable(load_class(changed("weighted_mean", "+ x * weight", "+ 1 / weight")), DOUBLES)
+        assert sys.gettrace() is debug
+    finally:
+        sys.settrace(before)
 
 
 def test_a_slow_class_is_timed() -> None:
