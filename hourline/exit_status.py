@@ -7,7 +7,7 @@ import os
 from hourline_core.errors import FaultError, HourlineError, SourceError, UsageError
 
 MISTAKE = 1
-"""A mistake that the user must mend first; or the answer is bad news, such as a blocked hour."""
+"""A mistake that the user must fix; or a check found a problem, such as a blocked hour."""
 
 USAGE = 2
 """An argument is wrong."""
@@ -16,13 +16,14 @@ BLOCKED = 3
 """A recompute has finished, and at least one hour did not pass its audit."""
 
 EX_DATAERR = os.EX_DATAERR
-"""Kafka's records are not those that were read. A person decides how to go on: trying again does not help."""
+"""Kafka's records do not match the records that were read. A person must decide how to continue; a retry does not help.
+"""
 
 EX_SOFTWARE = os.EX_SOFTWARE
-"""A fault of Hourline. Its stack trace is in the log."""
+"""An internal error of Hourline. Its stack trace is in the log."""
 
 EX_TEMPFAIL = os.EX_TEMPFAIL
-"""A temporary failure, such as a Kafka that cannot be reached, or a full disk. Trying again may help."""
+"""A temporary failure, such as an unreachable Kafka or a full disk. A retry may help."""
 
 INTERRUPTED = 130
 """Ended by Ctrl-C."""

@@ -42,9 +42,8 @@ def grace(
     ] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show how late events came, and what each grace would cost. It says what share of a source's events had come some
-    time after the end of their hour, and how many revisions a day each grace would have cost. Times are by the
-    source's clock.
+    """Show how late events arrived, and the cost of each grace. For each grace, it shows the share of the source's
+    events that arrived in time, and the number of revisions per day. Times are by the source's clock.
     """
     declared = load(project, workspace)
     from serving_layer import connect

@@ -24,7 +24,7 @@ app = typer.Typer(
 
 @app.command()
 def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Start Airflow with the project's DAGs in the background. That is its scheduler, UI, API and PostgreSQL."""
+    """Start Airflow with the project's DAGs in the background. This includes its scheduler, UI, API and PostgreSQL."""
     declared = load(project, workspace)
     from hourline_core.runtime.airflow.configuration import ADMIN, password_file
     from hourline_core.runtime.background import AIRFLOW, start
@@ -38,7 +38,7 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
 
 @app.command()
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Stop Airflow and its running tasks. Nothing is lost: the next run does what they did not publish."""
+    """Stop Airflow and its running tasks. Nothing is lost: the next run recomputes what they did not publish."""
     declared = load_settings_alone(project, workspace)
     from hourline_core.runtime.background import AIRFLOW, stop
 
@@ -73,7 +73,7 @@ def run(
 
 @app.command()
 def status(project: ProjectFolder = Path(), workspace: Workspace = None, format: Format = ReportFormat.TEXT) -> None:
-    """Show the health of Airflow, its database and the DAGs. The exit status is 1 unless all is well."""
+    """Show the health of Airflow, its database and the DAGs. The exit status is 1 if one of them is not healthy."""
     declared = load_settings_alone(project, workspace)
     from hourline_core.runtime.airflow.health import airflow_status
 

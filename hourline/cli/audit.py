@@ -37,8 +37,8 @@ def audit(
 ) -> None:
     """Try expectations on past hours.
 
-    They are the published results of a metric, or the archived events of a source. Nothing is published, and no table
-    is changed. The exit status is 1 when an hour would be blocked.
+    They are evaluated on the published results of a metric, or on the archived events of a source. Nothing is
+    published, and no table is changed. The exit status is 1 when an hour would be blocked.
     """
     declared = load(project, workspace)
     kind, name = find_declared(declared, name)

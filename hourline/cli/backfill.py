@@ -36,8 +36,8 @@ def backfill(
     results: Results = None,
     since: Since = None,
 ) -> None:
-    """Recompute every hour of a range. The stream and the hourly recompute go on. If it is interrupted, the same
-    command continues.
+    """Recompute every hour of a range. The stream and the hourly recompute can run at the same time. If the backfill is
+    interrupted, the same command continues it.
     """
     declared = load(project, workspace)
     from batch_layer.backfill import plan_backfill

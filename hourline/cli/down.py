@@ -7,7 +7,7 @@ from hourline.cli.output import say
 
 
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Stop what `up` started, within seconds. A commit that runs is finished first."""
+    """Stop what `up` started, within seconds. A running commit is finished first."""
     declared = load_settings_alone(project, workspace)
     from hourline_core.runtime.background import SPEED, stop
 

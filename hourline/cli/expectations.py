@@ -23,8 +23,8 @@ def suggest(
         int, typer.Option("--weeks", min=1, max=52, help="The number of weeks to look at, up to the newest hour.")
     ] = 4,
 ) -> None:
-    """Write YAML of expectations that past hours fulfil. They are ranges, sets, shares of null, volumes and unique
-    values of the last weeks. Each has the figure that was seen beside it.
+    """Suggest expectations from past hours, as YAML. They are ranges, sets, shares of null, volumes and unique values
+    of the last weeks. A comment on each line has the observed figure.
     """
     declared = load(project, workspace)
     kind, name = find_declared(declared, name)

@@ -45,8 +45,8 @@ def explain(
     ] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Explain where a number comes from. That is its declaration, events, versions and audit, and every value that was
-    ever published for it.
+    """Explain where a number comes from. This shows its declaration, events, table versions and audit, and every value
+    that was ever published for it.
     """
     declared = load(project, workspace)
     require_known("metric", metric, list(declared.all_metrics))

@@ -21,14 +21,16 @@ def gaps(
     workspace: Workspace = None,
     confirm: Annotated[
         str | None,
-        typer.Option("--confirm", metavar="GAP", help="Confirm the hours of this gap: they are incomplete no longer."),
+        typer.Option(
+            "--confirm", metavar="GAP", help="Confirm the hours of this gap, so that they are no longer incomplete."
+        ),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option("--reason", help="With --confirm: why they may be relied on. It is kept on record.")
+        str | None, typer.Option("--reason", help="With --confirm: why their numbers are good enough. It is recorded.")
     ] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """List records that Kafka deleted before they were read. The hours that they may belong to are named."""
+    """List records that Kafka deleted before they were read. It also lists the hours that may have lost records."""
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.reports.gaps import list_gaps

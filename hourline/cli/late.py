@@ -20,8 +20,8 @@ def late(
     hour: OneHour = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """List the hours that got events after they had closed. It says how late the events were, and what they changed.
-    Late events are never dropped.
+    """List the hours that got events after they had closed. It shows how late the events were, and how they changed the
+    measures. Late events are never dropped.
     """
     declared = load(project, workspace)
     from serving_layer import connect

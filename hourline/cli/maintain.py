@@ -19,8 +19,8 @@ def maintain(
     workspace: Workspace = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
 ) -> None:
-    """Compact the tables, and delete what is no longer needed. That is old files, and old audit findings. Run it once a
-    day, while everything else goes on.
+    """Compact the tables, and delete what is no longer needed. It deletes old files and old audit findings. Run it once
+    a day. Other processes can keep running.
     """
     declared = load(project, workspace)
     from batch_layer.maintain import Maintenance

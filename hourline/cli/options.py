@@ -41,7 +41,7 @@ AcceptLoss = Annotated[
     bool,
     typer.Option(
         "--accept-loss",
-        help="Go on without records that Kafka deleted before they were read. The gap stays on record.",
+        help="Continue without records that Kafka deleted before they were read. The gap is recorded.",
     ),
 ]
 
@@ -65,7 +65,7 @@ Since = Annotated[
         "--since",
         formats=["%Y-%m-%dT%H:%M:%S.%f%z"],
         metavar="TIME",
-        help="With --results: the outcome since then.",
+        help="With --results: only the outcome since this time.",
     ),
 ]
 AsOf = Annotated[
@@ -73,7 +73,7 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="TOKEN|TIME",
-        help="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC).",
+        help="Query an earlier snapshot: its token, or a time such as 2026-03-02T10:00 (UTC).",
     ),
 ]
 

@@ -21,16 +21,16 @@ def publish(
         typer.Option(
             "--accept",
             metavar="PROBLEM",
-            help="A problem as `hourline quality` gives it, ID@PUBLICATION: all its hours up to that publication that "
-            "no other problem blocks. May be repeated. Or the name of a metric, and then HOUR.",
+            help="A problem, as `hourline quality` prints it: ID@PUBLICATION. Its hours up to that publication are "
+            "published, unless another problem blocks them. May be repeated. Or the name of a metric, with HOUR.",
         ),
     ],
-    reason: Annotated[str, typer.Option("--reason", help="Why the rows are right. The reason is kept on record.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why the rows are right. The reason is recorded.")],
     hour: Annotated[str | None, typer.Argument(metavar="HOUR", help="After a metric: its blocked hour (UTC).")] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
 ) -> None:
-    """Publish blocked hours although their audit did not pass. The rows are those that were audited."""
+    """Publish blocked hours although their audit did not pass. This publishes the rows that were audited."""
     declared = load(project, workspace)
     if not reason.strip():
         raise UsageError(

@@ -29,7 +29,8 @@ def quality(
     failed: Annotated[
         bool,
         typer.Option(
-            "--failed", help="Show all audits that blocked an hour, including hours that were mended or accepted since."
+            "--failed",
+            help="Show all audits that blocked an hour, including hours that were repaired or accepted since.",
         ),
     ] = False,
     blocked: Annotated[bool, typer.Option("--blocked", help="Show only what is blocked now.")] = False,

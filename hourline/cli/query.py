@@ -35,14 +35,14 @@ def query(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Refuse an answer that rests on hours that are missing, blocked or incomplete."),
+        typer.Option("--strict", help="Fail if the result includes hours that are missing, blocked or incomplete."),
     ] = False,
     as_of: AsOf = None,
     degraded: Annotated[
-        bool, typer.Option("--degraded", help="If a table is damaged, answer what does not need it, and say so.")
+        bool, typer.Option("--degraded", help="Answer queries that do not need a damaged table, with a note.")
     ] = False,
 ) -> None:
-    """Query the merged results by SQL. They are final where an hour is covered, provisional where it is not."""
+    """Query the merged results with SQL. Recomputed hours are final, and the others are provisional."""
     if format is ResultFormat.TABLE and output:
         raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
     declared = load(project, workspace)

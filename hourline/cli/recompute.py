@@ -36,8 +36,8 @@ def recompute(
     results: Results = None,
     since: Since = None,
 ) -> None:
-    """Recompute hours, audit them and publish them. They are a range, those of a problem, or the hours that
-    `hourline plan` lists. They are computed from the archived events.
+    """Recompute hours, audit them and publish them. Choose a range, or the hours of a problem. By default, these are
+    the hours that `hourline plan` lists. They are computed from the archived events.
     """
     if (start is None) != (end is None):
         raise UsageError("give both --from and --to, or neither for what `hourline plan` lists")

@@ -15,7 +15,7 @@ from hourline_core.model.topics import matches, names_of, topic_text
 
 def replay(
     file: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet, also gzipped or zipped.")],
-    source: Annotated[str, typer.Option("--source", "-s", help="The source to whose topic the events are sent.")],
+    source: Annotated[str, typer.Option("--source", "-s", help="The source whose topic gets the events.")],
     topic: Annotated[
         str | None,
         typer.Option("--topic", "-t", help="The topic, if the source reads several.", show_default="its only one"),
@@ -29,7 +29,7 @@ def replay(
         float | None, typer.Option(help="The number of events per second.", show_default="as fast as possible")
     ] = None,
     speed: Annotated[
-        float | None, typer.Option(help="The factor by which to send faster than the times in the --order-by column.")
+        float | None, typer.Option(help="Send this many times faster than the times in the --order-by column.")
     ] = None,
     format: Annotated[
         Literal["csv", "jsonl", "parquet"] | None,

@@ -15,7 +15,7 @@ def show(
     metric: Annotated[str, typer.Argument(help="The metric to show.")],
     project: ProjectFolder = Path(),
 ) -> None:
-    """Print a metric as YAML, also one in SQL."""
+    """Print a metric as YAML, also if it is declared in SQL."""
     from hourline_core.model import Metric
 
     declared = load(project, None)

@@ -33,7 +33,7 @@ def speed(
     accept_loss: AcceptLoss = False,
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run the speed layer until Ctrl-C. Kafka runs with it, unless the settings name one."""
+    """Run the speed layer until Ctrl-C. Unless the settings name a Kafka, an embedded one runs with it."""
     declared = load(project, workspace, makes_workspace=True)
     from hourline_core.compute.check import refuse_unresolved
     from hourline_core.runtime.background import announce

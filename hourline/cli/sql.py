@@ -7,7 +7,7 @@ from hourline.cli.output import say
 
 
 def sql(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Print SQL that creates the same views in another DuckDB. That is DuckDB's command line, or a BI tool."""
+    """Print SQL that creates the same views in another DuckDB. Use it in DuckDB's command line, or in a BI tool."""
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.script import script

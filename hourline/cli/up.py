@@ -10,7 +10,7 @@ from hourline_core.model.topics import topic_text
 
 
 def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss: AcceptLoss = False) -> None:
-    """Start Kafka and the speed layer in the background. What already runs is left as it is."""
+    """Start Kafka and the speed layer in the background. Processes that already run are not restarted."""
     declared = load(project, workspace)
     from hourline_core.runtime.background import SPEED, start
 

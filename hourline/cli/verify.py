@@ -17,7 +17,7 @@ _LINES = 20
 
 
 def verify(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
-    """Name each damaged data file that answers use. All of them are read, and a single wrong bit is found."""
+    """Find damaged data files. All data files of the newest results are read, and even one flipped bit is found."""
     declared = load(project, workspace)
     from batch_layer.verify import Verification
 

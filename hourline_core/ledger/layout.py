@@ -105,7 +105,8 @@ _RECOMPUTED = {
 DRIFT_COLUMNS: Columns = {
     "publication": Column(
         pa.int64(),
-        "The number of the publication: the version of coverage. Beyond the newest version, it never came about.",
+        "The number of the publication: the version of coverage. A publication with a number above the newest version "
+        "was never committed.",
     ),
     "published": Column(TIMESTAMP, "When it was published."),
     "source": Column(pa.string(), "The name of the source."),
@@ -128,8 +129,8 @@ DRIFT_SCHEMA = schema_of(DRIFT_COLUMNS)
 QUALITY_COLUMNS: Columns = {
     "publication": Column(
         pa.int64(),
-        "The number of the publication that the audit was made for: the version of coverage. Beyond the newest "
-        "version, it never came about.",
+        "The number of the publication that the audit was made for: the version of coverage. A publication with a "
+        "number above the newest version was never committed.",
     ),
     "audited": Column(TIMESTAMP, "When the audit ran."),
     "source": Column(pa.string(), "The name of the source."),
@@ -145,7 +146,7 @@ QUALITY_COLUMNS: Columns = {
     ),
     "about": Column(pa.string(), "The column, or columns, that it is on."),
     "parameters": Column(pa.string(), "Its parameters, as JSON."),
-    "origin": Column(pa.string(), "Who demands it: `declaration`, `user`, `history` or `person`."),
+    "origin": Column(pa.string(), "Where it comes from: `declaration`, `user`, `history` or `person`."),
     "severity": Column(pa.string(), "`fail` or `warn`."),
     "success": Column(pa.bool_(), "Whether it was fulfilled. True also if it was not applied."),
     "applied": Column(pa.bool_(), "False: its condition `when` did not hold for the hour, so it was not evaluated."),
@@ -167,7 +168,7 @@ CONFIRMATION_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The sequence of the gap: that of the reset that skipped it."),
     "confirmed": Column(TIMESTAMP, "When it was confirmed."),
     "person": Column(pa.string(), "Who has confirmed it."),
-    "reason": Column(pa.string(), "Why the hours may be relied on."),
+    "reason": Column(pa.string(), "Why the numbers of the hours are good enough."),
 }
 CONFIRMATION_SCHEMA = schema_of(CONFIRMATION_COLUMNS)
 

@@ -65,23 +65,23 @@ class Expectation(Declaration):
     """
 
     about: About = "hour"
-    """Whose results it is about. `hour`: those of an hour. `window`: those of a window of the metric, which have
-    `window_start` and `window_end` in the place of `hour`. It is evaluated by each recompute of an hour of the window,
-    from the first on after which all hours of the window are published. If the window does not fulfil it, the hours of
-    this recompute that the window touches take the consequence.
+    """What it checks. `hour`: the results of an hour. `window`: the results of a window of the metric, which have
+    `window_start` and `window_end` instead of `hour`. It is evaluated by the recompute that completes the window, so
+    that all its hours are published, and by each later recompute of its hours. If the window does not fulfil it, the
+    consequence applies to the window's hours in this recompute.
 
-    Of sessions, each is judged on its own, once the hours in which an event could join it are closed. So the
-    expectation is about each row, and has no `mostly` and no `when`.
+    Sessions are checked one by one, once the hours in which an event could join a session are closed. So the
+    expectation must check single rows, and has no `mostly` and no `when`.
     """
 
     when: Condition | None = None
-    """The hours or windows it applies to, such as `rows >= 20`. In others it is not evaluated, and the reports say so.
-    A condition compares `rows` (the number of events or results) or `hour_of_day` (of the start, UTC, 0 to 23) with a
-    whole number by `>=`, `<=`, `>`, `<`, `=` or `!=`. Several are joined by `and`.
+    """The condition for the hours or windows in which it is evaluated, such as `rows >= 20`. In others it is not
+    evaluated, and the reports show this. A condition compares `rows` (the number of events or results) or `hour_of_day`
+    (of the start, UTC, 0 to 23) with a whole number by `>=`, `<=`, `>`, `<`, `=` or `!=`. Several are joined by `and`.
     """
 
     owner: str | None = None
-    """The person or team that answers for it. The reports show it."""
+    """The person or team that is responsible for it. The reports show it."""
 
     description: str | None = None
     """Why it is expected, and what to do about a failure. The reports show it."""
@@ -144,12 +144,12 @@ class History(Declaration):
 
     `history: fail` is short for `history: {severity: fail}`.
 
-    Values are compared by their square roots. The bounds are the median of those days ± `width` times their spread. The
+    The square roots of values are compared. The bounds are the median of those days ± `width` times their spread. The
     spread is the median absolute deviation, scaled to a standard deviation (Leys et al., "Detecting outliers", 2013).
-    Once three days of the same weekday are known, an hour may also lie as near to their median.
+    Once three days of the same weekday are known, an hour also passes if it is that near to their median.
 
-    The distance is at least a tenth of the median, and at least what chance makes of counts of that size. It is doubled
-    for means, minima and maxima. Where the usual hour has fewer than 10 rows, nothing is compared.
+    The distance is at least a tenth of the median, and at least the random variation of a count of that size. It is
+    doubled for means, minima and maxima. If the usual hour has fewer than 10 rows, nothing is compared.
     """
 
     severity: Literal["fail", "warn", "off"] = "warn"

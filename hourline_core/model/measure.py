@@ -38,23 +38,23 @@ class Measure(Declaration):
     """A mergeable aggregate over each group of events, written `kind`, `kind(argument)` or
     `kind(argument) where condition`, such as `sum(delay) where delay > 15`.
 
-    SQL's words are read, too: `avg(x)` is `mean(x)`, `count(distinct x)` is `distinct(x)`, `count(*)` is `count`,
-    `count_if(c)` is `count where c`, `median(x)` is `quantile(x, 0.5)`, `var_samp(x)` is `variance(x)`,
+    The names of SQL are accepted, too: `avg(x)` is `mean(x)`, `count(distinct x)` is `distinct(x)`, `count(*)` is
+    `count`, `count_if(c)` is `count where c`, `median(x)` is `quantile(x, 0.5)`, `var_samp(x)` is `variance(x)`,
     `stddev_samp(x)` is `stddev(x)`, `bool_or(c)` and `some(c)` are `any(c)`, `bool_and(c)` is `every(c)`, and
     `approx_top_k(x, 10)` is `top(x, 10)`.
     """
 
     kind: MeasureKind
     """The aggregate. All aggregates ignore null, as in SQL. `distinct` is a mergeable estimate: exact up to 4,096
-    values in a group, then within about 3 %. `any` and `every` take a condition, and say whether it is true of at least
-    one event, and of all events. `variance` and `stddev` are those of a sample, as in SQL: divided by n - 1, and null
-    for a single value. `var_pop` and `stddev_pop` are divided by n. `first` and `last` go by event time. Where that is
-    equal, the lower partition is first, then the lower offset, then the lower place. `quantile` is a mergeable estimate
-    within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives. `top` lists the most
-    frequent values (as text), each with its count: exact up to 1,536 values in a group, then with its error. `ratio`
-    divides two other measures where an answer is read. It is null where the divisor is zero. `rate` divides a count or
-    a sum by the seconds of the result's window. `user_defined` and `fold` are written with the name of their class's
-    file.
+    values in a group, then within about 3 %. `any` and `every` take a condition, and say whether it is true for at
+    least one event, or for all events. `variance` and `stddev` are sample statistics, as in SQL: they divide by n - 1,
+    and are null for a single value. `var_pop` and `stddev_pop` divide by n. `first` and `last` use the order of event
+    times. If these are equal, the lower partition is first, then the lower offset, then the lower place. `quantile` is
+    a mergeable estimate within 1 % of the value at that rank, for values from 1e-9 to 1e18 and their negatives. `top`
+    lists the most frequent values (as text), each with its count. The counts are exact up to 1,536 values in a group;
+    with more values, each has its error. `ratio` divides two other measures after merging. It is null if the divisor is
+    zero. `rate` divides a count or a sum by the seconds of the result's window. `user_defined` and `fold` are written
+    with the name of their class's file.
     """
 
     argument: Expression | None = None
@@ -63,10 +63,10 @@ class Measure(Declaration):
     """
 
     quantile: Annotated[float, AfterValidator(_rank)] | None = None
-    """For `quantile` alone: from 0, the smallest value, to 1, the largest. It is written behind the argument."""
+    """For `quantile` alone: from 0, the smallest value, to 1, the largest. It is written after the argument."""
 
     limit: Annotated[int, AfterValidator(_limit)] | None = None
-    """For `top` alone: the maximum number of values, from 1 to 100. It is written behind the argument."""
+    """For `top` alone: the maximum number of values, from 1 to 100. It is written after the argument."""
 
     where: Expression | None = None
     """The condition, over fields and derived fields, that an event must fulfil to count in this measure. The group of

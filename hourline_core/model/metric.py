@@ -69,8 +69,8 @@ def _dimensions(value: Any) -> Any:
 class Metric(Declaration):
     """One metric, as declared in `metrics/NAME.yaml`.
 
-    In place of `source`, `dimensions`, `measures` and `where`, it may have `sql`: one SELECT statement that says them.
-    `hourline show METRIC` prints the keys that it means.
+    Instead of `source`, `dimensions`, `measures` and `where`, it may have `sql`: one SELECT statement that contains
+    them. `hourline show METRIC` prints the equivalent keys.
     """
 
     name: MetricName
@@ -86,8 +86,8 @@ class Metric(Declaration):
         dict[ColumnName, Expression],
         BeforeValidator(_dimensions, json_schema_input_type=list[str | dict[ColumnName, str]] | dict[ColumnName, str]),
     ] = pydantic.Field(default={})
-    """The expressions that events are grouped by, besides the time. It is a list of fields and of `name: expression`,
-    or one mapping. Without dimensions, each hour or window has one row.
+    """The expressions that events are grouped by, besides the time: a list of fields and of `name: expression`, or one
+    mapping. Without dimensions, each hour or window has one row.
     """
 
     measures: Annotated[dict[ColumnName, MeasureForm], pydantic.Field(min_length=1)]
@@ -97,9 +97,9 @@ class Metric(Declaration):
     """The condition, over fields and derived fields, that an event must fulfil to count in this metric."""
 
     window: WindowForm = HOUR_WINDOW
-    """The time that a result stands for: `5m`, `3h`, `1 day`, `1 week`, `1 month`, `1 year`, or a mapping, such as
-    `{gap: 30m}` for sessions. If left out, it is an hour. Recompute, audit and publication go by the hour, whatever the
-    window.
+    """The period that a result covers: `5m`, `3h`, `1 day`, `1 week`, `1 month`, `1 year`, or a mapping, such as
+    `{gap: 30m}` for sessions. The default is an hour. Recomputes, audits and publications work by the hour for all
+    windows.
     """
 
     expectations: list[ExpectationForm] = pydantic.Field(default=[])

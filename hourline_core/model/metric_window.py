@@ -85,10 +85,10 @@ SizeForm = Annotated[
 
 
 class MetricWindow(Declaration):
-    """The windows that a metric has results for. `window: 3h` is short for `window: {size: 3h}`.
+    """The windows of a metric's results. `window: 3h` is short for `window: {size: 3h}`.
 
-    They are merged from smaller parts when they are read: from hours, or from panes below an hour if a boundary is not
-    on the hour. So a change of the window needs no recompute unless its panes change.
+    A query merges them from stored parts. These are hours, or panes below an hour if a window boundary is not on the
+    hour. So a change of the window needs no recompute unless its panes change.
     """
 
     size: SizeForm

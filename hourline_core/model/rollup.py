@@ -32,8 +32,8 @@ def _each_once(names: list[str]) -> list[str]:
 class Rollup(Declaration):
     """A metric over another metric, as declared in `metrics/NAME.yaml` with the key `from`.
 
-    It merges the results of the other metric, when it is read. It has no tables, no recompute and no audit of its own:
-    an hour is in the state that it has in the other metric.
+    A query merges the results of the other metric. The metric has no tables, no recompute and no audit of its own. An
+    hour has the same state as in the other metric.
     """
 
     name: MetricName
@@ -52,7 +52,7 @@ class Rollup(Declaration):
     """The measures to keep. If left out, all."""
 
     window: WindowForm | None = None
-    """The time that a result stands for, as of any metric. If left out, it is that of the other metric."""
+    """The period that a result covers, as in any metric. The default is the window of the other metric."""
 
     @model_validator(mode="before")
     @classmethod

@@ -25,18 +25,19 @@ SESSION_BOUNDS = {
 class SessionWindow(Declaration):
     """Sessions: the events of one group, each at most `gap` after the one before.
 
-    They are made of parts when they are read, as all windows are. A part has the events of one group in one pane, which
-    is no longer than the gap. So these are always of one session, and parts join where the gap between them allows it.
+    A query joins them from stored parts, as it does for all windows. A part has the events of one group in one pane. A
+    pane is no longer than the gap, so its events always belong to one session. Parts that are at most the gap apart are
+    joined.
     """
 
     gap: Duration
-    """The longest time between two successive events of a session, in whole seconds, such as `30m`. Two events that are
-    just that far apart are in one session.
+    """The longest time between two successive events of a session, in whole seconds, such as `30m`. Two events exactly
+    this far apart are in one session.
     """
 
     max_length: Duration = timedelta(hours=24)
-    """The maximum length of a session, in whole hours. Events that follow each other for longer are cut at each
-    multiple of it since 1970 in UTC: with `24h` at midnight.
+    """The maximum length of a session, in whole hours. A session that would be longer is cut at each multiple of it
+    since 1970 in UTC: with `24h`, at midnight.
     """
 
     is_hour: ClassVar[bool] = False

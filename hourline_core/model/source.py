@@ -37,14 +37,15 @@ class Source(Declaration):
     """A description for people."""
 
     topic: TopicForm
-    """The Kafka topic of the events; or several, as a list; or `{pattern: …}`, all topics whose whole names a regular
-    expression matches, also later ones. Hourline creates a named topic if it is missing.
+    """The Kafka topic of the events. A list names several topics. `{pattern: …}` is a regular expression, and means all
+    topics whose whole name matches, also topics that are created later. Hourline creates a named topic if it is
+    missing.
     """
 
     branch: Expression | None = None
-    """The condition, over the declared fields and `record`, under which the source takes a record; or `otherwise`: all
-    that no other source of the topic takes. It decides before the archive. Each of several sources of a topic needs
-    one.
+    """The condition, over the declared fields and `record`, under which the source takes a record. `otherwise` takes
+    all records that no other source of the topic takes. Other records are not archived. If several sources read a
+    topic, each needs a `branch`.
     """
 
     format: Literal["json"] = "json"
@@ -52,7 +53,7 @@ class Source(Declaration):
 
     key_type: Literal["binary", "string", "int", "long"] = "binary"
     """The type of the record's key, as Kafka's serializers write it: the bytes themselves, UTF-8 text, or a big-endian
-    number. Expressions name it `record.key`. A record whose key is not of this type is rejected.
+    number. In expressions, it is `record.key`. A record whose key is not of this type is rejected.
     """
 
     fields: Annotated[dict[FieldName, FieldForm], pydantic.Field(min_length=1)]
@@ -62,8 +63,8 @@ class Source(Declaration):
 
     explode: Annotated[dict[DerivedName, Expression], BeforeValidator(_explode)] = pydantic.Field(default={})
     """How a record becomes several events (flatMap): `name: expression`. The expression, over the fields and `record`,
-    gives an array. Each element becomes an event, and is its field `name`. The fields that the expression names are not
-    kept in the events.
+    gives an array. Each element becomes an event, with the element in its field `name`. The fields that the expression
+    uses are not kept in the events.
     """
 
     event_time: EventTimeForm
@@ -73,8 +74,8 @@ class Source(Declaration):
     """The expression that identifies an event. If events in the same hour share an id, only the first counts."""
 
     id_horizon: Duration = timedelta(days=1)
-    """The event time over which the speed layer recognises duplicates. An older duplicate counts until its hour is
-    recomputed.
+    """The span of event time in which the speed layer recognises duplicates. An older duplicate counts until its hour
+    is recomputed.
     """
 
     derived: dict[DerivedName, Expression] = pydantic.Field(default={})
@@ -89,19 +90,19 @@ class Source(Declaration):
     """Expectations that an hour's events must fulfil before any metric over them is published."""
 
     volume: Volume = Volume()
-    """The expectations on how much comes in an hour. Bounds and shares are declared; past days and silence are compared
-    unless that is turned off.
+    """The expectations on the number of events in an hour, and on the shares of late, duplicate and rejected ones. Past
+    days and silence are also checked, unless this is turned off.
     """
 
     clock: Literal["event_time", "wall"] = "event_time"
-    """The clock that closes hours. `event_time`: the least, over the partitions, of the highest accepted event time of
-    each. `wall`: the machine's time.
+    """The clock that closes hours. `event_time`: the highest accepted event time of each partition, and the minimum of
+    these over the partitions. `wall`: the machine's time.
     """
 
     idle: Duration | None = None
     """The time after which a partition without records no longer holds the clock, such as `15m`. If no partition has
-    records, the clock goes on as fast as wall time. If left out, each partition holds the clock until its next record.
-    At least `1m`.
+    records, the clock continues at the speed of wall time. If left out, each partition holds the clock until its next
+    record. At least `1m`.
     """
 
     skew: Duration = timedelta(0)
@@ -122,9 +123,9 @@ class Source(Declaration):
     """The exclusive upper bound of event times. A record with this event time or a later one is rejected."""
 
     on_recreate: Literal["stop", "continue"] = "stop"
-    """What happens if a topic is deleted and recreated. `stop`: the source is read no further until `hourline reset`
-    says where. `continue`: the new topic is read from its beginning; its records are other records, so events that are
-    sent again count again, unless `id` identifies them.
+    """What happens if a topic is deleted and recreated. `stop`: the source stops until `hourline reset` sets where to
+    continue. `continue`: the new topic is read from its beginning. Its records are new records, so events that are sent
+    again count again, unless `id` identifies them.
     """
 
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1
@@ -132,8 +133,8 @@ class Source(Declaration):
 
     retention: RetentionForm | None = None
     """How long Kafka keeps the records of each topic that Hourline creates: a duration, such as `14d`, or `forever`.
-    Kafka goes by the records' timestamps. If left out, the retention of the broker; the embedded one keeps them for
-    ever.
+    Kafka uses the timestamps of the records. The default is the retention of the broker; the embedded Kafka keeps
+    records for ever.
     """
 
     def refuse_unfit(self, expectations: Sequence[Expectation]) -> None:

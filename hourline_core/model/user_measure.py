@@ -20,23 +20,24 @@ FOLDERS: Mapping[UserMeasureKind, str] = {"user_defined": "measures", "fold": "f
 
 
 class UserMeasure(Declaration):
-    """A measure of your own: a class in `measures/NAME.py`, which metrics use as `NAME(x)` or `NAME(x, y)`. The name of
-    the class is that of the file in capitalised words: `WeightedMean` in `measures/weighted_mean.py`.
+    """A measure of your own: a class in `measures/NAME.py`, which metrics use as `NAME(x)` or `NAME(x, y)`. The class
+    has the name of the file in CamelCase: `WeightedMean` in `measures/weighted_mean.py`.
 
-    It has the methods `start()`, which gives the state of no event; `add(state, x)`, which gives the state with one
-    more event; `merge(state, state)`, which gives the state of the events of both; and `finish(state)`, which gives the
-    value. Its attributes `state_type` and `value_type` are the types of both in pyarrow. A state may be nested, and
-    comes back from the tables as a plain value, dict or list. A value is a number, text, boolean, date or time.
+    It has four methods. `start()` returns the state without any event. `add(state, x)` returns the state with one more
+    event. `merge(state, state)` combines two states. `finish(state)` returns the value. The attributes `state_type` and
+    `value_type` are the pyarrow types of state and value. A state may be nested. When it is read from a table, it is a
+    plain value, dict or list. A value is a number, text, boolean, date or time.
 
-    `hourline check` tries the class on generated events, or on its `examples`: a list of tuples, each with the
-    arguments for one event. The methods keep nothing between two calls. The file imports what is installed, and no
-    other file of the project.
+    `hourline check` tests the class on generated events, or on its `examples`: a list of tuples, each with the
+    arguments for one event. The methods must not store anything between two calls. The file may import installed
+    packages, but no other file of the project.
 
-    If the order of the events matters, the class is a keyed fold in `folds/NAME.py`. It has `start()`; `step(state, at,
-    x)`, which gives the state after one more event, whose event time is `at`; and `finish(state)`. It is given the
-    events of a group in the order of their event times. Its attribute `most` is the maximum number of events of a group
-    that are kept, up to 100,000: the first ones. The value of a group with more events is null. A class may have
-    `done(state)`. Once it is true, no further events are taken, and the value does not depend on how many follow.
+    If the order of the events matters, the class is a keyed fold in `folds/NAME.py`. It has `start()`,
+    `step(state, at, x)` and `finish(state)`. `step` returns the state after one more event with the event time `at`. It
+    gets the events of a group in the order of their event times. The attribute `most`, up to 100,000, is the maximum
+    number of events per group. The tables keep the first ones. The value of a group with more events is null. A class
+    may have `done(state)`. When it returns true, the fold ignores all further events, and the group has a value even if
+    it has more than `most` events.
     """
 
     kind: UserMeasureKind = "user_defined"
@@ -46,7 +47,7 @@ class UserMeasure(Declaration):
     """The name of the file without its ending."""
 
     code: str
-    """The text of the file. A changed text is a changed declaration of each metric that uses it."""
+    """The text of the file. If it changes, the declaration of each metric that uses it changes, too."""
 
     @property
     def file(self) -> str:

@@ -24,8 +24,8 @@ Share = Annotated[float, AfterValidator(_share), WithJsonSchema({"type": "number
 class Volume(Declaration):
     """What is expected of the volume of an hour, also of an hour without events: `volume: {min: 100, late: 0.05}`.
 
-    Without a declaration, an hour warns when its number of events is unlike that of past days, and when a feed that
-    never sleeps is silent.
+    By default, an hour gets a warning if its number of events differs from past days, and if a source that normally has
+    events in every hour is silent.
     """
 
     min: Events | None = None
@@ -38,13 +38,13 @@ class Volume(Declaration):
     """The maximum share of late events among the events of an hour, from 0 to 1."""
 
     duplicates: Share | None = None
-    """The maximum share of duplicates among the events and duplicates of an hour, from 0 to 1. They are those that the
-    speed layer has recognised.
+    """The maximum share of duplicates among the events and duplicates of an hour, from 0 to 1. Only duplicates that the
+    speed layer has recognised are counted.
     """
 
     rejected: Share | None = None
-    """The maximum share of rejected records, from 0 to 1. A rejected record has no hour, so they are counted among all
-    records of the micro-batches that brought events of the hour.
+    """The maximum share of rejected records, from 0 to 1. A rejected record has no hour, so the share is computed over
+    all records of the micro-batches that had events of the hour.
     """
 
     severity: Severity = "fail"
@@ -58,9 +58,9 @@ class Volume(Declaration):
     """
 
     silence: Literal["fail", "warn", "off"] = "warn"
-    """The consequence for the third and each later of successive hours without events, if there were no three such
-    hours in the 7 days before. `fail`: the hour is blocked. `warn`: the reports show the warning. `off`: nothing is
-    looked for.
+    """The consequence of a silence, which is three or more successive hours without events. It applies to the third and
+    each later hour, unless there was another silence in the 7 days before. `fail`: the hour is blocked. `warn`: the
+    reports show the warning. `off`: silence is not checked.
     """
 
     @model_validator(mode="after")

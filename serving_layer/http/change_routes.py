@@ -16,9 +16,9 @@ routes = APIRouter(tags=["changes"])
 async def changes(
     answering: Annotated[Answering, Depends(answering_of)], last_event_id: Annotated[str | None, Header()] = None
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events about changes. An `hour` event (metric, hour, state, token) tells of each hour whose state or
-    numbers have changed. A `token` event (token, complete) follows for each new snapshot. If `complete` is false, more
-    may have changed: read everything again.
+    """Server-sent events about changes. An `hour` event (metric, hour, state, token) is sent for each hour whose state
+    or numbers have changed. A `token` event (token, complete) follows for each new snapshot. If `complete` is false,
+    more may have changed: read everything again.
     """
     async for update in answering.listeners.listen(last_event_id):
         token = update.token

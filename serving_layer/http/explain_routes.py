@@ -56,8 +56,8 @@ async def get_explanation(
 async def get_window_explanation(
     request: Request, answering: TheAnswering, metric: str, start: str, parameters: Annotated[WhereParameters, Query()]
 ) -> Response:
-    """What the numbers of the window that starts then, or of the session then, are made of: the values and states of
-    its hours.
+    """Where the numbers of a window come from: the values and states of its hours. The window is the one that starts at
+    the given time, or the session at that time.
     """
     moment, where = parse_window_time(start), _parse_cell(parameters)
 

@@ -146,7 +146,7 @@ class QualityParameters(DriftParameters):
     """Which audits."""
 
     failed: bool = Field(
-        False, description="Show all audits that blocked an hour, including hours that were mended or accepted since."
+        False, description="Show all audits that blocked an hour, including hours that were repaired or accepted since."
     )
     blocked: bool = Field(False, description="Show only what is blocked now.")
 

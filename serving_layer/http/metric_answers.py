@@ -68,7 +68,7 @@ class MetricAnswer(Described):
     token: str
     """The token of the snapshot. `as_of` repeats the answer with it."""
     states: dict[str, int]
-    """The number of hours in each state that the answer rests on."""
+    """The number of hours that the result includes, by state."""
     columns: list[Column]
     """The columns of the rows."""
     rows: list[dict[str, Any]]

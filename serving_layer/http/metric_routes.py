@@ -72,8 +72,8 @@ class MetricParameters(Described):
     )
     grain: Grain = Field(
         "window",
-        description="The time that a row stands for. `window`: what the metric declares, which is an hour or other "
-        "windows; `from` and `to` then choose the windows that start between them. Days and months are those of UTC.",
+        description="The period that a row covers. `window`: an hour, or the window that the metric declares; `from` and "
+        "`to` then select the windows that start between them. Days and months are in UTC.",
     )
     where: list[str] = Field(
         [],
@@ -91,16 +91,16 @@ class MetricParameters(Described):
         1,
         ge=1,
         le=2**31,
-        description="The number of the page, from 1. The pages that `next` leads to show the same snapshot.",
+        description="The number of the page, from 1. The address in `next` leads to the next page of the same snapshot.",
     )
-    strict: bool = Field(False, description="Refuse an answer that rests on missing, blocked or incomplete hours.")
+    strict: bool = Field(False, description="Fail if the result includes missing, blocked or incomplete hours.")
     as_of: str | None = Field(
         None, description="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC)."
     )
     format: Format | None = Field(None, description="The format. Without it, the Accept header chooses.")
     integers: Literal["number", "text"] = Field(
         "number",
-        description="`text`: 64-bit integers and decimals are texts in JSON, for clients whose numbers are doubles, "
+        description="`text`: 64-bit integers and decimals are strings in JSON, for clients whose numbers are doubles, "
         "such as browsers.",
     )
 
@@ -113,7 +113,7 @@ class CellParameters(Described):
         description="DIMENSION:VALUE, once for each dimension. `origin` alone means null. Other dimensions are "
         "rolled up.",
     )
-    strict: bool = Field(False, description="Refuse an answer from a missing, blocked or incomplete hour.")
+    strict: bool = Field(False, description="Fail if the hour is missing, blocked or incomplete.")
     as_of: str | None = Field(
         None, description="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC)."
     )

@@ -48,7 +48,7 @@ class Stretch(Described):
 
 
 class CellEvents(Described):
-    """The archived events of the hour that may belong to the group, as far as Spark is not needed to decide."""
+    """The archived events of the hour that may belong to the group, as far as this can be decided without Spark."""
 
     of: list[str]
     """The dimensions by which events were chosen: those that are plain fields."""

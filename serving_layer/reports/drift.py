@@ -42,7 +42,7 @@ class DriftReport(Described):
     recomputed: int
     """The number of publications of an hour of a metric."""
     changed: int
-    """The number of them in which a value changed by more than the order of additions explains."""
+    """The number of them in which a value changed by more than floating-point rounding."""
     causes: list[DriftCause]
     """The changes, by hour, metric, publication and measure."""
 

@@ -26,13 +26,13 @@ class GapReport(Described):
     sent_after: datetime | None
     """When the last record before the gap was sent, by Kafka's timestamp. Null: it is not known."""
     sent_before: datetime | None
-    """When the first record behind the gap was sent, by Kafka's timestamp. Null: there was none."""
+    """When the first record after the gap was sent, by Kafka's timestamp. Null: there was none."""
     first_hour: datetime | None
     """The first hour in which their events may lie. Null: it is not known, and may be any."""
     last_hour: datetime
     """The last hour in which their events may lie."""
     accepted: datetime
-    """When it was decided to go on without these records."""
+    """When the loss of these records was accepted."""
     confirmed: datetime | None
     """When a person confirmed its hours. Null: they are `incomplete`."""
     person: str | None

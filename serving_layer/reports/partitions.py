@@ -50,7 +50,7 @@ class PartitionStatus(Described):
     does not hold the clock.
     """
     holds_clock: bool
-    """Whether the source's clock would go on if this partition's clock did."""
+    """Whether this partition holds the source's clock: the source's clock would advance if this one did."""
     held_back: int
     """The number of its records whose event time was too far ahead to move the clock, and was not confirmed."""
     ahead: list[datetime]

@@ -53,7 +53,7 @@ class QualityProblem(Described):
     """An expectation that fails in one hour or in many."""
 
     id: str
-    """Its id, which `hourline recompute --problem` takes. `accept` adds `@` and the newest publication told here."""
+    """Its id, which `hourline recompute --problem` takes. `accept` adds `@` and the newest publication shown here."""
     state: Literal["blocked", "warned"]
     """Whether its hours are blocked, or published with a warning."""
     source: str
@@ -63,7 +63,7 @@ class QualityProblem(Described):
     metrics: list[str]
     """The metrics whose hours it concerns."""
     expectation: str
-    """Its name in Great Expectations. `audit`: the audit itself failed. `unknown`: what failed is no longer kept."""
+    """Its name in Great Expectations. `audit`: the audit itself failed. `unknown`: the finding was deleted."""
     about: str
     """The column, or columns, that it is on."""
     parameters: str
@@ -73,7 +73,7 @@ class QualityProblem(Described):
     unit: Literal["hour", "window"]
     """Whether it is about an hour's results, or about those of the windows that an hour is in."""
     origin: str
-    """Who demands it: `declaration`, `user` or `history`."""
+    """Where it comes from: `declaration`, `user` or `history`."""
     owner: str | None
     """Who looks after it, as declared."""
     description: str | None

@@ -27,7 +27,7 @@ class QualityFinding(Described):
     unit: str
     """`hour`, or `window`: it is about the windows that the hour is in."""
     origin: str
-    """Who demands it: `declaration`, `user`, `history` or `person`."""
+    """Where it comes from: `declaration`, `user`, `history` or `person`."""
     severity: str
     """`fail` or `warn`."""
     success: bool

@@ -10,7 +10,9 @@ from serving_layer.described import Described
 
 
 class KafkaAway(Described):
-    """The last time in which Kafka did not answer the running speed layer, or did not allow what it must."""
+    """The last time in which Kafka did not answer the running speed layer, or denied the speed layer a permission that
+    it needs.
+    """
 
     since: datetime
     """When Kafka was asked first and did not answer (UTC)."""
@@ -21,7 +23,7 @@ class KafkaAway(Described):
 
 
 class Ended(Described):
-    """An end of the speed layer that nobody wanted. Both are null if its process was killed."""
+    """An unexpected end of the speed layer. Both are null if its process was killed."""
 
     at: datetime | None
     """When it was (UTC)."""

@@ -62,7 +62,7 @@ class SourceStatus(Described):
     late: int
     """The number of accepted events that arrived after their hour had closed."""
     skipped: int
-    """The number of offsets that a reset has jumped over and nothing has read since, also of those in a gap."""
+    """The number of offsets that a reset has jumped over and that have not been read since, also of those in a gap."""
     gaps: list[GapReport]
     """What Kafka deleted before it was read, whether or not it is confirmed."""
     lag: int | None
@@ -109,14 +109,14 @@ class HourStatus(Described):
 
 
 class ChangingMetric(Described):
-    """A metric whose declaration in the YAML is pending: readers do not get it yet."""
+    """A metric whose declaration in the YAML is pending: queries do not use it yet."""
 
     metric: str
     """The name of the metric."""
     declaration: str
     """The hash of its declaration in the YAML."""
     served: str | None
-    """The hash of the declaration that it answers by. Null: the metric is new, and has no answers."""
+    """The hash of the declaration that queries use. Null: the metric is new, and has no answers."""
     served_since: datetime | None
     """When that one was promoted (UTC). Null: it is the first one."""
     missing: int | None
@@ -124,7 +124,7 @@ class ChangingMetric(Described):
     since it was changed.
     """
     words: str
-    """The same in one sentence, with the command that takes the change up."""
+    """The same in one sentence, with the command that starts computing the new declaration."""
 
 
 class ProjectStatus(SpeedState):

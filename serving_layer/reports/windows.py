@@ -39,7 +39,7 @@ class WindowExplanation(Described):
     metric: str
     """The name of the metric."""
     merged_from: str
-    """The name of the metric whose hours it is made of: its own, or of a rollup the metric that it merges."""
+    """The name of the metric whose hours are merged: its own, or for a rollup, the metric that it reads."""
     description: str | None
     """Its description."""
     window: str
