@@ -72,8 +72,8 @@ class MetricParameters(Described):
     )
     grain: Grain = Field(
         "window",
-        description="The period that a row covers. `window`: an hour, or the window that the metric declares; `from` and "
-        "`to` then select the windows that start between them. Days and months are in UTC.",
+        description="The period that a row covers. `window`: an hour, or the window that the metric declares; `from` "
+        "and `to` then select the windows that start between them. Days and months are in UTC.",
     )
     where: list[str] = Field(
         [],
@@ -91,7 +91,7 @@ class MetricParameters(Described):
         1,
         ge=1,
         le=2**31,
-        description="The number of the page, from 1. The address in `next` leads to the next page of the same snapshot.",
+        description="The number of the page, from 1. `next` leads to the next page of the same snapshot.",
     )
     strict: bool = Field(False, description="Fail if the result includes missing, blocked or incomplete hours.")
     as_of: str | None = Field(

@@ -103,7 +103,7 @@ async def free_sql(
     format: Annotated[Format | None, Query(description="The format. Without it, the Accept header chooses.")] = None,
     integers: Annotated[Literal["number", "text"], Query(description="As for the rows of a metric.")] = "number",
 ) -> Response:
-    """The rows of one SELECT over the views, for admins. If two columns have the same name, the second gets a number."""
+    """The rows of one SELECT over the views, for admins. If two columns have one name, the second gets a number."""
     running: FreeSql | None = request.app.state.free_sql
     if running is None:
         raise HTTPException(403, "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins")
