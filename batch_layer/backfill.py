@@ -184,7 +184,7 @@ def _read(file: Path) -> _Remembered | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TableError(
-            f"{file}, where an interrupted backfill is remembered, cannot be read ({error}); delete it to begin again"
+            f"{file}, which records an interrupted backfill, cannot be read ({error}); delete it to begin again"
         ) from None
 
 

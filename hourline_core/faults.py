@@ -121,7 +121,7 @@ def _of_client(errors: Iterable[BaseException]) -> Iterator[tuple[str, str]]:
 
 def _of_kafka(names: list[str], cause: str, reading: bool, address: str) -> Told:
     if _UNKNOWN_HOST in cause:
-        return KafkaAwayError, f"Kafka at {address} cannot be found: its host name is not known here"
+        return KafkaAwayError, f"Kafka at {address} cannot be found: its host name cannot be resolved"
     if reading and not any(name.startswith(_OF_BROKERS) or name.endswith("TimeoutException") for name in names):
         return SourceError, f"records of Kafka at {address} cannot be read ({cause})"
     if any(_FORBIDS.search(name) for name in names):

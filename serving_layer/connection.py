@@ -71,7 +71,7 @@ class Connection:
     ) -> None:
         if degraded and as_of is not None:
             raise UsageError(
-                "an answer of an earlier time is repeated exactly, or not at all: give either --as-of or --degraded"
+                "got both --as-of and --degraded, allowed is one: an earlier result is repeated exactly or not at all"
             )
         self.project = project
         self.strict = strict

@@ -119,9 +119,8 @@ def refuse_weak(states: Collection[HourState]) -> None:
             weak.setdefault(metric, []).append(f"{hour_text(hour)} {state}")
     if weak:
         raise UnreliableResultError(
-            f"the answer would rest on hours that are not to be relied on: {_list_hours(weak)} "
-            "(`hourline plan`, `hourline quality` and `hourline gaps` say what mends them, and without strict it is "
-            "given all the same)"
+            f"the result would include unreliable hours: {_list_hours(weak)} (`hourline plan`, `hourline quality` and "
+            "`hourline gaps` say how to fix them; without strict, the query runs)"
         )
 
 
@@ -135,9 +134,8 @@ def refuse_forgotten(states: Collection[HourState], forgotten: Collection[str]) 
             gone.setdefault(metric, []).append(hour_text(hour))
     if gone:
         raise UsageError(
-            f"the answer rested on provisional rows that are no longer kept (they are for {KEPT_HOURS} hours): "
-            f"{_list_hours(gone)}; "
-            "hours that were final then can be asked for alone, and the view `hours` says which these are"
+            f"the result included provisional rows, which are only kept for {KEPT_HOURS} hours: {_list_hours(gone)}; "
+            "query only hours that were final at that time; the view `hours` lists them"
         )
 
 

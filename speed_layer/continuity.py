@@ -184,9 +184,9 @@ class Continuity:
         now = _words(there.timestamp, _checksum(there)) if there else "there is none"
         return SourceError(
             f"topic '{topic}' partition {number}: the record at offset {read.offset} is not the one that was read: "
-            f"{_words(read.timestamp, read.checksum)} was read, now {now}; the log was cut off, or comes from a "
-            "backup, and other records stand where known ones were; what was read is archived and stays; bring the log "
-            "back, or send the other records to a recreated topic; or go on without those up to that offset: "
+            f"{_words(read.timestamp, read.checksum)} was read, now {now}; the log was truncated, or restored from a "
+            "backup, and has other records at the same offsets; archived events stay; restore the log, or send the new "
+            "records to a recreated topic; or continue after that offset, without the new records before it: "
             f"`hourline reset {source} --to {topic}:{number}={read.offset + 1}`"
         )
 

@@ -189,7 +189,7 @@ def build_checks(
 def _find_kind(name: str) -> type[gx.Expectation]:
     known = set(list_registered_expectation_implementations()) - _NOT_HERE
     if name in _NOT_HERE:
-        raise UnsuitableExpectationError(f"{name} needs an SQL database or another table, which an audit has not")
+        raise UnsuitableExpectationError(f"{name} needs an SQL database or another table, which an audit does not have")
     if name not in known:
         raise UnsuitableExpectationError(f"Great Expectations has no '{name}'{_suggest_name(name, known)}")
     return get_expectation_impl(name)

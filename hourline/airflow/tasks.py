@@ -62,7 +62,8 @@ def report_audit(recomputed: dict[str, Any]) -> None:
     if recomputed["blocked"]:
         hours = "; ".join(f"{metric}: {', '.join(hours)}" for metric, hours in recomputed["blocked"].items())
         raise AirflowFailException(
-            f"blocked by the audit, so that readers keep what they had: {hours}; `hourline quality --blocked` says why"
+            f"blocked by the audit, so readers keep the previous results: {hours}; "
+            "`hourline quality --blocked` says why"
         )
 
 

@@ -57,7 +57,7 @@ def backfill(
     if planned.resumed:
         done = f"{len(every - left):,} of {len(every):,} hours were done"
         begun = f"{planned.begun:%Y-%m-%d %H:%M} UTC"
-        note(f"resuming: {done} by the backfill begun at {begun}, as {planned.file} remembers")
+        note(f"resuming: {done} by the backfill that began at {begun}, as recorded in {planned.file}")
     if dry_run:
         _say_plan(planned)
         note_pending(declared)
@@ -74,7 +74,7 @@ def _check_open(planned: list["PlannedHour"], dry_run: bool) -> None:
         refuse_open(planned)
     elif still_open := [item for item in planned if not item.closed]:
         hours = hours_in_words(hours_of(still_open))
-        note(f"not closed yet, hence refused without --include-open: {hours}")
+        note(f"not closed yet, and refused without --include-open: {hours}")
 
 
 def _say_plan(planned: "Backfill") -> None:
@@ -96,7 +96,7 @@ def _say_plan(planned: "Backfill") -> None:
     say(
         f"{in_words(time)}, by the pace of the last recomputes"
         if time
-        else "how long it takes cannot be told: no recompute was timed yet"
+        else "the time cannot be estimated, because no recompute was timed yet"
     )
 
 

@@ -39,7 +39,7 @@ def run_backfill(planned: "Backfill") -> "list[Recomputed]":
 
             outcome = planned.run(on_waiting=report_waiting, on_left_out=on_left_out, on_published=on_published)
     except KeyboardInterrupt:
-        note(f"interrupted: {len(done):,} of {len(every):,} hours are done; the same command goes on from there")
+        note(f"interrupted: {len(done):,} of {len(every):,} hours are done; the same command continues")
         raise typer.Exit(INTERRUPTED) from None
     say(f"all {len(every):,} hours are done")
     return outcome

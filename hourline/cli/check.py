@@ -31,7 +31,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
         note(line)
     for metric, hour in metrics_without_record(declared):
         note(
-            f"{declared.where_declared('metric', metric.name, ())}: names `record`, of which events up to "
-            f"{hour_text(hour)} have only the address: Hourline 0.2 or earlier archived them, and the rest is null"
+            f"{declared.where_declared('metric', metric.name, ())}: uses `record`; events up to "
+            f"{hour_text(hour)} were archived by Hourline 0.2 or earlier, and have only the address; the rest is null"
         )
     say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.all_metrics)} metric(s), no mistakes")

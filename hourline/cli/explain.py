@@ -204,9 +204,9 @@ def _audit(explained: "Explanation") -> list[str]:
 def _say_published(explained: "Explanation") -> None:
     if not explained.published:
         say(
-            "nothing was ever published of this hour"
+            "this hour was never published"
             if explained.versions.cutoff is None
-            else "what was published is not kept any more"
+            else "the published values are no longer kept"
         )
         return
     measures = [answer.measure for answer in explained.answer]

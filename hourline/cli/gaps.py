@@ -77,7 +77,7 @@ def _confirm(project: "Project", found: "list[GapReport]", name: str, reason: st
     if name not in (names := {gap.gap for gap in found}):
         raise UsageError(f"there is no gap '{name}'{did_you_mean(name, names)}")
     if not reason:
-        raise UsageError("--confirm wants a --reason: say in a few words why the hours may be relied on all the same")
+        raise UsageError("--confirm wants a --reason: say in a few words why the numbers of the hours are good enough")
     source, _, sequence = name.rpartition(".")
     person = getpass.getuser()
     confirm_gap(project, project.sources[source], int(sequence), person, reason, wall_clock())

@@ -80,7 +80,7 @@ def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -
         counts += f", {one.not_taken:,} not taken by the source's branch" if one.not_taken else ""
         say(f"imported {one.rows:,} rows of {one.file.name}: {counts}{before}")
     if done < total:
-        note(f"interrupted: {total - done:,} rows are left; the same command goes on there")
+        note(f"interrupted: {total - done:,} rows are left; the same command continues")
         raise typer.Exit(INTERRUPTED)
 
 

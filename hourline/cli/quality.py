@@ -66,7 +66,7 @@ def say_quality(report: "QualityReport", findings: bool) -> None:
     was found instead.
     """
     if not report.audited and findings:
-        say("no audit of what was asked for is kept: there was none, or it was long ago")
+        say("no such audit was found: there was none, or its findings are no longer kept")
         return
     if not findings:
         say(report.advice)

@@ -43,7 +43,7 @@ def report_published(done: "Recomputed") -> None:
     if done.published:
         say(f"published {_by_metric(done.published)}: {done.events:,} events counted")
     if done.blocked:
-        say(f"blocked {_by_metric(done.blocked)}: what was recomputed did not pass its audit")
+        say(f"blocked {_by_metric(done.blocked)}: the recomputed rows did not pass their audit")
 
 
 def write_results(file: Path | None, project: "Project", since: datetime, hours: HourRange | None) -> None:
@@ -57,7 +57,7 @@ def write_results(file: Path | None, project: "Project", since: datetime, hours:
 def exit_if_blocked(done: Iterable["Recomputed"]) -> None:
     """Raise typer.Exit with status BLOCKED when an hour did not pass its audit."""
     if any(one.blocked for one in done):
-        note("`hourline quality --blocked` says why; readers keep what they had")
+        note("`hourline quality --blocked` says why; readers keep the previous results")
         raise typer.Exit(BLOCKED)
 
 

@@ -43,11 +43,13 @@ def reset(
     kind, name = find_declared(declared, name)
     if kind == "metric" and to is not None:
         raise UsageError(
-            "--to is where to read a source on; a metric is computed again from all its archived events: leave it out"
+            "--to is for sources only; a metric is computed again from all archived events: leave --to out"
         )
     target = _target(to or "earliest")
     if not (yes or dry_run or sys.stdin.isatty()):
-        raise UsageError("there is no terminal to ask on; add --yes to do it, or --dry-run to see what it would touch")
+        raise UsageError(
+            "there is no terminal to ask for confirmation; add --yes to reset, or --dry-run to list what would change"
+        )
     with ExitStack() as held:
         held.enter_context(lease(declared.workspace, "speed"))
         planned = _plan_source(declared, name, target, held) if kind == "source" else _plan_metric(declared, name, held)
@@ -76,7 +78,7 @@ def _plan_source(project: "Project", name: str, target: "Target", held: ExitStac
         right=columns,
     )
     if skipped := sum(move.skipped for move in planned.moves):
-        note(f"{skipped:,} offset(s) are skipped: what they hold is in no answer until a reset goes back")
+        note(f"{skipped:,} offset(s) are skipped: their records are in no result until another reset goes back")
     say("")
     return planned
 

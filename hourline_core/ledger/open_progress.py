@@ -28,6 +28,6 @@ def refuse_without_progress(layout: Layout, source: Source) -> None:
     """Raise TableError if a source has events and no progress. Progress is created first, so it has been deleted."""
     if exists(layout.events(source), layout.storage_options):
         raise TableError(
-            f"the table at {layout.progress(source)} is gone, while there is one at {layout.events(source)}; "
-            "bring it back from a backup, since it says which of the events count"
+            f"the table at {layout.progress(source)} is gone, but there is one at {layout.events(source)}; "
+            "restore it from a backup, because it records which events count"
         )

@@ -201,7 +201,7 @@ class Problems:
             return known[id]
         if id in self.closed:
             raise UsageError(
-                f"problem '{id}' is closed: its hours were mended or accepted, or its metric was declared again; "
+                f"problem '{id}' is closed: its hours were repaired or accepted, or its metric was declared again; "
                 "`hourline quality` lists the open ones"
             )
         raise UsageError(
@@ -218,7 +218,7 @@ class Problems:
             raise UsageError(f"problem '{id}' only warned, and its hours are published; there is nothing to accept")
         if not publication.isdecimal():
             raise UsageError(
-                f"got '{given}', which does not say up to which audit you have seen it; look at its "
+                f"got '{given}', without the newest audit that you have seen; look at its "
                 f"{counted(len(problem.by_hour), 'hour')} (`hourline quality`), then `{accept_command([problem])}`"
             )
         return problem, int(publication)
@@ -262,13 +262,13 @@ def advice(problems: Problems, audited: int) -> str:
         hours = len({one.hour for problem in blocking for one in problem.hours})
         what = f"{counted(len(blocking), 'problem')} {'blocks' if len(blocking) == 1 else 'block'}"
         return (
-            f"{what} {counted(hours, 'hour')}: mend the data or the declaration and retry, "
+            f"{what} {counted(hours, 'hour')}: fix the data or the declaration and retry, "
             "or accept what is right as it is."
         )
     if not audited:
         return "Nothing has been audited yet."
     if warning:
-        return f"There is nothing that must be done; {counted(len(warning), 'problem')} only warned."
+        return f"You need not do anything; {counted(len(warning), 'problem')} only warned."
     return "There is nothing to do: every audited hour is published, and nothing warned."
 
 

@@ -98,9 +98,7 @@ def token_of(project: Project, text: str, now: datetime) -> AnswerToken:
     if moment is None:
         return AnswerToken.parse(text)
     if moment > now:
-        raise UsageError(
-            f"'{text}' lies in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}, and what will be answered then is not known"
-        )
+        raise UsageError(f"'{text}' lies in the future: it is {now:%Y-%m-%dT%H:%M:%SZ} now")
     return token_at(project, moment)
 
 
@@ -162,9 +160,7 @@ def _find_written(progress: Progress, source: str, sequence: int) -> tuple[Writt
     if rows := progress.rows_of(sequence):
         return rows[0].metrics
     if sequence < progress.sequence:
-        raise UsageError(
-            f"what had been read of source '{source}' at sequence {sequence} is no longer kept by itself, or never was"
-        )
+        raise UsageError(f"the state of source '{source}' at sequence {sequence} is no longer kept, or never existed")
     raise UsageError(f"source '{source}' has no micro-batch {sequence}; the newest is {progress.sequence}")
 
 
@@ -224,6 +220,6 @@ def _open_kept(uri: str, project: Project, version: int) -> DeltaTable | None:
 def _gone(project: Project, publication: int | None) -> UsageError:
     kept = project.settings.batch.answers_kept
     return UsageError(
-        f"what publication {publication} published is no longer kept; "
-        f"answers can be repeated for {kept} (batch.answers_kept in hourline.yaml)"
+        f"the results of publication {publication} are no longer kept; "
+        f"results can be repeated for {kept} (batch.answers_kept in hourline.yaml)"
     )

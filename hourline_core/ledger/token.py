@@ -37,13 +37,11 @@ class AnswerToken:
         """The token in ``text``. Raises UsageError if it is none."""
         found = _TOKEN.fullmatch(text.strip())
         if found is None:
-            advice = "`hourline query` says it on a terminal, and each answer over HTTP has one"
-            raise UsageError(
-                f"'{text}' is no token of an answer, nor a time; a token looks like p12-flights.345: {advice}"
-            )
+            advice = "`hourline query` prints it on a terminal, and each HTTP response has one"
+            raise UsageError(f"'{text}' is neither a token nor a time; a token looks like p12-flights.345: {advice}")
         pairs = [part.split(".") for part in found["sequences"].split("-")[1:]]
         if len({name for name, _ in pairs}) < len(pairs):
-            raise UsageError(f"'{text}' is no token of an answer: it names a source twice")
+            raise UsageError(f"'{text}' is neither a token nor a time: it names a source twice")
         publication = int(found["publication"])
         sequences = {name: int(sequence) for name, sequence in pairs}
         return cls(None if publication == _NO_PUBLICATION else publication, sequences)

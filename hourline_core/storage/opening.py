@@ -106,7 +106,7 @@ def refuse_damaged(table: Table, uri: str) -> None:
     place = table.metadata().configuration.get(PLACE)
     if place is not None and not uri.rstrip("/").endswith(f"/{place}"):
         raise TableError(
-            f"the table at {uri} is another one: it was made as '{place}', and has been copied or moved there; {BACKUP}"
+            f"the table at {uri} is another one: it was created as '{place}', and was copied or moved there; {BACKUP}"
         )
     # The files of these tables come from the open handle. DuckDB reads the log of any other table again.
     by_handle = table.metadata().name in BY_HANDLE and local_files(table)

@@ -17,7 +17,7 @@ def refuse_other_format(table: DeltaTable, uri: str) -> None:
     written = table.metadata().configuration.get(name, "0.1")
     if written != current:
         raise OldWorkspaceError(
-            f"the table at {uri} was written by Hourline {written}, and Hourline {current} reads nothing of such a "
-            f"workspace: use another --workspace (and other `tables:`, if hourline.yaml names some), or go on with "
+            f"the table at {uri} was written by Hourline {written}, and Hourline {current} cannot read such a "
+            f"workspace: use another --workspace (and other `tables:`, if hourline.yaml names some), or continue with "
             f"Hourline {written}"
         )

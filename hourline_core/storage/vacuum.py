@@ -51,5 +51,5 @@ def _readable(table: DeltaTable) -> Iterator[None]:
         raise
     except DeltaError as error:
         raise TableError(
-            f"the old files of the table at {table.table_uri} cannot be told: {first_line(error)}"
+            f"the old files of the table at {table.table_uri} cannot be listed: {first_line(error)}"
         ) from error

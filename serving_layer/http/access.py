@@ -199,7 +199,7 @@ def _in_file(file: Path) -> dict[str, Right]:
         token = _long_enough(words[1], f"{file}:{number}")
         if found.setdefault(token, right) != right:
             raise SetupError(
-                f"{file}:{number}: this token stands above as {found[token]}'s; allowed is each for one of them"
+                f"{file}:{number}: this token is already listed for {found[token]}; allowed is each token once"
             )
     if not found:
         raise SetupError(

@@ -106,7 +106,7 @@ async def free_sql(
     """The rows of one SELECT over the views, for admins. If two columns have one name, the second gets a number."""
     running: FreeSql | None = request.app.state.free_sql
     if running is None:
-        raise HTTPException(403, "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins")
+        raise HTTPException(403, "free SQL is off; `serve: {sql: true}` in hourline.yaml enables it, for admins")
     form = format_of(request.headers.get("accept", ""), format)
 
     gone = Event()

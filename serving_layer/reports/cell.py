@@ -108,8 +108,8 @@ def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
                 f"no row {place} has {describe_value(name, text)}{_suggest_value(connection, rows, name, text)}"
             )
     raise UsageError(
-        f"no row {place} has {' and '.join(describe_value(*value) for value in cell.values.items())} together, though "
-        "each of them is there"
+        f"no row {place} has {' and '.join(describe_value(*value) for value in cell.values.items())} together, "
+        "although each of them exists"
     )
 
 

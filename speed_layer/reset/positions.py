@@ -87,7 +87,7 @@ def refuse_lost_data(topic: str, available: Mapping[int, tuple[int, int]], readi
             raise SourceError(
                 f"topic '{topic}' partition {partition}: read up to offset "
                 f"{(reading.end(partition) or 0) - 1}, but Kafka's last one is {latest - 1}; it has lost data, and new "
-                "records there could not be told from those that are archived: read from a recreated topic"
+                "records there could not be distinguished from archived ones: read from a recreated topic"
             )
 
 
@@ -99,7 +99,7 @@ def refuse_unknown_records(source: Source, last: LastRecord, move: Move, chosen:
         topic, partition = move.of
         raise SourceError(
             f"topic '{topic}' partition {partition}: the record at offset {last.offset} is not the one that was read, "
-            "so the log was cut off, and others up to there could not be told from those that are archived; send them "
-            f"to a recreated topic, or go on behind them: `hourline reset {source.name} --to "
+            "so the log was truncated, and new records up to there could not be distinguished from archived ones; send "
+            f"them to a recreated topic, or continue after them: `hourline reset {source.name} --to "
             f"{topic}:{partition}={last.offset + 1}`"
         )

@@ -203,7 +203,7 @@ def test_a_source_that_has_stopped_is_told_beside_one_that_goes_on(tables: BareT
     ]
     commits.append(quality_table, pa.Table.from_pylist(rows, QUALITY_SCHEMA), {})
     report = quality(tables)
-    assert report.advice == "There is nothing that must be done; 1 problem only warned."
+    assert report.advice == "You need not do anything; 1 problem only warned."
     assert (report.warned, report.passed) == (1, 2 * len({0, 1, 2, 3, 5}) - 1)
 
 
@@ -221,7 +221,7 @@ def test_text_says_first_what_to_do_and_has_a_card_for_each_problem(
 ) -> None:
     say_quality(quality(tables), findings=False)
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("2 problems block 4 hours: mend the data")
+    assert told[0].startswith("2 problems block 4 hours: fix the data")
     cards = [line for line in told if "rows_match" in line]
     assert len(cards) == len(METRICS)
     assert "hours    4, 2024-03-01 00:00 to 2024-03-01 05:00 UTC" in told

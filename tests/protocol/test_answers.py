@@ -115,7 +115,7 @@ def test_a_token_is_read_as_it_was_written(publication: int | None, sequences: d
     ["", "12", "p", "p12-", "p12-flights", "p12-flights.x", "p12 flights.3", "2026-03-01", "p12-flights.3-flights.4"],
 )
 def test_what_is_no_token_gets_one_sentence(text: str) -> None:
-    with pytest.raises(UsageError, match="is no token of an answer"):
+    with pytest.raises(UsageError, match="is neither a token nor a time"):
         AnswerToken.parse(text)
 
 
@@ -162,7 +162,7 @@ def test_a_strict_connection_refuses_what_rests_on_missing_or_blocked_hours(weak
                 if "odd" in query
                 else "'totals' 2024-03-01T01:00Z blocked"
             )
-            assert f"would rest on hours that are not to be relied on: of {told} (" in str(refused.value)
+            assert f"would include unreliable hours: of {told} (" in str(refused.value)
         for query in (
             f"FROM totals WHERE hour <> '{hour(1)}'",
             f"FROM odd WHERE hour > '{hour(1)}'",

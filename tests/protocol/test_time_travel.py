@@ -115,7 +115,7 @@ def test_where_provisional_is_no_longer_kept_final_hours_are_as_they_were_and_th
                 assert connection.sql(chosen).fetchall() == [row for row in answered[metric] if row[0] in final]
                 if "missing" in now.values():
                     with pytest.raises(
-                        UsageError, match="the answer rested on provisional rows that are no longer kept"
+                        UsageError, match="the result included provisional rows, which are only kept for"
                     ):
                         connection.sql(f"FROM {metric}")
     assert seen >= {"final", "missing"}
@@ -133,7 +133,7 @@ def test_what_final_needs_is_kept_as_long_as_the_settings_say(told: tuple[BareTa
             assert answers(tables, token)["quality"] == answered["quality"]
         except UsageError as error:
             assert (
-                "is no longer kept; answers can be repeated for 0:00:00 (batch.answers_kept in hourline.yaml)"
+                "are no longer kept; results can be repeated for 0:00:00 (batch.answers_kept in hourline.yaml)"
                 in str(error)
             )
             refused += 1
@@ -160,7 +160,7 @@ def test_what_never_was_is_refused(told: tuple[BareTables, Told]) -> None:
             f"p{newest}-clicks.1",
             f"there never was an answer p{newest}-clicks.1: publication {newest} counts clicks up to sequence",
         ),
-        ("yesterday", "'yesterday' is no token of an answer"),
+        ("yesterday", "'yesterday' is neither a token nor a time"),
         (f"p{newest}", f"there never was an answer p{newest}: publication {newest} counts clicks up to sequence"),
         ("2999-01-01", "'2999-01-01' lies in the future: it is 20"),
         ("2020-01-01", "nothing had been processed by 2020-01-01T00:00:00Z"),

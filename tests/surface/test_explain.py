@@ -241,7 +241,7 @@ def test_an_older_declaration_that_is_served_is_named(site: Visits) -> None:
         (["loads", "2024-03-01T00", "slow=maybe"], "got 'maybe' for dimension 'slow', which is of type BOOLEAN"),
         (
             ["loads", "2024-03-01T00", "page=home", "slow=true"],
-            "has page 'home' and slow 'true' together, though each of them is there",
+            "has page 'home' and slow 'true' together, although each of them exists",
         ),
     ],
 )

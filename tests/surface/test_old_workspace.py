@@ -98,7 +98,7 @@ def test_every_command_says_so_and_what_to_do(
     assert (ended.value.code, said.out) == (1, "")
     [line] = said.err.splitlines()
     assert line.startswith("hourline: the table at ")
-    assert "was written by Hourline 0.1, and Hourline 0.2 reads nothing of such a workspace: use another " in line
+    assert "was written by Hourline 0.1, and Hourline 0.2 cannot read such a workspace: use another " in line
     assert contents(shop) == before, "nothing was written into the tables"
 
 

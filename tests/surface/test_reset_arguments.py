@@ -15,7 +15,7 @@ from tests.support.project_files import write_project
     [
         (["flwo", "--yes"], "there is no source or metric 'flwo' — did you mean 'flow'?"),
         (["source:flow", "--yes"], "'flow' is a metric, not a source"),
-        (["flow", "--to", "earliest", "--yes"], "--to is where to read a source on"),
+        (["flow", "--to", "earliest", "--yes"], "--to is for sources only"),
         (["scans", "--to", "noon", "--yes"], "got --to noon, allowed are earliest, latest"),
         (["scans", "--to", "2024-05-06T20:00:00", "--yes"], "a time with its offset from UTC"),
         (["scans", "--to", "0=1,0=2", "--yes"], "each partition once"),

@@ -1,10 +1,10 @@
 // The states of hours: a colour, and a sign that tells them apart without it.
 
 export const STATES = {
-  final: { sign: "", symbol: "circle", says: "recomputed, and nothing has come since" },
+  final: { sign: "", symbol: "circle", says: "recomputed, and no event has arrived since" },
   revised: { sign: "!", symbol: "diamond", says: "recomputed, and late events are counted on top" },
   provisional: { sign: "~", symbol: "circle-open", says: "computed by the speed layer alone" },
-  blocked: { sign: "×", symbol: "x", says: "did not pass its audit; what was there before is served" },
-  incomplete: { sign: "…", symbol: "hourglass", says: "records of it may be lost, and nobody has confirmed its numbers" },
-  missing: { sign: "?", symbol: "circle-open-dot", says: "not known until it is recomputed" },
+  blocked: { sign: "×", symbol: "x", says: "did not pass its audit; the previous result is shown" },
+  incomplete: { sign: "…", symbol: "hourglass", says: "some of its records may be lost, and nobody has confirmed its numbers" },
+  missing: { sign: "?", symbol: "circle-open-dot", says: "has no complete result until it is recomputed" },
 };

@@ -62,5 +62,5 @@ def test_damage_in_one_metric_takes_no_answer_from_another(kind: str, tables: Ba
 
 def test_where_nothing_is_damaged_a_degraded_connection_is_as_any_other(tables: BareTables) -> None:
     assert answers(tables, degraded=True) == answers(tables)
-    with pytest.raises(UsageError, match="give either --as-of or --degraded"):
+    with pytest.raises(UsageError, match="got both --as-of and --degraded"):
         serving_layer.connect(tables.project, as_of="p1-clicks.2", degraded=True)

@@ -119,7 +119,7 @@ def test_a_missing_last_commit_is_found_and_named_or_is_as_if_it_had_never_been_
         # Nor does the speed layer write on, over the hole.
         with pytest.raises(
             TableError,
-            match=f"{name} stands at version .*, but progress/clicks went by its version .*: commits are missing",
+            match=f"{name} stands at version .*, but progress/clicks was written with its version .*: commits are missing",
         ):
             tables.start()
 
@@ -131,11 +131,13 @@ def test_a_missing_publication_is_found_once_provisional_has_lost_rows_to_it(tab
     last_commit(folder(tables, "coverage")).unlink()
     with pytest.raises(
         TableError,
-        match=f"coverage stands at version 1, but provisional/{OF_TOTALS} went by its version 2: commits are missing",
+        match=f"coverage stands at version 1, but provisional/{OF_TOTALS} was written with its version 2: commits are missing",
     ):
         answers(tables)
     shutil.rmtree(folder(tables, "coverage"))
-    with pytest.raises(TableError, match=f"coverage is gone, but provisional/{OF_TOTALS} went by its version 2"):
+    with pytest.raises(
+        TableError, match=f"coverage is gone, but provisional/{OF_TOTALS} was written with its version 2"
+    ):
         answers(tables)
 
 
@@ -148,7 +150,7 @@ def test_a_table_that_is_gone_is_named(name: str, tables: BareTables) -> None:
     with pytest.raises(TableError, match=name):
         answers(tables)
     if name == "progress/clicks":
-        with pytest.raises(TableError, match="progress/clicks is gone, while there is one at"):
+        with pytest.raises(TableError, match="progress/clicks is gone, but there is one at"):
             tables.start()  # which would delete all events, as those of an unfinished micro-batch
 
 
@@ -157,7 +159,7 @@ def test_another_tables_folder_in_its_place_is_found_and_named(name: str, tables
     other = "quality" if name == "drift" else "drift"
     shutil.rmtree(folder(tables, name))
     shutil.copytree(folder(tables, other), folder(tables, name))
-    with pytest.raises(TableError, match=f"{name} is another one: it was made as '{other}'"):
+    with pytest.raises(TableError, match=f"{name} is another one: it was created as '{other}'"):
         answers(tables)
 
 
@@ -166,7 +168,7 @@ def test_a_table_of_the_same_kind_in_its_place_is_found_and_named(tables: BareTa
     for kind in ("final", "provisional"):
         shutil.rmtree(folder(tables, f"{kind}/{odd}"))
         shutil.copytree(folder(tables, f"{kind}/{OF_TOTALS}"), folder(tables, f"{kind}/{odd}"))
-        with pytest.raises(TableError, match=f"{odd} is another one: it was made as '{kind}/{OF_TOTALS}'"):
+        with pytest.raises(TableError, match=f"{odd} is another one: it was created as '{kind}/{OF_TOTALS}'"):
             answers(tables)
 
 

@@ -144,7 +144,7 @@ def test_tokens_come_from_a_file_and_the_environment_and_are_never_shown(tables:
         (f"reeder {secret}", "tokens:1: allowed in a line is `reader TOKEN` or `admin TOKEN` — did you mean 'reader'?"),
         (
             f"reader {READER}\nadmin {READER}",
-            "tokens:2: this token stands above as reader's; allowed is each for one of them",
+            "tokens:2: this token is already listed for reader; allowed is each token once",
         ),
         (f"reader {secret * 4}ü", "tokens:1: the token has letters that a header cannot carry"),
         (secret * 4, "allowed in a line is `reader TOKEN` or `admin TOKEN`"),

@@ -56,7 +56,7 @@ def test_free_sql_is_off_by_default(tables: BareTables) -> None:
         answer = _ask(client, "SELECT 1")
     assert (answer.status_code, answer.json()) == (
         403,
-        {"error": "free SQL is off here; `serve: {sql: true}` in hourline.yaml puts it on, for admins"},
+        {"error": "free SQL is off; `serve: {sql: true}` in hourline.yaml enables it, for admins"},
     )
 
 

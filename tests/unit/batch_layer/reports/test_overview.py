@@ -29,7 +29,7 @@ def test_the_overview_tells_blocked_hours_first_with_rows_and_commands(tmp_path:
     (problem,) = problems_of(rows, [("views", 3)]).open
     assert loaded_from_elsewhere(tmp_path, page) == []
     assert has_icon_of_the_page(page)
-    assert "1 problem blocks 1 hour: mend the data" in page.text
+    assert "1 problem blocks 1 hour: fix the data" in page.text
     assert page.text.index("Blocked") < page.text.index("11 values are below 0") < page.text.index("Trends")
     assert "<b>/boots</b>" in page.text
     assert "11 failing rows" in page.text and "8 more rows are not shown" in page.text
@@ -47,7 +47,7 @@ def test_an_expectation_that_fails_in_many_hours_is_one_card(tmp_path: Path) -> 
     cards = [attributes["class"] for tag, attributes in page.elements if tag == "article"]
     assert cards == ["problem blocked", "problem blocked", "problem warned"]
     text = " ".join(page.text.split())
-    assert "2 problems block 6 hours: mend" in text
+    assert "2 problems block 6 hours: fix" in text
     assert "6 hours, Mon 2 Mar 2026, 02:00 to Tue 3 Mar 2026, 06:00 UTC" in text
     assert re.search(r"also blocked by [0-9a-f]{8} \(1 hour\)", text)
     assert "pages (events): visits" in text
@@ -60,7 +60,7 @@ def test_the_overview_says_in_one_sentence_that_there_is_nothing_to_do(tmp_path:
     assert "There is nothing to do: every audited hour is published, and nothing warned." in page.text
     assert "Blocked" not in page.text
     rows.append(row(3, severity="warn", success=False))
-    assert "There is nothing that must be done; 1 problem only warned." in overview(tmp_path, rows).text
+    assert "You need not do anything; 1 problem only warned." in overview(tmp_path, rows).text
 
 
 def test_a_problem_older_than_what_is_shown_is_told_all_the_same(tmp_path: Path) -> None:
