@@ -10,7 +10,7 @@ from hourline_core.ledger.problems import NEW, counted
 
 
 def list_news(trend: Trend, moment: datetime) -> list[str]:
-    """Sentences on the day before ``moment`` (UTC): what was accepted and by whom, which hours were mended, and which
+    """Sentences on the day before ``moment`` (UTC): what was accepted and by whom, which hours were repaired, and which
     expectations were evaluated for the first time.
     """
     since = (moment - NEW).timestamp()
@@ -19,7 +19,7 @@ def list_news(trend: Trend, moment: datetime) -> list[str]:
     accepted = Counter(one.found or "" for one in trend.accepted.values() if one.audited >= since)
     told += [f"{of}: {counted(count, 'hour')} accepted by {shorten(words)}" for words, count in accepted.items()]
     if mended := sum(audited >= since for audited in trend.mended.values()):
-        told.append(f"{of}: {counted(mended, 'hour')} mended")
+        told.append(f"{of}: {counted(mended, 'hour')} repaired")
     began = min((one.audited for line in trend.lines for one in line.findings.values()), default=0)
     for line in trend.lines:
         first = min(one.audited for one in line.findings.values())

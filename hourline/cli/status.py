@@ -76,8 +76,8 @@ def _say_what_matters(source: "SourceStatus") -> None:
     for absent in source.waits_for:
         say(
             f"{source.source}: its topic '{absent.topic}' was deleted, and it has waited for a new one since "
-            f"{absent.since:%Y-%m-%d %H:%M:%S} UTC; create the topic, or let a start do it: `hourline down` and "
-            "`hourline up`"
+            f"{absent.since:%Y-%m-%d %H:%M:%S} UTC; create the topic, or restart the speed layer, which creates "
+            "it: `hourline down` and `hourline up`"
         )
     if waiting := {gap.gap for gap in source.gaps if gap.confirmed is None}:
         lost = sum(gap.records for gap in source.gaps if gap.confirmed is None)
@@ -128,7 +128,7 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
 
 def _say_held_back(source: "SourceStatus") -> str:
     """What open transactions hold back, and since when, in words."""
-    records = f"{source.in_transaction:,} offset(s) are held back by an open transaction, beside the lag"
+    records = f"{source.in_transaction:,} offset(s) are held back by an open transaction, and not in the lag"
     if source.in_transaction_since is None:
         return records
     age = timedelta(seconds=round((wall_clock() - source.in_transaction_since).total_seconds()))

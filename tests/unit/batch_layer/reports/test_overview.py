@@ -80,7 +80,7 @@ def test_what_is_new_since_yesterday_is_told(tmp_path: Path) -> None:
     text = " ".join(overview(tmp_path, rows, ("views", 44), now=now).text.split())
     news = text[text.index("New since yesterday") : text.index("Trends")]
     assert "views: 1 hour accepted by ada: a sale" in news
-    assert "views: 1 hour mended" in news
+    assert "views: 1 hour repaired" in news
     assert "views: first evaluated: added" in news
     assert "new views: fresh" in text
     later = overview(tmp_path, rows, ("views", 44), now=now + timedelta(days=2)).text
