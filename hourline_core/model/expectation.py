@@ -133,7 +133,7 @@ def refuse_conditions(expectations: Sequence[Expectation]) -> None:
     for place, one in enumerate(expectations):
         if one.about == "window" and one.when is not None:
             raise refuse(
-                f"got {describe(one.when)}, allowed is no condition, since each session is judged on its own: "
+                f"got {describe(one.when)}, allowed is no condition, since each session is checked on its own: "
                 "remove it, or choose sessions by the parameter row_condition",
                 *("expectations", str(place), "when"),
             )

@@ -26,8 +26,8 @@ class SessionWindow(Declaration):
     """Sessions: the events of one group, each at most `gap` after the one before.
 
     A query joins them from stored parts, as it does for all windows. A part has the events of one group in one pane. A
-    pane is no longer than the gap, so its events always belong to one session. Parts that are at most the gap apart are
-    joined.
+    pane is no longer than the gap, so the events of a part always belong to one session. Parts that are at most the gap
+    apart are joined.
     """
 
     gap: Duration

@@ -33,7 +33,7 @@ def refuse_older(uri: str, version: int | None, by: DeltaTable, name: str) -> No
     if seen is not None and (version is None or version < seen):
         stands = "is gone" if version is None else f"stands at version {version}"
         raise TableError(
-            f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} was written with its version {seen}: "
+            f"the table at {uri.rstrip('/')} {stands}, but {name_of(by)} depends on its version {seen}: "
             f"commits are missing; {BACKUP}"
         )
 

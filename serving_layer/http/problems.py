@@ -84,7 +84,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         401: "No token, or a wrong one",
         403: "The token is not allowed to do this, or a page of another site has asked",
         404: "No such metric, source, hour or row",
-        409: "With `strict`: the answer rests on missing, blocked or incomplete hours",
+        409: "With `strict`: the result would include missing, blocked or incomplete hours",
         413: "The answer, or the body of the request, is too large",
         429: "Too many requests of this client are open. Try again in `Retry-After` seconds",
         503: "The tables cannot be read, or the machine's memory or disk is used up",

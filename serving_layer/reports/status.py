@@ -124,7 +124,7 @@ class ChangingMetric(Described):
     since it was changed.
     """
     words: str
-    """The same in one sentence, with the command that starts computing the new declaration."""
+    """The same in one sentence, with the command to run."""
 
 
 class ProjectStatus(SpeedState):

@@ -6,5 +6,5 @@ export const STATES = {
   provisional: { sign: "~", symbol: "circle-open", says: "computed by the speed layer alone" },
   blocked: { sign: "×", symbol: "x", says: "did not pass its audit; the previous result is shown" },
   incomplete: { sign: "…", symbol: "hourglass", says: "some of its records may be lost, and nobody has confirmed its numbers" },
-  missing: { sign: "?", symbol: "circle-open-dot", says: "has no complete result until it is recomputed" },
+  missing: { sign: "?", symbol: "circle-open-dot", says: "has no result until it is recomputed" },
 };

@@ -119,7 +119,7 @@ def test_a_missing_last_commit_is_found_and_named_or_is_as_if_it_had_never_been_
         # Nor does the speed layer write on, over the hole.
         with pytest.raises(
             TableError,
-            match=f"{name} stands at version .*, but progress/clicks was written with its version .*: commits are missing",
+            match=f"{name} stands at version .*, but progress/clicks depends on its version .*: commits are missing",
         ):
             tables.start()
 
@@ -131,13 +131,11 @@ def test_a_missing_publication_is_found_once_provisional_has_lost_rows_to_it(tab
     last_commit(folder(tables, "coverage")).unlink()
     with pytest.raises(
         TableError,
-        match=f"coverage stands at version 1, but provisional/{OF_TOTALS} was written with its version 2: commits are missing",
+        match=f"coverage stands at version 1, but provisional/{OF_TOTALS} depends on its version 2: commits are missing",
     ):
         answers(tables)
     shutil.rmtree(folder(tables, "coverage"))
-    with pytest.raises(
-        TableError, match=f"coverage is gone, but provisional/{OF_TOTALS} was written with its version 2"
-    ):
+    with pytest.raises(TableError, match=f"coverage is gone, but provisional/{OF_TOTALS} depends on its version 2"):
         answers(tables)
 
 
