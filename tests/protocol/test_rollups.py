@@ -78,7 +78,7 @@ def test_a_rollup_is_its_metric_over_all_events(steps: list[Any], declared: Decl
 
 
 def test_windows_over_panes_are_those_of_all_events(tmp_path: Path) -> None:
-    visits = Visits(tmp_path, "5m")
+    visits = Visits(tmp_path, "5m", drift=True)
     visits.start()
     visits.micro_batch(*(Visit(number // 60, "ab"[number % 2], number, minute=number % 60) for number in range(150)))
     visits.publish(0, 1)

@@ -140,7 +140,7 @@ def visits(tmp_path: Path) -> Visits:
     """Sessions with a gap of 30 minutes. Those of page a run from 00:50 to 01:20 and from 01:51 to 02:10. Hours 0 to 2
     are final, and 5 is provisional.
     """
-    visits = Visits(tmp_path, "{gap: 30m}")
+    visits = Visits(tmp_path, "{gap: 30m}", drift=True)
     visits.start()
     minutes = (50, 60, 80, 111, 130)
     visits.micro_batch(*(Visit(minute // 60, "a", 5, minute=minute % 60) for minute in minutes), Visit(0, "b", 900))

@@ -27,7 +27,7 @@ CELLS: list[dict[str, str | None]] = [
 
 @pytest.fixture
 def site(tmp_path: Path) -> Visits:
-    visits = Visits(tmp_path)
+    visits = Visits(tmp_path, drift=True)
     visits.start()
     return visits
 
