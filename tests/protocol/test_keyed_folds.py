@@ -20,6 +20,7 @@ from hourline_core.model import Metric
 from serving_layer.reports.lineage import explain_number
 from tests.protocol.test_rollups import with_rollups
 from tests.support import visits as support
+from tests.support.examples import examples
 from tests.support.user_classes import KEPT_EVENT, TRAIL, UNTIL_THIRD
 from tests.support.visits import Visit, Visits, hour
 from tests.support.window_oracle import parse_window
@@ -107,7 +108,7 @@ def expected(visits: Iterable[Visit]) -> tuple[str | None, float | None]:
     return trail, third
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8))
 @given(STEPS)
 def test_events_are_folded_in_their_order(steps: list[Any]) -> None:
     with TemporaryDirectory() as folder:

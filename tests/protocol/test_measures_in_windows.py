@@ -24,6 +24,7 @@ from hourline_core.sql.literals import identifier
 from speed_layer.fold import connect_for_folds
 from tests.protocol.test_sessions import Sessions, split
 from tests.support import visits as support
+from tests.support.examples import examples
 from tests.support.user_classes import SPREAD, TRAIL, keyed_fold, user_measure
 from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour
@@ -168,7 +169,7 @@ def expected(visits: list[Visit], declared: Declared | Sessions) -> dict[Any, di
 
 
 @pytest.mark.parametrize("declared", WINDOWS, ids=lambda declared: declared.yaml)
-@settings(max_examples=3)
+@settings(max_examples=examples(2))
 @given(steps=STEPS)
 def test_a_measure_of_a_window_is_that_of_its_events(declared: Declared | Sessions, steps: list[Any]) -> None:
     with TemporaryDirectory() as folder:

@@ -30,6 +30,7 @@ from hourline_core.sql.progress import COUNTS, counts_sql, last_arrivals_sql, la
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.retention import STREAMED
 from speed_layer.progress_compaction import compact_progress
+from tests.support.examples import examples
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 SOURCE = Source(
@@ -88,7 +89,7 @@ def rows_of(given_steps: list[Any]) -> Iterator[list[ProgressRow]]:
         yield batch
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(steps, st.sets(st.integers(0, 14), max_size=3))
 def test_all_readers_agree_with_naive_python_before_and_after_compaction(
     given_steps: list[Any], cutoffs: set[int]

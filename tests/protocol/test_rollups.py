@@ -19,6 +19,7 @@ from hourline_core.model.hour_state import WEAKEST_FIRST
 from hourline_core.model.metric_window import HOUR_WINDOW
 from hourline_core.model.rollup import Rollup, resolve_rollups
 from serving_layer.reports.lineage import explain_number
+from tests.support.examples import examples
 from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour, values
 from tests.support.window_oracle import DECLARED, HOUR, MINUTE, Declared, parse_window, windows_of
@@ -54,7 +55,7 @@ def expected(
     return answer
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8))
 @given(steps=STEPS, declared=st.sampled_from(DECLARED), dimensions=DIMENSIONS)
 def test_a_rollup_is_its_metric_over_all_events(steps: list[Any], declared: Declared, dimensions: list[str]) -> None:
     with TemporaryDirectory() as folder:

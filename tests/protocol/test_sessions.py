@@ -21,6 +21,7 @@ from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.sql.literals import literal
 from hourline_core.sql.sessions import Starts, session_rows_sql
 from serving_layer.reports.windows import explain_window
+from tests.support.examples import examples
 from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour, values
 from tests.support.visits_tables import serving
@@ -109,7 +110,7 @@ def answered(connection: serving_layer.Connection, condition: str = "true") -> d
 
 
 @pytest.mark.parametrize("declared", DECLARED, ids=lambda declared: declared.yaml)
-@settings(max_examples=5)
+@settings(max_examples=examples(4))
 @given(steps=STEPS)
 def test_a_session_is_all_events_within_the_gap(declared: Sessions, steps: list[Any]) -> None:
     with TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model import Measure, Project
 from hourline_core.model.hour_state import WEAKEST_FIRST
 from serving_layer.reports.windows import explain_window
+from tests.support.examples import examples
 from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour, values
 from tests.support.window_oracle import DECLARED, HOUR, MINUTE, WITH_PANES, Declared, parse_window, windows_of
@@ -112,7 +113,7 @@ def check_windows(
     }
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(6))
 @given(steps=STEPS, windows=st.lists(st.sampled_from(DECLARED), min_size=2, max_size=3, unique=True))
 def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Declared]) -> None:
     with TemporaryDirectory() as folder:
@@ -137,7 +138,7 @@ def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Dec
 
 
 @pytest.mark.parametrize("declared", WITH_PANES, ids=lambda declared: declared.yaml)
-@settings(max_examples=3)
+@settings(max_examples=examples(2))
 @given(steps=STEPS)
 def test_a_window_that_begins_within_an_hour_is_its_own_events(declared: Declared, steps: list[Any]) -> None:
     with TemporaryDirectory() as folder:

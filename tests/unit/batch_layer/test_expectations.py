@@ -25,6 +25,7 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import EventTime, Expectation, Field, Measure, Metric, Severity, Source
 from hourline_core.sql.database import connect
+from tests.support.examples import examples
 from tests.support.project_files import write_project
 
 HOURS = ["2024-05-06T20:00Z", "2024-05-06T21:00Z", "2024-05-06T22:00Z"]
@@ -51,7 +52,7 @@ def verdicts(found: Validation, check: Check) -> dict[str, bool]:
     return {finding.hour: finding.success for finding in found.findings if finding.check is check}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25))
 @given(rows=ROWS)
 def test_each_hour_passes_or_fails_by_its_own_rows(
     validator: Validator, rows: list[tuple[str, str, int | None]]
@@ -87,7 +88,7 @@ def test_each_hour_passes_or_fails_by_its_own_rows(
         )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(20))
 @given(rows=ROWS, least=st.integers(0, 3))
 def test_a_condition_chooses_the_hours_of_an_expectation(
     validator: Validator, rows: list[tuple[str, str, int | None]], least: int

@@ -24,6 +24,7 @@ from hourline_core.model.windows import HOURLY
 from serving_layer.reports.grace import GRACES, GraceReport, advise_grace
 from speed_layer.progress_compaction import compact_progress
 from speed_layer.source_tables import SourceTables, open_source_tables
+from tests.support.examples import examples
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -194,7 +195,7 @@ def streams(draw: st.DrawFn) -> list[Batch]:
     return [*batches, Batch((Event(3_001),), batches[-1].arrived)]
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(6))
 @given(streams(), st.data())
 def test_the_report_is_what_counting_one_by_one_gives(batches: list[Batch], data: st.DataObject) -> None:
     held = data.draw(st.integers(0, 300)) * MINUTE  # a slow partition holds the clock back
@@ -205,7 +206,7 @@ def test_the_report_is_what_counting_one_by_one_gives(batches: list[Batch], data
         assert shown(advised(project)) == expected(source, batches, end if source is SOURCE else BASE + 20 * DAY)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(6))
 @given(streams())
 def test_compacted_progress_changes_no_delay(batches: list[Batch]) -> None:
     batches = clocked(batches)

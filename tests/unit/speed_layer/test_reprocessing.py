@@ -19,6 +19,7 @@ from hourline_core.ledger.read_offsets import Reading, merge_ranges
 from hourline_core.model.scratch_columns import DUPLICATE, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from speed_layer.accounting import count_records
 from speed_layer.reprocessing import Reprocessing, drop_reprocessed
+from tests.support.examples import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LOG = 6
@@ -99,7 +100,7 @@ class KnownProgress(Progress):
         return int(getattr(self._counts, count))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(declarations, tombstones, resets, st.booleans())
 def test_a_record_counts_once_and_each_of_its_events_once(
     declared: list[list[Outcomes]], no_value: set[int], positions: list[tuple[int, int]], has_branch: bool

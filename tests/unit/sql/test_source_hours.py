@@ -16,6 +16,7 @@ from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCo
 from hourline_core.model import EventTime, Field, Source
 from hourline_core.sql.database import connect
 from hourline_core.sql.progress import source_hours_sql
+from tests.support.examples import examples
 
 HOUR = timedelta(hours=1)
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
@@ -79,7 +80,7 @@ def naive(batches: list[list[int]], clock: datetime | None) -> dict[datetime, tu
     }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=BATCHES, minute=MINUTES)
 def test_the_hours_of_a_source_are_those_of_a_naive_walk(
     database: duckdb.DuckDBPyConnection, batches: list[list[int]], minute: int
@@ -89,7 +90,7 @@ def test_the_hours_of_a_source_are_those_of_a_naive_walk(
     assert found(database, rows(batches, minute), len(batches)) == naive(batches, clock)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=BATCHES, behind=st.integers(-3, 100), minute=MINUTES)
 def test_by_wall_time_the_hours_go_on_up_to_now(
     database: duckdb.DuckDBPyConnection, batches: list[list[int]], behind: int, minute: int
@@ -99,7 +100,7 @@ def test_by_wall_time_the_hours_go_on_up_to_now(
     assert found(database, rows(batches, minute), len(batches), WALL, now) == naive(batches, now)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=BATCHES, minute=MINUTES)
 def test_an_hour_that_is_listed_once_is_listed_for_ever(
     database: duckdb.DuckDBPyConnection, batches: list[list[int]], minute: int
