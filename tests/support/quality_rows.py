@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,20 @@ def table_of(rows: list[dict[str, Any]]) -> pa.Table:
 
 def problems_of(rows: list[dict[str, Any]], blocked: Collection[tuple[str, int]] = ()) -> Problems:
     """The problems of these rows, while the hours in ``blocked`` are blocked."""
-    with duckdb.connect() as database:
-        database.execute("SET TimeZone = 'UTC'")
-        database.execute("CREATE SCHEMA hourline")
-        database.execute(f"CREATE VIEW hourline.metric_hours AS {metric_hours_sql([])}")
-        database.register("rows", table_of(rows))
-        marks = {(metric, START + hour * HOUR): "pages" for metric, hour in blocked}
-        return read_problems(database, marks, "rows")
+    database = _database()
+    database.register("rows", table_of(rows))
+    marks = {(metric, START + hour * HOUR): "pages" for metric, hour in blocked}
+    return read_problems(database, marks, "rows")
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all examples of a property: to open it takes longer than to ask it."""
+    database = duckdb.connect()
+    database.execute("SET TimeZone = 'UTC'")
+    database.execute("CREATE SCHEMA hourline")
+    database.execute(f"CREATE VIEW hourline.metric_hours AS {metric_hours_sql([])}")
+    return database
 
 
 def shop() -> Project:

@@ -1,6 +1,7 @@
 """Variances of values that lie far from zero, merged from parts, against exact fractions."""
 
 from fractions import Fraction
+from functools import cache
 from math import sqrt
 from statistics import variance
 
@@ -17,9 +18,15 @@ TYPES = ("BIGINT", "DOUBLE", "DOUBLE")
 """The types of the states."""
 
 
+@cache
+def connect() -> duckdb.DuckDBPyConnection:
+    """One for all examples: to open it takes longer than to ask it."""
+    return duckdb.connect()
+
+
 def merged_value(measure: Measure, values: list[float], parts: int) -> tuple[float, float]:
     """The value as DuckDB merges it from that many parts, and its magnitude."""
-    aggregate, connection = aggregate_of(measure), duckdb.connect()
+    aggregate, connection = aggregate_of(measure), connect()
     columns = aggregate.columns("v")
     connection.register("events", pa.table({"x": values, "part": [place % parts for place in range(len(values))]}))
     folds = ", ".join(

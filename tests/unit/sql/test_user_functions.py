@@ -1,6 +1,7 @@
 """User-defined measures in DuckDB and over Spark's batches: whatever the parts, their value is that of all events."""
 
 import statistics
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +16,7 @@ from hourline_core.compute.user_folds import fold_batch
 from hourline_core.errors import SetupError
 from hourline_core.model import Measure, Metric, UserMeasure
 from hourline_core.sql.user_functions import install_functions
+from tests.support.examples import examples
 from tests.support.user_classes import user_measure
 
 MEASURES = {
@@ -44,7 +46,9 @@ TYPES = pa.schema(
 )
 
 
+@cache
 def connect() -> duckdb.DuckDBPyConnection:
+    """One for all examples: to open it takes longer than to ask it."""
     connection = duckdb.connect()
     install_functions(connection, [Metric(name="m", source="s", measures=MEASURES)])
     return connection
@@ -86,7 +90,7 @@ def check(got: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 
 
 @given(rows=st.lists(ROW, min_size=1, max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_folded_parts_merge_to_the_whole(rows: list[dict[str, Any]]) -> None:
     connection = connect()
     connection.register("events", table(rows))
@@ -102,7 +106,7 @@ def test_folded_parts_merge_to_the_whole(rows: list[dict[str, Any]]) -> None:
 
 
 @given(rows=st.lists(ROW, min_size=1, max_size=30), of_batch=st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_the_partial_states_of_batches_merge_to_the_whole(rows: list[dict[str, Any]], of_batch: int) -> None:
     """A batch of Spark has the events of several groups, each at its place. Those of no group are left out."""
     batches = [table(rows[first : first + of_batch]) for first in range(0, len(rows), of_batch)]
