@@ -38,9 +38,13 @@ Told = list[tuple[str, Answers, datetime]]
 
 
 def answers(tables: BareTables, as_of: str | None = None) -> Answers:
-    """Of every view, whatever may have been forgotten."""
     with serving_layer.connect(tables.project, as_of=as_of) as connection:
-        return {view: connection.database.execute(f"FROM {view} ORDER BY ALL").fetchall() for view in VIEWS}
+        return of_every_view(connection)
+
+
+def of_every_view(connection: serving_layer.Connection) -> Answers:
+    """What they answer, whatever may have been forgotten."""
+    return {view: connection.database.execute(f"FROM {view} ORDER BY ALL").fetchall() for view in VIEWS}
 
 
 def tables_in(folder: Path) -> BareTables:
@@ -58,7 +62,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[BareTables, Told]:
 
     def ask() -> None:
         with serving_layer.connect(tables.project) as connection:
-            found.append((connection.token, answers(tables), wall_clock()))
+            found.append((connection.token, of_every_view(connection), wall_clock()))
 
     for number in range(7):
         tables.micro_batch(3)
