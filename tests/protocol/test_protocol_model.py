@@ -17,7 +17,7 @@ from tests.support.protocol_batch import recompute
 from tests.support.protocol_model import HOURS, PARTITIONS, RULES, SOURCES, Model, Process
 from tests.support.protocol_oracle import Record
 from tests.support.protocol_reader import check_accounts, come_to_rest, finish, read, read_all_again, read_at_once
-from tests.support.protocol_tables import ConflictError
+from tests.support.protocol_tables import ConflictError, Table
 
 PROMISES = Path(__file__).parents[2] / "docs" / "promises.md"
 """Where the tables of promises and of rules are."""
@@ -46,9 +46,9 @@ class World:
         process = self.alive[index % len(self.alive)]
         try:
             for _ in range(steps):
-                before = self.model.commits()
+                before = Table.commits
                 next(process)
-                if self.model.commits() > before:
+                if Table.commits > before:
                     check_accounts(self.model)
                     read_at_once(self.model)
         except (StopIteration, ConflictError):

@@ -101,14 +101,6 @@ class Model:
     def open(self, table: Table[Rows]) -> Handle[Rows]:
         return Handle(table, self.holds("a commit is made on the version expected"))
 
-    def commits(self) -> int:
-        """How many commits all tables have had."""
-        of_sources = [table for tables in (self.progress, self.events, self.rejected) for table in tables.values()]
-        return sum(
-            len(table.versions)
-            for table in [*of_sources, *self.provisional.values(), *self.final.values(), self.coverage]
-        )
-
     # -- what people do
     # ----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,9 @@ class ConflictError(Exception):
 
 
 class Table(Generic[Rows]):
+    commits = 0
+    """Those of all tables so far: whether there was one is asked after each step."""
+
     def __init__(self, rows: Rows) -> None:
         self.versions: list[Rows] = [rows]
 
@@ -42,6 +45,7 @@ class Handle(Generic[Rows]):
         if self.fenced and self.version != len(self.table.versions) - 1:
             raise ConflictError
         self.table.versions.append(change(self.table.rows))
+        Table.commits += 1
         self.version = len(self.table.versions) - 1
 
 
