@@ -13,7 +13,7 @@ from tests.support.page_in_browser import one_person
 from tests.support.sales import Sales
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     try:
         with headless_browser() as browser:
