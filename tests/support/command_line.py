@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from hourline.cli import run
+from hourline.cli import app, run
 from tests.support import parcels
 from tests.support.project_files import write_project
 
@@ -35,6 +36,13 @@ def hourline(*arguments: str, folder: Path, status: int) -> str:
     assert done.returncode == status, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     return done.stdout if status == 0 else done.stderr
+
+
+def answer(*arguments: str, folder: Path) -> str:
+    """The standard output of a command that must not fail, run in this process."""
+    done = CliRunner().invoke(app, [*arguments, "--project", str(folder)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 class Failing:

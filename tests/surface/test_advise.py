@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import hourline
+from tests.support.command_line import answer, hourline
 from tests.support.visits import Visit, Visits
 
 
@@ -41,17 +41,17 @@ def test_the_text_has_80_columns_and_ends_with_the_line_to_declare(folder: Path)
 
 
 def test_json_has_the_numbers_of_the_text(folder: Path) -> None:
-    report = json.loads(hourline("advise", "grace", "visits", "--format", "json", folder=folder, status=0))
+    report = json.loads(answer("advise", "grace", "visits", "--format", "json", folder=folder))
     (declared,) = [cost for cost in report["graces"] if cost["grace_seconds"] == report["declared_seconds"]]
     assert (report["events"], declared["late"], report["advised_seconds"]) == (101, 7, timedelta(hours=2).seconds)
 
 
 def test_where_every_grace_is_long_enough_none_is_needed(folder: Path) -> None:
-    lines = hourline("advise", "grace", "visits", "--from", "2024-03-01T12", folder=folder, status=0).splitlines()
+    lines = answer("advise", "grace", "visits", "--from", "2024-03-01T12", folder=folder).splitlines()
     assert lines[-1] == "  grace: 0s"
     assert "is 1h (0.0 a day). Hours would be final 1h earlier with" in lines[-3]
 
 
 def test_a_few_hours_are_too_few_to_advise(folder: Path) -> None:
-    lines = hourline("advise", "grace", "visits", "--from", "2024-03-02", folder=folder, status=0).splitlines()
+    lines = answer("advise", "grace", "visits", "--from", "2024-03-02", folder=folder).splitlines()
     assert lines[-1] == ("2024-03-02T00:00Z to 2024-03-02T23:00Z is too short to advise a grace: give a day or more.")
