@@ -21,7 +21,7 @@ FIRST_METRIC = pytest.mark.long
     "place",
     [
         "before create coverage",
-        pytest.param("before create final", marks=FIRST_METRIC),
+        "before create final",
         "before create final 2",
         "before create staged",
         "after overwrite staged",
