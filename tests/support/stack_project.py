@@ -81,7 +81,7 @@ class StackProject(SentProject):
         blocked = {pair for one in done for pair in one.blocked}
         passed = [item for item in chosen if (item.metric, item.hour) not in blocked]
         self.blocked = self.blocked - {(item.metric, item.hour) for item in passed} | blocked
-        self.recomputed(passed, {item.source: self.last_sequence(item.source) for item in chosen})
+        self.recomputed(passed, {source: self.last_sequence(source) for source in {item.source for item in chosen}})
         return done
 
     def recomputed(self, wanted: list[PlannedHour], cutoffs: Mapping[str, int]) -> None:
@@ -235,11 +235,11 @@ class StackProject(SentProject):
         return found
 
     def last_sequence(self, source: str) -> int:
-        return max((int(row["sequence"]) for row in self.table("progress", source)), default=0)
+        return max((int(row["sequence"]) for row in self.table("progress", source, ["sequence"])), default=0)
 
-    def table(self, kind: str, name: str) -> list[dict[str, Any]]:
-        """All rows of one Delta table."""
-        return list(DeltaTable(f"{self.project.tables}/{kind}/{name}").to_pyarrow_table().to_pylist())
+    def table(self, kind: str, name: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
+        """All rows of one Delta table, with all columns or these."""
+        return list(DeltaTable(f"{self.project.tables}/{kind}/{name}").to_pyarrow_table(columns=columns).to_pylist())
 
     def _address(self, row: Mapping[str, Any]) -> tuple[int, int, int]:
         return self._number(row["topic_id"], row["partition"]), row["offset"], row.get(PLACE) or 0
