@@ -44,7 +44,7 @@ COMPLETE = """
 @pytest.fixture(scope="module")
 def sound(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
     """A project whose first hours are published, and to which two more hours have come."""
-    project = parcels.make(tmp_path_factory.mktemp("sound"), kafka, topic="audited")
+    project = parcels.make(tmp_path_factory.mktemp("sound"), kafka, topic="audited", few=True)
     project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=5))
     project.drain()
     project.recompute()
@@ -315,7 +315,7 @@ def test_what_is_expected_of_a_window_is_judged_by_each_recompute_that_leaves_it
     """FIRST and SECOND are one window of two hours. It wants one scan more than there are."""
     project.drain()
     rule, everything = project.rules["scans"], project.events("scans")
-    cutoffs = {("flow", event.hour): project.last_sequence("scans") for event in everything}
+    cutoffs = dict.fromkeys((("flow", event.hour) for event in everything), project.last_sequence("scans"))
     count = sum(event.hour in (FIRST, SECOND) for event in oracle.counted(rule, "flow", everything, cutoffs))
     expected = f"{{column: scans, min_value: {count + 1}, max_value: {count + 1}}}"
     text = f"""

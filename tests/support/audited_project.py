@@ -72,8 +72,8 @@ def quality(project: StackProject, *options: str) -> dict[str, Any]:
 def lacking(project: StackProject) -> set[datetime]:
     """The hours whose events, as a recompute counts them now, lack a depot."""
     depots: dict[datetime, set[str]] = {}
-    rule = project.rules["scans"]
-    everything = {("flow", event.hour): project.last_sequence("scans") for event in project.events("scans")}
-    for event in oracle.counted(rule, "flow", project.events("scans"), everything):
+    rule, events = project.rules["scans"], project.events("scans")
+    everything = dict.fromkeys((("flow", event.hour) for event in events), project.last_sequence("scans"))
+    for event in oracle.counted(rule, "flow", events, everything):
         depots.setdefault(event.hour, set()).add(event.body["depot"])
     return {hour for hour, found in depots.items() if found != {"north", "south", "west"}}
