@@ -62,13 +62,17 @@ FILES = {
 
 def test_a_list_of_topics_is_one_source(kafka: str, tmp_path: Path) -> None:
     project = make(tmp_path, kafka, "merge_list")
-    for _ in range(2):
-        project.send_records("clicks", clicks(project.random, 250))
-        project.send_refused("clicks", [b"{", None, b"", b'{"n": "x"}'])
-        finished = project.drain()
-        assert project.check() > 100
-        project.recompute()
-        assert project.check() > 100
+    send_clicks(project)
+    project.drain()
+    assert project.check() > 100
+    project.recompute()
+    # Killed when the micro-batch is archived and not finished, with records of several topics.
+    send_clicks(project)
+    with SpeedProcess(project, "--drain", failpoint="kill before append progress") as process:
+        assert process.wait() == -signal.SIGKILL, process.lines
+    assert project.check_answers() > 100
+    finished = project.drain()
+    assert project.check() > 100
     assert len(finished) > 1
     progress = project.table("progress", "clicks")
     assert len(progress) > len({row["sequence"] for row in progress}), "no micro-batch has read several topics"
@@ -125,28 +129,15 @@ def test_a_topic_that_matches_later_is_read_from_its_beginning(kafka: str, tmp_p
     assert len(project.table("progress", "views")) > 4
 
 
-@pytest.mark.parametrize(
-    "places",
-    [
-        ("before append progress",),
-        pytest.param(
-            ("after append events", "before append progress", "after append progress"), marks=pytest.mark.long
-        ),
-    ],
-    ids=len,
-)
-def test_a_speed_layer_killed_between_commits_loses_no_topic(
-    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...]
-) -> None:
-    project = make(tmp_path, kafka, f"merge_killed_{len(places)}")
-    for place in places:
-        project.send_records("clicks", clicks(project.random, 90))
-        project.send_refused("clicks", [b"{", None])
-        monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
-        with SpeedProcess(project, "--drain") as process:
+# The list of topics above is killed once.
+@pytest.mark.long
+def test_a_speed_layer_killed_between_commits_loses_no_topic(kafka: str, tmp_path: Path) -> None:
+    project = make(tmp_path, kafka, "merge_killed")
+    for place in ("after append events", "before append progress", "after append progress"):
+        send_clicks(project)
+        with SpeedProcess(project, "--drain", failpoint=f"kill {place}") as process:
             assert process.wait() == -signal.SIGKILL, process.lines
         project.check_answers()
-    monkeypatch.delenv("HOURLINE_FAILPOINT")
     project.drain()
     assert project.check() > 100
     project.recompute()
@@ -191,6 +182,11 @@ def make(folder: Path, kafka: str, name: str) -> StackProject:
     )
     rules = {source: replace(rule, metrics={f"{source}_by_topic": metric}) for source in ("clicks", "views")}
     return StackProject(write_project(folder, files), kafka, rules)
+
+
+def send_clicks(project: StackProject) -> None:
+    project.send_records("clicks", clicks(project.random, 250))
+    project.send_refused("clicks", [b"{", None, b"", b'{"n": "x"}'])
 
 
 def clicks(rand: random.Random, count: int) -> list[dict[str, Any]]:
