@@ -219,9 +219,9 @@ def _only_few(measures: Mapping[str, Any]) -> dict[str, Any]:
     return {name: of for name, of in measures.items() if name in FEW}
 
 
-def make_finished(root: Path, kafka: str, topic: str, partitions: int = 3) -> StackProject:
+def make_finished(root: Path, kafka: str, topic: str, partitions: int = 3, *, few: bool = False) -> StackProject:
     """The project in ``root`` with hours of every state: some are recomputed, and one of these is revised since."""
-    project = make(root, kafka, topic, partitions=partitions)
+    project = make(root, kafka, topic, partitions=partitions, few=few)
     project.send("scans", scans(project.random, 400, first_hour=0, hours=5))
     project.drain()
     project.recompute()
