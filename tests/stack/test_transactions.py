@@ -2,8 +2,9 @@
 read yet is told beside it; and an offset without a record is no loss.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in stric
 
 from hourline_core.runtime.topics import topic_offsets
 from serving_layer.reports.status import SourceStatus
+from speed_layer.micro_batch import Finished
+from speed_layer.run import run
+from speed_layer.session import speed_session
 from tests.stack.test_replay import committed
 from tests.stack.test_reset import status
 from tests.support import parcels
@@ -69,8 +73,27 @@ def compacted(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProj
     return project
 
 
-def test_lag_is_0_when_all_that_can_be_read_was_whatever_transactions_left_behind(kafka: str, tmp_path: Any) -> None:
-    project = parcels.make(tmp_path, kafka, topic="transactions", few=True)
+@pytest.fixture
+def project(kafka: str, tmp_path: Path) -> StackProject:
+    return parcels.make(tmp_path, kafka, topic="transactions", few=True)
+
+
+@pytest.fixture
+def drain(project: StackProject) -> Iterator[Callable[[], list[Finished]]]:
+    """Drains the project's topic, always by the same Spark session."""
+    with speed_session(project.project) as spark:
+
+        def drain() -> list[Finished]:
+            finished: list[Finished] = []
+            run(spark, project.project, project.kafka, drain=True, on_finished=finished.append)
+            return finished
+
+        yield drain
+
+
+def test_lag_is_0_when_all_that_can_be_read_was_whatever_transactions_left_behind(
+    kafka: str, project: StackProject, drain: Callable[[], list[Finished]]
+) -> None:
     one, other = Transactions(project, "one"), Transactions(project, "other")
 
     def scans(count: int) -> list[dict[str, Any]]:
@@ -80,7 +103,7 @@ def test_lag_is_0_when_all_that_can_be_read_was_whatever_transactions_left_behin
     one.commit()
     other.send(scans(15), partition=1)
     other.abort()
-    project.drain()
+    drain()
     counts(project, lag=0, in_transaction=0)
     assert project.check_answers() > 20
 
@@ -88,7 +111,7 @@ def test_lag_is_0_when_all_that_can_be_read_was_whatever_transactions_left_behin
     other.send(scans(7), partition=2)
     other.abort()
     counts(project, lag=8, in_transaction=0)
-    project.drain()
+    drain()
     counts(project, lag=0, in_transaction=0)
     shown_in_kafka(project)
 
@@ -105,13 +128,13 @@ def test_lag_is_0_when_all_that_can_be_read_was_whatever_transactions_left_behin
         project.sent["scans"][-11:-6],
         [*project.sent["scans"][:-11], *project.sent["scans"][-6:]],
     )
-    project.drain()
+    drain()
     assert project.check_answers() > 20
     counts(project, lag=0, in_transaction=1008)
     one.commit()
     project.sent["scans"] += held
     counts(project, lag=1009, in_transaction=0)
-    project.drain()
+    drain()
     assert project.check_answers() > 20
     counts(project, lag=0, in_transaction=0)
     shown_in_kafka(project)
@@ -121,9 +144,9 @@ def test_lag_is_0_when_all_that_can_be_read_was_whatever_transactions_left_behin
     ends = [TopicPartition("transactions", p, end) for p, (_, end) in topic_offsets(kafka, "transactions", {}).items()]
     for deleted in client.delete_records(ends).values():
         deleted.result()
-    assert project.drain() == []
+    assert drain() == []
     project.send("scans", scans(10))
-    project.drain()
+    drain()
     assert project.check_answers() > 20
     counts(project, lag=0, in_transaction=0)
     assert status(project).skipped == 0
