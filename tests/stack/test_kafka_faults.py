@@ -3,6 +3,7 @@
 One speed layer lives through them all. After each, every answer is equal to the oracle's over what was sent.
 """
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,16 +88,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def running(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    project = parcels.make(tmp_path_factory.mktemp("project"), cluster.bootstrap, topic=TOPIC)
+    project = parcels.make(tmp_path_factory.mktemp("project"), cluster.bootstrap, topic=TOPIC, few=True)
     with SpeedProcess(project) as speed:
         speed.wait_until_ready()
         yield Running(cluster, project, speed)
+        speed.process.send_signal(signal.SIGINT)  # Ctrl-C
+        assert speed.wait() == 0, speed.lines
+        assert "stopping after the commit that runs\n" in speed.lines
 
 
 @pytest.fixture(scope="module")
 def spark(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """For projects that are read until they are drained."""
-    with speed_session(parcels.make(tmp_path_factory.mktemp("session"), cluster.bootstrap, "drained").project) as spark:
+    project = parcels.make(tmp_path_factory.mktemp("session"), cluster.bootstrap, "drained", few=True)
+    with speed_session(project.project) as spark:
         yield spark
 
 
@@ -179,7 +184,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_
 def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stream_until_it_is_mended(
     cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
-    project = parcels.make(tmp_path, cluster.bootstrap, topic="codecs", partitions=1)
+    project = parcels.make(tmp_path, cluster.bootstrap, topic="codecs", partitions=1, few=True)
 
     def send(codec: str) -> None:
         with producer(project, **{"compression.type": codec}):
@@ -206,7 +211,7 @@ def test_what_retention_deletes_before_it_is_read_is_told_and_all_else_counts(
     cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = "kept"
-    project = parcels.make(tmp_path, cluster.bootstrap, topic, partitions=1)
+    project = parcels.make(tmp_path, cluster.bootstrap, topic, partitions=1, few=True)
 
     def send(first_hour: int) -> list[Sent]:
         project.send("scans", parcels.scans(project.random, 100, first_hour, hours=2))
