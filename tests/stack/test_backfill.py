@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import serving_layer
+from hourline_core.errors import UsageError
 from hourline_core.model.hours import hour_text
 from tests.stack.test_merge import running
 from tests.support import parcels
-from tests.support.command_line import hourline
+from tests.support.audited_project import command
 from tests.support.speed_process import SpeedProcess, wait_until
 from tests.support.stack_project import StackProject
 
@@ -58,12 +59,10 @@ def test_a_range_killed_beside_the_stream_is_recomputed_once(
 
 
 def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: StackProject) -> None:
-    root = finished_project.root
     tables_before = sorted(Path(finished_project.project.tables).rglob("*.json"))
-    refused = hourline("backfill", *RANGE, folder=root, status=2)
-    assert "has not closed yet" in refused
-    assert "--include-open" in refused
-    said = hourline("backfill", *RANGE, "--dry-run", "--include-open", folder=root, status=0).splitlines()
+    with pytest.raises(UsageError, match=r"has not closed yet.*--include-open"):
+        command(finished_project, "backfill", *RANGE)
+    said = command(finished_project, "backfill", *RANGE, "--dry-run", "--include-open").stdout.splitlines()
     assert said[0].split() == ["from", "(UTC)", "to", "(UTC)", "hours", "why", "metrics", "events"]
     rows = [line.split() for line in said[1:-3]]
     assert [(row[4], " ".join(row[5:-3])) for row in rows] == [
@@ -76,9 +75,8 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: Stack
     assert "by the pace of the last recomputes" in said[-1]
     assert sorted(Path(finished_project.project.tables).rglob("*.json")) == tables_before
     assert not (finished_project.project.workspace / "backfills").exists()
-    assert "no source has an hour" in hourline(
-        "backfill", "--from", "2020-01-01", "--to", "2020-01-02", folder=root, status=0
-    )
+    said_of_none = command(finished_project, "backfill", "--from", "2020-01-01", "--to", "2020-01-02").stdout
+    assert "no source has an hour" in said_of_none
 
 
 def all_read(project: StackProject) -> bool:

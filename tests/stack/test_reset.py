@@ -29,6 +29,7 @@ from serving_layer.reports.status import SourceStatus, report_project_status
 from speed_layer.maintenance import prune
 from speed_layer.reset import MetricReset, SourceReset, Target
 from tests.support import oracle, parcels
+from tests.support.audited_project import command
 from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject, leave_rows
@@ -213,19 +214,16 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
     checkpoints.mkdir(exist_ok=True)
     tables = sorted(log.parent for log in Path(project.project.tables).glob("**/_delta_log"))
     before = {table: DeltaTable(table).version() for table in tables}
-    of_source, of_metric = (
-        command(project, "reset", "scans", "--dry-run"),
-        command(project, "reset", "flow", "--dry-run"),
-    )
+    of_source, of_metric = (command(project, "reset", name, "--dry-run").output for name in ("scans", "flow"))
     for listed in ("progress/scans", "read again", "checkpoints/"):
         assert listed in of_source
-    assert "skipped" in command(project, "reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run")
+    assert "skipped" in command(project, "reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run").output
     covered = sum(metric == "flow" for metric, _ in project.cutoffs)
     for listed in ("progress/scans", "provisional/flow/", f"{covered} hour(s) of flow are taken out"):
         assert listed in of_metric
     assert {table: DeltaTable(table).version() for table in tables} == before
     assert checkpoints.exists()
-    assert "as sequence" in command(project, "reset", "scans", "--yes")
+    assert "as sequence" in command(project, "reset", "scans", "--yes").output
     assert not checkpoints.exists()
 
 
@@ -315,13 +313,6 @@ def numbers(project: StackProject) -> dict[str, Any]:
         rows = connection.sql("FROM fragile ORDER BY ALL").fetchall()
     told = status(project).model_dump(exclude={"sequence", "lag", "finished", "partitions"})
     return {**told, "hours": hours, "rows": rows}
-
-
-def command(project: StackProject, *arguments: str) -> str:
-    """What a command prints, as a process of its own that must succeed."""
-    done = run_command(project, arguments, {})
-    assert done.returncode == 0, done.stdout
-    return done.stdout
 
 
 def killed(project: StackProject, *arguments: str, step: str) -> None:
