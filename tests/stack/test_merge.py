@@ -58,10 +58,11 @@ FILES = {
     "metrics/clicks_by_topic.yaml": METRIC.replace("SOURCE", "clicks"),
     "metrics/views_by_topic.yaml": METRIC.replace("SOURCE", "views"),
 }
+PATHS = ("sources/{}.yaml", "metrics/{}_by_topic.yaml")
 
 
 def test_a_list_of_topics_is_one_source(kafka: str, tmp_path: Path) -> None:
-    project = make(tmp_path, kafka, "merge_list")
+    project = make(tmp_path, kafka, "merge_list", "clicks")
     send_clicks(project)
     project.drain()
     assert project.check() > 100
@@ -105,7 +106,7 @@ def test_a_list_of_topics_is_one_source(kafka: str, tmp_path: Path) -> None:
 
 
 def test_a_topic_that_matches_later_is_read_from_its_beginning(kafka: str, tmp_path: Path) -> None:
-    project = make(tmp_path, kafka, "merge_later")
+    project = make(tmp_path, kafka, "merge_later", "clicks", "views")
     with running(project) as finished:
 
         def read_all(count: int) -> bool:
@@ -132,7 +133,7 @@ def test_a_topic_that_matches_later_is_read_from_its_beginning(kafka: str, tmp_p
 # The list of topics above is killed once.
 @pytest.mark.long
 def test_a_speed_layer_killed_between_commits_loses_no_topic(kafka: str, tmp_path: Path) -> None:
-    project = make(tmp_path, kafka, "merge_killed")
+    project = make(tmp_path, kafka, "merge_killed", "clicks")
     for place in ("after append events", "before append progress", "after append progress"):
         send_clicks(project)
         with SpeedProcess(project, "--drain", failpoint=f"kill {place}") as process:
@@ -163,8 +164,10 @@ def running(project: StackProject) -> Iterator[list[Finished]]:
             done.result()
 
 
-def make(folder: Path, kafka: str, name: str) -> StackProject:
-    files = {path: text.replace("NAME", name) for path, text in FILES.items()}
+def make(folder: Path, kafka: str, name: str, *sources: str) -> StackProject:
+    """A project with these of the sources, and their metrics."""
+    paths = ["hourline.yaml", *(path.format(of) for of in sources for path in PATHS)]
+    files = {path: FILES[path].replace("NAME", name) for path in paths}
     rule = SourceRule(
         time=lambda body: datetime.fromisoformat(body["at"]),
         id=lambda body: body["id"],
@@ -180,7 +183,7 @@ def make(folder: Path, kafka: str, name: str) -> StackProject:
             "highest": ("max", lambda body: body["record"]["offset"]),
         },
     )
-    rules = {source: replace(rule, metrics={f"{source}_by_topic": metric}) for source in ("clicks", "views")}
+    rules = {source: replace(rule, metrics={f"{source}_by_topic": metric}) for source in sources}
     return StackProject(write_project(folder, files), kafka, rules)
 
 
