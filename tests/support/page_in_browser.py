@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -53,21 +53,28 @@ def cell(page: Page, number: int) -> str:
 
 
 def drawn(page: Page, metric: str) -> dict[str, list[tuple[str, int]]]:
-    """What a metric's chart shows: its solid and its dashed part, as (time, value)."""
+    """What a metric's chart shows, as (time, value): its `solid` and its `dashed` part, and `both` without repetition."""
     found = page.locator(f'[data-metric="{metric}"] .plot').evaluate(
-        "plot => plot.data.slice(0, 2).map(({ x, y }) => x.map((time, index) => [time, y[index]]).filter(([, value]) => value !== null))"
+        "plot => (plot.data ?? [{ x: [] }, { x: [] }]).slice(0, 2).map(({ x, y }) => x.map((time, index) => [time, y[index]]).filter(([, value]) => value !== null))"
     )
-    return {
-        part: [(time, value) for time, value in points] for part, points in zip(("solid", "dashed"), found, strict=True)
-    }
+    solid, dashed = ([(time, value) for time, value in points] for points in found)
+    return {"solid": solid, "dashed": dashed, "both": sorted({*solid, *dashed})}
 
 
-def expect_dashed(page: Page, metric: str, wanted: list[tuple[str, int]]) -> None:
-    """Wait for it: what the page drew for another choice may be finished just before."""
+def expect_drawn(page: Page, metric: str, **wanted: list[tuple[str, int]]) -> None:
+    """Wait until these parts of a metric's chart are as wanted. What the page drew before may still be there.
+
+    The page's policy forbids what Playwright's own ``wait_for_function`` does when it looks again.
+    """
     deadline = time.monotonic() + SECONDS
-    while (found := drawn(page, metric)["dashed"]) != wanted and time.monotonic() < deadline:
+    while (found := _parts(page, metric, wanted)) != wanted and time.monotonic() < deadline:
         page.wait_for_timeout(50)
     assert found == wanted
+
+
+def _parts(page: Page, metric: str, names: Iterable[str]) -> dict[str, list[tuple[str, int]]]:
+    shown = drawn(page, metric)
+    return {name: shown[name] for name in names}
 
 
 def points(sales: Sales, *numbers: int, shop: str | None = None) -> list[tuple[str, int]]:

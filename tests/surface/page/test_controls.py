@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import BrowserContext, Route, expect
 
 from serving_layer.http.server import Server
-from tests.support.page_in_browser import drawn, expect_dashed, opened, points
+from tests.support.page_in_browser import drawn, expect_drawn, opened, points
 from tests.support.sales import Sales, key
 
 
@@ -18,12 +18,12 @@ def test_a_filter_reaches_the_metrics_that_have_the_dimension_and_goes_away_agai
     expect(choice.locator("option")).to_have_text(["shop", "<b>south</b>", "north"])  # text, and never markup
     choice.select_option("<b>south</b>")
     expect(page.locator("#metrics-note")).to_have_text("where shop is <b>south</b>")
-    expect_dashed(page, "by_shop", points(sales, 0, 1, 2, 3, 4, shop="<b>south</b>"))
-    expect_dashed(page, "turnover", points(sales, 0, 1, 2, 3, 4))
+    expect_drawn(page, "by_shop", dashed=points(sales, 0, 1, 2, 3, 4, shop="<b>south</b>"))
+    expect_drawn(page, "turnover", dashed=points(sales, 0, 1, 2, 3, 4))
     expect(page.locator('[data-metric="turnover"]')).to_contain_text("not filtered by shop")
     page.get_by_label("Filter by shop").select_option("north")  # either
     expect(page.locator("#metrics-note")).to_contain_text("north")
-    expect_dashed(page, "by_shop", points(sales, 0, 1, 2, 3, 4))
+    expect_drawn(page, "by_shop", dashed=points(sales, 0, 1, 2, 3, 4))
     page.get_by_label("Without the filter shop north").click()
     page.get_by_label("Without the filter shop <b>south</b>").click()
     expect(page.locator("#metrics-note")).to_have_text("all dimensions together")
@@ -45,7 +45,7 @@ def test_a_link_restores_what_one_saw_and_so_does_going_back(
     expect(other.locator("#hour")).to_contain_text("n 2")
     expect(other.get_by_role("button", name="24 hours")).to_have_attribute("aria-pressed", "true")
     expect(other.get_by_label("Measure of by_shop")).to_have_value("last")
-    assert drawn(other, "by_shop") == drawn(page, "by_shop")
+    expect_drawn(other, "by_shop", **drawn(page, "by_shop"))
     other.goto(f"{server.url}/?to=2026-03-02T10")
     expect(other.locator("#strip button")).to_have_count(2)
     for _ in range(4):

@@ -5,7 +5,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, BrowserContext, expect
 
 from serving_layer.http.server import Server
-from tests.support.page_in_browser import SECONDS, cell, drawn, opened, points
+from tests.support.page_in_browser import SECONDS, cell, expect_drawn, opened, points
 from tests.support.sales import Sales, key
 
 
@@ -14,7 +14,7 @@ def test_hours_stand_in_their_states_and_what_may_change_is_dashed(
 ) -> None:
     page = opened(context, server)
     assert [cell(page, number) for number in range(5)] == ["final", "revised", "final", "blocked", "provisional"]
-    assert drawn(page, "turnover") == {"solid": points(sales, 0, 2), "dashed": points(sales, 0, 1, 2, 3, 4)}
+    expect_drawn(page, "turnover", solid=points(sales, 0, 2), dashed=points(sales, 0, 1, 2, 3, 4))
     dashed = page.locator('[data-metric="turnover"] .plot path.js-line').nth(-1)
     assert dashed.evaluate("line => getComputedStyle(line).strokeDasharray") not in ("", "none")
     expect(page.locator("#quality tbody tr")).to_have_count(2)  # the blocked hour of both metrics
@@ -32,10 +32,7 @@ def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload
     sales.publish(1, 3, 4)
     for number in (1, 3, 4):
         expect(page.locator(f'#strip [data-hour="{key(number)}"]')).to_have_attribute("data-state", "final")
-    page.wait_for_function(
-        "document.querySelector('[data-metric=turnover] .plot').data[0].y.filter(value => value !== null).length === 5"
-    )
-    assert drawn(page, "turnover") == {"solid": points(sales, 0, 1, 2, 3, 4), "dashed": points(sales, 4, 5)}
+    expect_drawn(page, "turnover", solid=points(sales, 0, 1, 2, 3, 4), dashed=points(sales, 4, 5))
     expect(page.locator("#quality")).to_contain_text("All audited hours in this range passed")
     assert page.evaluate("window.same"), "it was loaded again"
 

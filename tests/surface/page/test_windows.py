@@ -13,7 +13,7 @@ from hourline_core.aggregates.top import MOST_VALUES
 from hourline_core.model.rollup import ResolvedRollup
 from serving_layer.http.server import Server
 from tests.support.bare_tables import hour as hour_of_visits
-from tests.support.page_in_browser import drawn, expect_dashed, one_person, opened
+from tests.support.page_in_browser import expect_drawn, one_person, opened
 from tests.support.sales import METRICS, Sales, hour
 from tests.support.visits_tables import VISITS, Visit, visit_tables
 from tests.support.window_oracle import parse_window
@@ -42,15 +42,10 @@ def test_a_metric_is_drawn_by_its_windows_which_tell_their_state_and_what_they_a
         days = [sum(sold[number] for number in some) for some in (range(7), range(7, 31), range(31, 55))]
         starts = [f"{hour(number):%Y-%m-%d %H:%M}" for number in (-17, 7, 31)]
         # The first day has an hour with a late sale, and the last one has hours to come.
-        assert drawn(page, "by_day") == {
-            "solid": [(starts[1], days[1])],
-            "dashed": list(zip(starts, days, strict=True)),
-        }
+        expect_drawn(page, "by_day", solid=[(starts[1], days[1])], dashed=list(zip(starts, days, strict=True)))
         rolling = {number: sum(sold[one] for one in range(number, number + 3)) for number in range(-2, 32)}
-        shown = drawn(page, "rolling")
-        assert dict(shown["solid"]) | dict(shown["dashed"]) == {
-            f"{hour(number):%Y-%m-%d %H:%M}": value for number, value in rolling.items() if value
-        }
+        points = [(f"{hour(number):%Y-%m-%d %H:%M}", value) for number, value in rolling.items() if value]
+        expect_drawn(page, "rolling", both=points)
         told = page.locator('[data-metric="by_day"] .plot').evaluate(
             "plot => plot.data.flatMap(({ text }) => text ?? [])"
         )
@@ -87,8 +82,8 @@ def test_a_metric_is_drawn_by_its_windows_which_tell_their_state_and_what_they_a
         page.get_by_label("Without the filter shop north").click()
         page.get_by_label("Without the filter shop <b>south</b>").click()
         sales.publish(1)
-        expect_dashed(page, "by_day", list(zip(starts[1:], days[1:], strict=True)))
-        assert drawn(page, "by_day")["solid"] == list(zip(starts[:2], days[:2], strict=True))
+        solid, dashed = (list(zip(starts[some], days[some], strict=True)) for some in (slice(2), slice(1, None)))
+        expect_drawn(page, "by_day", solid=solid, dashed=dashed)
         folder = Path(os.environ.get("HOURLINE_SCREENSHOTS") or tmp_path)
         for width in (390, 1440):
             with browser.new_context(viewport={"width": width, "height": 844}) as narrow:
@@ -128,7 +123,7 @@ def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window_and_listed
         views = [
             (f"{hour_of_visits(number):%Y-%m-%d %H:%M}", len(visits)) for number, visits in enumerate((often, rare))
         ]
-        assert drawn(page, "first") == {"solid": [], "dashed": views}
+        expect_drawn(page, "first", solid=[], dashed=views)
         expect(windows.locator("strong")).to_have_text("cy 3 to 6, bo 2 to 5")
         expect(windows.locator("tbody td")).to_have_text(["Fri 1 Mar 00:00", "provisional", "cy 3 to 6, bo 2 to 5"])
         windows.get_by_role("link").click()
@@ -143,7 +138,7 @@ def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window_and_listed
         card.get_by_label("Measure of first").select_option("views")
         expect(card.locator(".plot")).to_be_visible()
         expect(card.locator("table")).to_be_hidden()
-        expect_dashed(page, "first", views)
+        expect_drawn(page, "first", dashed=views)
 
 
 def test_a_line_shows_numbers_alone(context: BrowserContext, server: Server) -> None:
