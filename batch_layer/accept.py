@@ -21,7 +21,7 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError, UsageError
 from hourline_core.ledger.coverage_rows import BlockedHour
 from hourline_core.ledger.layout import QUALITY_SCHEMA, Layout
-from hourline_core.ledger.overlaps import Cell
+from hourline_core.ledger.overlapping_problems import Cell
 from hourline_core.ledger.problems import accept_command
 from hourline_core.model import Metric, Project
 from hourline_core.model.hours import Clock, hour_text

@@ -15,7 +15,7 @@ import duckdb
 
 from hourline_core.errors import UsageError
 from hourline_core.ledger.coverage import HourVersions
-from hourline_core.ledger.pending import find_pending
+from hourline_core.ledger.pending_declarations import find_pending
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source, declaration_hash, expectations_hash
 from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock

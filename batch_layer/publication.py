@@ -19,16 +19,16 @@ from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA, BlockedHour, CoverageRow, CoveredHour, Promotion
 from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
-from hourline_core.ledger.unpublished import drop_unpublished
+from hourline_core.ledger.unfinished_publication import drop_unpublished
 from hourline_core.model import Project
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SAVED_FILES, SMALL_BYTES, compact, count_compactable
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
-from hourline_core.storage.retention import KEPT_HOURS, PUBLISHED
 from hourline_core.storage.seen_versions import versions_of
 from hourline_core.storage.vacuum import vacuum
+from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
 
 _FILES = 50
 """Each publication adds a file to drift and one to quality. This number of files is merged into one."""

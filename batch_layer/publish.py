@@ -16,7 +16,7 @@ from batch_layer.stage import StagedMetric
 from hourline_core.compute.aggregation import AggregationPlan
 
 if TYPE_CHECKING:
-    from batch_layer.audit.source_audit import AuditedSource
+    from batch_layer.audit.run_audit import AuditedSource
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 A job is a pipeline, in which each step hands one object on:
 
-    plan       plan.py       PlannedHour    which hours, and why; ``Job``: those still to recompute, over one snapshot
-    read       read.py       SourceEvents   the archived events of these hours, up to the cutoff
-    aggregate  aggregate.py  SourceTiles    the tiles of each metric, and the totals of each hour (totals.py)
-    stage      stage.py      StagedSource   the tiles, as read back from the staged tables
-    audit      audit/        AuditedSource  what Great Expectations found, and which hours are blocked
-    publish    publish.py    Recomputed     final and coverage, with the drift (drift/), the findings and the reports
+    plan       plan.py          PlannedHour    which hours, and why; ``Job``: those still to recompute, in one snapshot
+    read       read_archive.py  SourceEvents   the archived events of these hours, up to the cutoff
+    aggregate  aggregate.py     SourceTiles    the tiles of each metric, and totals by hour (tiles_and_totals.py)
+    stage      stage.py         StagedSource   the tiles, as read back from the staged tables
+    audit      audit/           AuditedSource  what Great Expectations found, and which hours are blocked
+    publish    publish.py       Recomputed     final and coverage, with the drift (drift/), the findings and the reports
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from batch_layer.aggregate import aggregate
 from batch_layer.plan import Job, PlannedHour, open_job
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
-from batch_layer.read import read_events
+from batch_layer.read_archive import read_events
 from batch_layer.stage import stage
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.model import Project
@@ -59,7 +59,7 @@ def recompute(
         @cache
         def spark() -> SparkSession:
             # Great Expectations takes seconds to import. Spark starts meanwhile.
-            Thread(target=import_module, args=("batch_layer.audit.source_audit",), daemon=True).start()
+            Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()
             session = spark_session(project, "batch", brief=sum(item.events for item in planned) < _BRIEF)
             held.callback(stop_spark, session)
             refuse_unresolved(session, project)
@@ -86,7 +86,7 @@ def run_job(publication: Publication, job: Job) -> Recomputed:
     """
     if any(map(job.has_events, job.sources)):
         job.spark()  # Its start is not part of the job's time.
-    from batch_layer.audit.source_audit import audit
+    from batch_layer.audit.run_audit import audit
 
     began, audited = job.clock(), []
     for source in job.sources:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from batch_layer.aggregate import MetricTiles, SourceTiles
-from batch_layer.read import SourceEvents
-from batch_layer.totals import HourTotals
+from batch_layer.read_archive import SourceEvents
+from batch_layer.tiles_and_totals import HourTotals
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.retention import PUBLISHED
+from hourline_core.storage.version_retention import PUBLISHED
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from hourline_core.runtime.lease import turn
 from hourline_core.storage import commits, data_files
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
-from hourline_core.storage.retention import KEPT_HOURS, STREAMED
 from hourline_core.storage.vacuum import vacuum
+from hourline_core.storage.version_retention import KEPT_HOURS, STREAMED
 
 
 @dataclass(frozen=True)

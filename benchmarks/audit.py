@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from batch_layer import publish
-from batch_layer.audit import source_audit
+from batch_layer.audit import run_audit
 from batch_layer.plan import PlannedHour, open_job, plan_range
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed
@@ -78,7 +78,7 @@ def one_run(spark: Any, project: Project, first: int, hours: int) -> tuple[float
     planned = plan_range(project, HourRange(start, start + hours * HOUR))
     spent: dict[str, float] = {"audit": 0.0, "reports": 0.0}
     with (
-        timed(spent, "audit", source_audit, "audit"),
+        timed(spent, "audit", run_audit, "audit"),
         timed(spent, "reports", writing, "write_pages"),
         timed(spent, "reports", publish, "renew_overview"),
     ):

@@ -20,7 +20,7 @@ from datasketches import update_theta_sketch
 
 from batch_layer.aggregate import MetricTiles
 from batch_layer.drift.by_cause import HourDrift
-from batch_layer.maintain import Maintenance
+from batch_layer.maintenance import Maintenance
 from batch_layer.publication import MetricPublication, Publication
 from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan

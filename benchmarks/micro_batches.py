@@ -47,7 +47,7 @@ from hourline_core.runtime.topics import ensure_topic
 from speed_layer.kafka_stream import read_topics
 from speed_layer.maintenance import MICRO_BATCHES
 from speed_layer.run import run as run_speed
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 
 TOPIC = "orders"
 RECORDS, FEW_RECORDS = 2_000, 200

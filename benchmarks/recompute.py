@@ -40,7 +40,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from batch_layer import publish
 from batch_layer import recompute as recompute_layer
-from batch_layer.audit import source_audit
+from batch_layer.audit import run_audit
 from batch_layer.plan import plan_range
 from batch_layer.publication import Publication
 from batch_layer.reports import writing
@@ -66,7 +66,7 @@ Spent = defaultdict[str, float]
 PARTS: list[tuple[str, object, str]] = [
     ("aggregation", recompute_layer, "aggregate"),
     ("staging", recompute_layer, "stage"),
-    ("audit", source_audit, "audit"),
+    ("audit", run_audit, "audit"),
     ("drift", publish, "measure_drift"),
     ("reports", writing, "write_pages"),
     ("reports", publish, "renew_overview"),

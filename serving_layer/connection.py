@@ -12,19 +12,19 @@ from typing import Self
 import duckdb
 
 from hourline_core.errors import TableError, UsageError
-from hourline_core.ledger.degraded import degraded_snapshot
+from hourline_core.ledger.degraded_snapshot import degraded_snapshot
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.ledger.pending import PendingDeclaration, find_pending
+from hourline_core.ledger.pending_declarations import PendingDeclaration, find_pending
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.ledger.time_travel import find_forgotten, moment_of, snapshot_at, token_of
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.sql.attach_on_demand import AttachedParts, all_statements
 from hourline_core.sql.database import connect as open_duckdb
 from hourline_core.sql.database import cursor_of, naming_damage
 from hourline_core.sql.literals import identifier, literal
-from hourline_core.sql.parts import AttachedParts, all_statements
 from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.tables import table_parts
 from hourline_core.sql.user_functions import install_functions

@@ -18,9 +18,9 @@ from hourline_core.model.hour_state import UNRELIABLE, WEAKEST_FIRST
 from hourline_core.model.hours import hour_text
 from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.query_tree import Node, named_table, names_any_table, parse_query, query_of
-from hourline_core.sql.sessions import listed_sessions_sql
+from hourline_core.sql.session_windows import listed_sessions_sql
 from hourline_core.sql.windows import hours_of_windows_sql
-from hourline_core.storage.retention import KEPT_HOURS
+from hourline_core.storage.version_retention import KEPT_HOURS
 from serving_layer.session_starts import find_starts
 from serving_layer.time_conditions import find_time_conditions
 

@@ -1,7 +1,7 @@
 """Makes the script that gives DuckDB's command line, or a BI tool, the views of a project."""
 
 from hourline_core.ledger.layout import Layout
-from hourline_core.storage.retention import KEPT_HOURS
+from hourline_core.storage.version_retention import KEPT_HOURS
 from serving_layer.connection import Connection
 
 _SECRETS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}

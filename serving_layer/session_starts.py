@@ -17,7 +17,7 @@ from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import stored_types
 from hourline_core.sql.query_tree import Node, defined_expressions, named_table, nodes_of, parse_query, query_of
-from hourline_core.sql.sessions import Starts, longest_sql, session_rows_sql
+from hourline_core.sql.session_windows import Starts, longest_sql, session_rows_sql
 from hourline_core.sql.windows import finished_windows_sql
 from serving_layer.time_conditions import find_time_conditions
 

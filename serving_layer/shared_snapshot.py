@@ -16,7 +16,7 @@ import duckdb
 from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock
-from hourline_core.sql.parts import AttachedParts
+from hourline_core.sql.attach_on_demand import AttachedParts
 
 
 class Opened(NamedTuple):

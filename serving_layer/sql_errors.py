@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 import duckdb
 
 from hourline_core.errors import did_you_mean
-from hourline_core.ledger.pending import TAKES_UP, PendingDeclaration
+from hourline_core.ledger.pending_declarations import TAKES_UP, PendingDeclaration
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project
 from hourline_core.sql.query_tree import find_names, fold_case

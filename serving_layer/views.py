@@ -14,6 +14,7 @@ from hourline_core.model import Metric, Project, Source
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.windows import Window
+from hourline_core.sql.attach_on_demand import Part, Statements
 from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
@@ -30,8 +31,7 @@ from hourline_core.sql.merge import (
     stored_types,
     values_sql,
 )
-from hourline_core.sql.parts import Part, Statements
-from hourline_core.sql.sessions import session_rows_sql, sessions_sql
+from hourline_core.sql.session_windows import session_rows_sql, sessions_sql
 from hourline_core.sql.tables import KEPT_BYTES, provisional_is_kept
 from hourline_core.sql.windows import (
     all_windows_sql,

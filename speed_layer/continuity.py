@@ -25,7 +25,7 @@ from hourline_core.model import Project, Source
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition
 from hourline_core.storage.opening import exists, open_table
-from speed_layer.origin import TopicIds
+from speed_layer.record_origin import TopicIds
 
 LastRecords = Mapping[KnownPartition, LastRecord]
 """The last record that was read of each partition, by topic id and number."""

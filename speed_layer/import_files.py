@@ -39,7 +39,7 @@ from hourline_core.storage.opening import exists, open_table
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
-from speed_layer.origin import Origin
+from speed_layer.record_origin import Origin
 
 _ROWS_LOOKED_AT = 1000
 

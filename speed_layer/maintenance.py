@@ -20,9 +20,9 @@ from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SMALL_BYTES, compact
 from hourline_core.storage.opening import open_table
-from hourline_core.storage.retention import KEPT_HOURS
 from hourline_core.storage.table_maintenance import TableMaintenance
 from hourline_core.storage.vacuum import vacuum
+from hourline_core.storage.version_retention import KEPT_HOURS
 from speed_layer.progress_compaction import compact_progress
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.model.windows import HOURLY
 from speed_layer.accounting import count_records
 from speed_layer.deduplication import Deduplicator
-from speed_layer.fold import Fold, connect_for_folds
+from speed_layer.fold_tiles import Fold, connect_for_folds
 from speed_layer.offset_order import OffsetOrder, OffsetsReached
-from speed_layer.origin import Origin
+from speed_layer.record_origin import Origin
 from speed_layer.record_plan import RecordPlan
 from speed_layer.record_rows import (
     accepted_of,

@@ -25,8 +25,8 @@ from hourline_core.model import Source, to_stored
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import exists, open_table
-from hourline_core.storage.retention import STREAMED
 from hourline_core.storage.seen_versions import require_seen, versions_of
+from hourline_core.storage.version_retention import STREAMED
 from speed_layer.reprocessing import drop_reprocessed
 
 

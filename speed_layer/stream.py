@@ -17,7 +17,7 @@ from hourline_core.faults import explain_fault
 from hourline_core.machine import Surroundings
 from speed_layer.continuity import Continuity
 from speed_layer.foreach_batch import ForeachBatch
-from speed_layer.silence import Silence
+from speed_layer.idle_partitions import Silence
 
 _SECONDS_FOR_READING = 5.0
 """The maximum time that a stop waits for records that Spark is reading."""

@@ -1,6 +1,6 @@
 """The audit between stage and publish: Great Expectations checks the recomputed hours. It fails closed.
 
-source_audit.py           audits the staged hours of one source, and says which are blocked
+run_audit.py              audits the staged hours of one source, and says which are blocked
 declared_expectations.py  builds the expectations that users declare
 built_in_expectations.py  the expectations that follow from declarations and from history
 history_bounds.py         bounds of an hour's results, from the same hour of past days

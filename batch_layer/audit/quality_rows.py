@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from batch_layer.audit.source_audit import AuditedSource
+from batch_layer.audit.run_audit import AuditedSource
 from hourline_core.ledger.layout import QUALITY_SCHEMA
 from hourline_core.model.hours import parse_hour
 

@@ -25,7 +25,7 @@ from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import stored_types, values_sql
-from hourline_core.sql.sessions import (
+from hourline_core.sql.session_windows import (
     closes_sql,
     first_hour_sql,
     last_hour_sql,

@@ -14,7 +14,7 @@ cost a pass over the events; they are computed only for hours whose final value 
 ``unexplained`` is a fault: a tile that was lost, altered or counted twice. A declaration that is not served yet has no
 drift until it is promoted; then all its hours have, at once.
 
-measure.py      the drift of one metric's hours in a publication, promotion included
-by_cause.py     the stages compared in DuckDB
-replay.py       the stages ``expected`` and ``distinct``, computed again from the archived events
+measure.py                 the drift of one metric's hours in a publication, promotion included
+by_cause.py                the stages compared in DuckDB
+stages_from_archive.py     the stages ``expected`` and ``distinct``, computed again from the archived events
 """

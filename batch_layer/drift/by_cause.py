@@ -7,7 +7,7 @@ from datetime import datetime
 import duckdb
 import pyarrow as pa
 
-from batch_layer.drift.replay import Replay
+from batch_layer.drift.stages_from_archive import Replay
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.sql.differences import (

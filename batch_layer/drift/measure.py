@@ -5,7 +5,7 @@ from functools import partial
 import pyarrow as pa
 
 from batch_layer.drift.by_cause import Drift, HourDrift
-from batch_layer.drift.replay import replay
+from batch_layer.drift.stages_from_archive import replay
 from batch_layer.plan import Job
 from batch_layer.stage import StagedMetric
 from hourline_core.sql.literals import identifier

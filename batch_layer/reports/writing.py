@@ -6,7 +6,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batch_layer.audit.source_audit import AuditedSource
+from batch_layer.audit.run_audit import AuditedSource
 from batch_layer.plan import Job
 from batch_layer.reports.audit_page import write_page
 from batch_layer.reports.site import writing

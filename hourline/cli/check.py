@@ -16,7 +16,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from batch_layer.audit.expectation_mistakes import find_mistakes
     from hourline_core.compute.check import find_unresolved
     from hourline_core.compute.check_classes import find_slow_classes
-    from hourline_core.ledger.unrecorded import metrics_without_record
+    from hourline_core.ledger.metrics_without_record import metrics_without_record
     from hourline_core.runtime.spark import spark_session
 
     spark = spark_session(declared, "check", brief=True)

@@ -35,7 +35,7 @@ def refuse_open(planned: list["PlannedHour"]) -> None:
 
 def note_pending(project: "Project") -> bool:
     """Note the declarations that readers do not get yet. Whether there is one."""
-    from hourline_core.ledger.pending import find_pending
+    from hourline_core.ledger.pending_declarations import find_pending
     from hourline_core.ledger.snapshot import take_snapshot
 
     pending = find_pending(project, take_snapshot(project))

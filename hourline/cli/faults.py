@@ -32,7 +32,7 @@ def end_with(error: BaseException) -> NoReturn:
     project, command = loaded_project(), (sys.argv[1:] or ["hourline"])[0]
     around = Surroundings()
     if project is not None:
-        from hourline_core.runtime.surroundings import surroundings_of
+        from hourline_core.runtime.fault_context import surroundings_of
 
         around = surroundings_of(project)
     told = explain_fault(error, around, then=_SAFE.get(command, _ELSE))

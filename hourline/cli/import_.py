@@ -56,7 +56,7 @@ def import_(
 def _import(declared: "Project", source: "Source", files: list["HistoryFile"]) -> None:
     """Raise typer.Exit when it is interrupted."""
     from speed_layer.import_files import import_files
-    from speed_layer.session import speed_session
+    from speed_layer.spark_session import speed_session
 
     left = [file for file in files if file.imported < file.rows.total]
     for file in files:

@@ -23,7 +23,7 @@ def maintain(
     a day. Other processes can keep running.
     """
     declared = load(project, workspace)
-    from batch_layer.maintain import Maintenance
+    from batch_layer.maintenance import Maintenance
 
     changed = False
     for lines in (

@@ -49,7 +49,7 @@ def report_published(done: "Recomputed") -> None:
 def write_results(file: Path | None, project: "Project", since: datetime, hours: HourRange | None) -> None:
     """Write what was recomputed of ``hours`` (None: all) since a moment (UTC) to the file of --results, as JSON."""
     if file is not None:
-        from batch_layer.results import results_since
+        from batch_layer.recompute_outcome import results_since
 
         file.write_text(json.dumps(results_since(project, since, hours)))
 

@@ -41,7 +41,7 @@ def speed(
     from hourline_core.runtime.lease import lease
     from hourline_core.runtime.speed_end import noting_end
     from speed_layer.run import run
-    from speed_layer.session import speed_session, warm_up
+    from speed_layer.spark_session import speed_session, warm_up
 
     with stop_on_signal("stopping after the commit that runs") as stop, ExitStack() as held:
         if standby:
@@ -93,7 +93,7 @@ def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "tu
     Raises typer.Exit when ``stop`` is set before.
     """
     from hourline_core.runtime.lease import lease
-    from speed_layer.session import speed_session, warm_up
+    from speed_layer.spark_session import speed_session, warm_up
 
     with lease(project.workspace, "standby"):
         note(f"{project.name}: starting Spark")

@@ -6,14 +6,14 @@ A new aggregate is a class in a file of its own and a line in ``_CLASSES``. The 
 
 from collections.abc import Mapping
 
+from hourline_core.aggregates.any_every import Condition
 from hourline_core.aggregates.base import TOLERANCE, Aggregate, StateColumn, UnsuitableArgumentError
-from hourline_core.aggregates.conditions import Condition
 from hourline_core.aggregates.count import Count
 from hourline_core.aggregates.distinct import Distinct
-from hourline_core.aggregates.ends import End
-from hourline_core.aggregates.extremes import Extreme
+from hourline_core.aggregates.first_last import End
 from hourline_core.aggregates.keyed_fold import KeyedFold
 from hourline_core.aggregates.mean import Mean
+from hourline_core.aggregates.min_max import Extreme
 from hourline_core.aggregates.quantile import Quantile
 from hourline_core.aggregates.rate import Rate
 from hourline_core.aggregates.ratio import Ratio

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
-from hourline_core.aggregates.extremes import is_ordered
+from hourline_core.aggregates.min_max import is_ordered
 from hourline_core.aggregates.sum import merge_sum
 
 MOST_VALUES = 1536

@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 from hourline_core.aggregates.fold_class import FoldClass
-from hourline_core.aggregates.user_class import UserClass
+from hourline_core.aggregates.measure_class import UserClass
 from hourline_core.aggregates.user_code import describe_exception, place_in
 
 SECONDS = 10.0

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from hourline_core.aggregates.measure_class import UserClass
 from hourline_core.aggregates.trial_calls import TrialError, call_method
 from hourline_core.aggregates.trial_events import Event, Parts, generate_parts
-from hourline_core.aggregates.user_class import UserClass
 from hourline_core.aggregates.user_code import line_of
 
 TOLERANCE = 1e-9

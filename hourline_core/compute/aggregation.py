@@ -14,10 +14,10 @@ from pyspark.sql.types import ArrayType, DataType, MapType
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.aggregates.fold_class import load_fold
-from hourline_core.aggregates.user_class import load_class
+from hourline_core.aggregates.measure_class import load_class
+from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.record import with_record
-from hourline_core.compute.user_folds import register_functions
-from hourline_core.compute.windows import tile_keys
+from hourline_core.compute.user_measures import register_functions
 from hourline_core.model import DeclaredMetric, Metric, Source, to_stored
 from hourline_core.model.scratch_columns import (
     ARRIVED,

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.compute.branch import with_branch
 from hourline_core.compute.explode import explode
+from hourline_core.compute.panes import assign_pane
 from hourline_core.compute.record import undecodable_key, with_record
-from hourline_core.compute.windows import assign_pane
 from hourline_core.formats.format import format_of
 from hourline_core.model import EventTime, Source
 from hourline_core.model.branches import Branches

@@ -9,7 +9,7 @@ from hourline_core.ledger.layout import CONFIRMATION_SCHEMA, Layout
 from hourline_core.model import Project, Source
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.retention import PUBLISHED
+from hourline_core.storage.version_retention import PUBLISHED
 
 
 def confirm_gap(project: Project, source: Source, sequence: int, person: str, reason: str, moment: datetime) -> None:

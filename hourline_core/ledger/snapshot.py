@@ -18,7 +18,7 @@ from hourline_core.ledger.damage import OnDamage, Strict, views_of
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.metric_tables import MetricTables, as_covered, declarations_with_tables, open_published
 from hourline_core.ledger.open_progress import open_progress
-from hourline_core.ledger.other_tables import other_table_versions
+from hourline_core.ledger.other_table_versions import other_table_versions
 from hourline_core.model import Metric, Project
 from hourline_core.storage.data_files import DataFiles, local_files, name_of
 from hourline_core.storage.open_tables import OpenTables

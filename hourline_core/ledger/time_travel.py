@@ -21,7 +21,7 @@ from hourline_core.ledger.coverage import Coverage, open_coverage, read_coverage
 from hourline_core.ledger.damage import Strict
 from hourline_core.ledger.layout import DECLARATION, Layout
 from hourline_core.ledger.metric_tables import MetricTables, as_covered
-from hourline_core.ledger.other_tables import other_table_versions
+from hourline_core.ledger.other_table_versions import other_table_versions
 from hourline_core.ledger.progress import Progress, last_sequence
 from hourline_core.ledger.progress_rows import WrittenMetric
 from hourline_core.ledger.snapshot import Snapshot, SourceProgress, files_of

@@ -6,7 +6,7 @@ Panes were introduced by "Semantics and Evaluation Techniques for Window Aggrega
 2005).
 
 The windows here follow from the calendar alone. Sessions follow from the events, so ``touching`` cannot list them.
-`model/session_window.py` declares them, and `sql/sessions.py` finds them when they are read.
+`model/session_window.py` declares them, and `sql/session_windows.py` finds them when they are read.
 """
 
 from collections.abc import Sequence

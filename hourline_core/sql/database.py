@@ -17,12 +17,12 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.sql.attach_on_demand import AttachedParts
 from hourline_core.sql.literals import literal
-from hourline_core.sql.parts import AttachedParts
 from hourline_core.sql.tables import table_parts
 from hourline_core.storage.data_files import damage_of, data_size
 from hourline_core.storage.opening import open_table
-from hourline_core.storage.retention import KEPT_HOURS
+from hourline_core.storage.version_retention import KEPT_HOURS
 
 
 @contextmanager

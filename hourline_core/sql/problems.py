@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from hourline_core.ledger.overlaps import tell_overlaps
+from hourline_core.ledger.overlapping_problems import tell_overlaps
 from hourline_core.ledger.problem_grouping import group_failures
 from hourline_core.ledger.problems import (
     UNKNOWN,

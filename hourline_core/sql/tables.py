@@ -12,10 +12,10 @@ from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project, Source
+from hourline_core.sql.attach_on_demand import Part
 from hourline_core.sql.coverage import staged_sql
 from hourline_core.sql.hour_states import hour_states_sql, metric_hours_sql
 from hourline_core.sql.literals import identifier, literal
-from hourline_core.sql.parts import Part
 from hourline_core.sql.progress import gaps_sql, late_sql, source_hours_sql
 from hourline_core.storage.data_files import DataFiles
 

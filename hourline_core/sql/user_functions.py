@@ -18,7 +18,7 @@ from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BIGINT, DuckDBPyType
 
 from hourline_core.aggregates.fold_class import load_fold
-from hourline_core.aggregates.user_class import load_class
+from hourline_core.aggregates.measure_class import load_class
 from hourline_core.aggregates.user_code import UnusableClassError, function_of
 from hourline_core.errors import SetupError
 from hourline_core.model import Metric, UserMeasure, user_measures_of

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hourline_core.errors import SetupError, did_you_mean
 from hourline_core.model import Project
 from hourline_core.model.serving import LOOPBACK
-from serving_layer.http.problems import log, problem
+from serving_layer.http.error_responses import log, problem
 
 Right = Literal["reader", "admin"]
 """The scope of a token. A reader sees results and reports. An admin also sees the bytes of rejected records, and may

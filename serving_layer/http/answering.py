@@ -20,10 +20,10 @@ from starlette.exceptions import HTTPException
 from hourline_core.model import Project, to_stored
 from serving_layer.connection import Connection
 from serving_layer.http.access import client_of
+from serving_layer.http.error_responses import TimedOutError, TooLargeError
 from serving_layer.http.formats import json_bytes
 from serving_layer.http.limits import Turns
 from serving_layer.http.listeners import Listeners
-from serving_layer.http.problems import TimedOutError, TooLargeError
 from serving_layer.http.snapshots import Snapshots
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets
 

@@ -16,11 +16,11 @@ from hourline_core.model.hours import Clock, wall_clock
 from serving_layer.http import change_routes, explain_routes, hour_routes, metric_routes, sql_routes, window_routes
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
+from serving_layer.http.error_responses import PROBLEMS, install_problems, refuse_unknown_parameters
 from serving_layer.http.formats import json_bytes
 from serving_layer.http.heads import HeadAsGet
 from serving_layer.http.limits import Limited
 from serving_layer.http.page_routes import page_routes
-from serving_layer.http.problems import PROBLEMS, install_problems, refuse_unknown_parameters
 from serving_layer.http.report_pages import report_routes
 from serving_layer.http.snapshots import Renewing, Snapshots
 

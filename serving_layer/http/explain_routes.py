@@ -11,8 +11,8 @@ from hourline_core.model.hours import parse_hour, parse_window_time
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.answering import Answering, answering_of
+from serving_layer.http.error_responses import NotFoundError
 from serving_layer.http.metric_query import check_where, parse_where, tables_of
-from serving_layer.http.problems import NotFoundError
 from serving_layer.http.report_pages import with_addresses
 from serving_layer.reports.lineage import Explanation, explain_number
 from serving_layer.reports.windows import WindowExplanation, explain_window, require_group

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.types import column_types
-from serving_layer.http.problems import TooLargeError
+from serving_layer.http.error_responses import TooLargeError
 
 Format = Literal["json", "csv", "arrow"]
 

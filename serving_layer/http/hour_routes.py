@@ -16,9 +16,9 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.access import admin_only
 from serving_layer.http.answering import Answering, Body, answering_of
+from serving_layer.http.error_responses import NotFoundError
 from serving_layer.http.formats import MEDIA_TYPES, fetch, json_bytes, rows_json
 from serving_layer.http.metric_query import parse_hours, tables_of
-from serving_layer.http.problems import NotFoundError
 from serving_layer.http.report_pages import with_addresses
 from serving_layer.reports.drift import DriftReport, report_drift
 from serving_layer.reports.late import LateHour, list_late_hours

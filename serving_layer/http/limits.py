@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serving_layer.http.access import OPEN_PATHS, Client
-from serving_layer.http.problems import RETRY_SECONDS, TooManyError, log, problem
+from serving_layer.http.error_responses import RETRY_SECONDS, TooManyError, log, problem
 
 BODY_BYTES = 65_536
 """The maximum number of bytes in the body of a request."""

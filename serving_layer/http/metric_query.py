@@ -14,11 +14,11 @@ from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import HOUR_SECONDS, stored_types, values_sql
-from hourline_core.sql.sessions import Starts, listed_sessions_sql, session_rows_sql
+from hourline_core.sql.session_windows import Starts, listed_sessions_sql, session_rows_sql
 from hourline_core.sql.types import is_of_type
 from hourline_core.sql.windows import WINDOW_SECONDS, hours_of_windows_sql
 from serving_layer.connection import Connection
-from serving_layer.http.problems import NotFoundError
+from serving_layer.http.error_responses import NotFoundError
 from serving_layer.query_scope import HourState
 from serving_layer.sql_errors import explain_absence, without_tables
 

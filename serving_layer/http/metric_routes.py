@@ -20,6 +20,7 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.access import client_of
 from serving_layer.http.answering import Answering, Body, answering_of
+from serving_layer.http.error_responses import NotFoundError
 from serving_layer.http.formats import (
     MEDIA_TYPES,
     Format,
@@ -49,7 +50,6 @@ from serving_layer.http.metric_query import (
     states_in,
     tables_of,
 )
-from serving_layer.http.problems import NotFoundError
 from serving_layer.http.report_pages import report_address
 from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak
 from serving_layer.reports.cell import find_cell, finish_values, refuse_without_rows

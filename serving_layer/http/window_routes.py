@@ -10,7 +10,7 @@ from pydantic import Field
 from hourline_core.errors import UsageError
 from hourline_core.model.hour_state import HourStateName
 from hourline_core.sql.literals import literal
-from hourline_core.sql.sessions import Starts, listed_sessions_sql, longest_sql
+from hourline_core.sql.session_windows import Starts, listed_sessions_sql, longest_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.answering import Answering, answering_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hourline_core.errors import HourlineError
 from hourline_core.faults import explain_fault, log_fault
 from hourline_core.model import Project, Source
-from hourline_core.runtime.surroundings import surroundings_of
+from hourline_core.runtime.fault_context import surroundings_of
 
 LIMIT_SECONDS = 2.0
 """The maximum time that a status waits for Kafka."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from hourline_core.ledger.pending import PendingDeclaration
+from hourline_core.ledger.pending_declarations import PendingDeclaration
 from hourline_core.ledger.read_offsets import offsets_in
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model import Project, Source

@@ -12,7 +12,7 @@ from hourline_core.model.hour_state import HourStateName
 from hourline_core.model.hours import hour_text, moment_text
 from hourline_core.sql.literals import literal
 from hourline_core.sql.merge import values_sql
-from hourline_core.sql.sessions import Starts, longest_sql, session_rows_sql
+from hourline_core.sql.session_windows import Starts, longest_sql, session_rows_sql
 from hourline_core.sql.windows import hours_of_windows_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described

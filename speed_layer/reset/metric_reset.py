@@ -6,7 +6,7 @@ from hourline_core.errors import UsageError
 from hourline_core.ledger.coverage import Coverage, condition_on
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress_rows import ProgressRow
-from hourline_core.ledger.unpublished import drop_unpublished
+from hourline_core.ledger.unfinished_publication import drop_unpublished
 from hourline_core.model import Metric, Project
 from hourline_core.storage import commits
 from hourline_core.storage.opening import exists, open_table

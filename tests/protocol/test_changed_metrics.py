@@ -10,7 +10,7 @@ import pytest
 
 from batch_layer.accept import accept
 from hourline_core.errors import UsageError
-from hourline_core.ledger.pending import PendingDeclaration, find_pending
+from hourline_core.ledger.pending_declarations import PendingDeclaration, find_pending
 from hourline_core.ledger.snapshot import take_snapshot
 from tests.support.protocol_machine import BASE, HOURS, Protocol, factor
 

@@ -12,7 +12,7 @@ from hourline_core.errors import ConflictError, TableError
 from hourline_core.storage import commits, creation
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
-from hourline_core.storage.retention import STREAMED
+from hourline_core.storage.version_retention import STREAMED
 from speed_layer.source_tables import open_source_tables
 from tests.support.visits import FIELDS, Visit, Visits
 

@@ -22,7 +22,7 @@ from batch_layer.plan import PlannedHour, open_job, plan
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute
-from batch_layer.results import results_since
+from batch_layer.recompute_outcome import results_since
 from hourline.airflow import PARTITION_KEY
 from hourline_core.model import Field
 from hourline_core.model.hours import parse_hour, wall_clock

@@ -23,11 +23,11 @@ from hourline_core.model.hours import hour_text, time_text
 from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.database import open_database
 from hourline_core.sql.sketches import install_sketch_functions
-from tests.protocol.test_sessions import DECLARED as SESSIONS
-from tests.protocol.test_sessions import FIRST, MINUTE, Sessions, split
-from tests.protocol.test_sessions import HOURS as HOURS_OF_SESSIONS
-from tests.protocol.test_sessions import STEPS as STEPS_OF_SESSIONS
-from tests.protocol.test_sessions import after as after_steps
+from tests.protocol.test_session_windows import DECLARED as SESSIONS
+from tests.protocol.test_session_windows import FIRST, MINUTE, Sessions, split
+from tests.protocol.test_session_windows import HOURS as HOURS_OF_SESSIONS
+from tests.protocol.test_session_windows import STEPS as STEPS_OF_SESSIONS
+from tests.protocol.test_session_windows import after as after_steps
 from tests.support.examples import examples
 from tests.support.visits import Visit, Visits, first_of_each, hour, tiles
 from tests.support.window_oracle import DECLARED, HOUR, WITH_PANES, Declared, windows_of

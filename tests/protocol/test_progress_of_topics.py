@@ -28,7 +28,7 @@ from hourline_core.ledger.progress_rows import (
 from hourline_core.model import EventTime, Field, Source
 from hourline_core.sql.progress import COUNTS, counts_sql, last_arrivals_sql, late_sql, source_hours_sql, started_sql
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.retention import STREAMED
+from hourline_core.storage.version_retention import STREAMED
 from speed_layer.progress_compaction import compact_progress
 from tests.support.examples import examples
 

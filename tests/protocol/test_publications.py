@@ -17,7 +17,7 @@ from batch_layer.aggregate import MetricTiles
 from batch_layer.plan import open_job
 from batch_layer.publication import MetricPublication, Publication
 from batch_layer.publish import commit
-from batch_layer.results import results_since
+from batch_layer.recompute_outcome import results_since
 from batch_layer.stage import stage_metric
 from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.coverage import read_coverage

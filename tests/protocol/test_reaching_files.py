@@ -13,7 +13,7 @@ import pytest
 
 import serving_layer
 from batch_layer.aggregate import MetricTiles
-from batch_layer.maintain import Maintenance
+from batch_layer.maintenance import Maintenance
 from batch_layer.publication import MetricPublication, Publication
 from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
@@ -169,7 +169,7 @@ def test_of_files_that_lie_outside_of_the_range_only_the_ends_are_read(connectio
 def test_of_one_large_file_only_the_rows_around_the_range_are_read(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batch_layer.maintain.SAVED_FILES", 1)  # so that the few files that are left become one
+    monkeypatch.setattr("batch_layer.maintenance.SAVED_FILES", 1)  # so that the few files that are left become one
     list(Maintenance(project).run())
     with serving_layer.connect(project) as connection:
         (day,), (everything,) = (

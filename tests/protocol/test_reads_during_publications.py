@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import serving_layer
-from batch_layer.maintain import Maintenance
+from batch_layer.maintenance import Maintenance
 from hourline_core.storage.opening import open_table
 from serving_layer import Connection
 from speed_layer.maintenance import maintain_source

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import serving_layer
-from batch_layer.maintain import Maintenance
+from batch_layer.maintenance import Maintenance
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.time_travel import token_of
 from hourline_core.ledger.token import AnswerToken

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline import load_project
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.check import find_unresolved
-from hourline_core.compute.windows import assign_pane
+from hourline_core.compute.panes import assign_pane
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, TOPIC
 from hourline_core.model.windows import HOURLY, TumblingWindow

@@ -19,7 +19,7 @@ from hourline_core.errors import DeclarationError
 from serving_layer.reports.status import report_project_status
 from speed_layer.import_files import find_history, import_files
 from speed_layer.reset import SourceReset
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.support.command_line import hourline
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject

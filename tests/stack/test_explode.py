@@ -13,7 +13,7 @@ from hourline_core.runtime.spark import spark_session
 from serving_layer.reports.lineage import explain_number
 from speed_layer.import_files import find_history, import_files
 from speed_layer.run import run
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.support.oracle import Body, MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject

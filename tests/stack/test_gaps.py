@@ -22,7 +22,7 @@ from serving_layer.reports.gaps import GapReport, list_gaps
 from speed_layer.gaps import pass_gaps
 from speed_layer.micro_batch import Finished, MicroBatch, Read
 from speed_layer.run import run
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.stack.test_reset import run_command, status
 from tests.support import parcels
 from tests.support.audited_project import command

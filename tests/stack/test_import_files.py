@@ -15,7 +15,7 @@ from hourline_core.runtime.lease import lease
 from serving_layer.reports.late import list_imports
 from serving_layer.reports.status import report_project_status
 from speed_layer.import_files import find_history, import_files
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.support import parcels
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
@@ -57,7 +57,7 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
 
     # Again, and by another name: nothing is left, and Spark is not even started.
     same = history.rename(tmp_path / "same.jsonl")
-    with patch("speed_layer.session.spark_session", side_effect=AssertionError("Spark was started")):
+    with patch("speed_layer.spark_session.spark_session", side_effect=AssertionError("Spark was started")):
         assert run_import(project, same, more).splitlines() == [
             "same.jsonl: all of its 655 rows were imported before",
             "more.parquet: all of its 130 rows were imported before",

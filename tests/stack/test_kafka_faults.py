@@ -30,7 +30,7 @@ from hourline_core.runtime.topics import topic_offsets
 from serving_layer.reports.speed_state import KafkaAway
 from serving_layer.reports.status import report_project_status
 from speed_layer.run import run
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.stack.test_gaps import check_gaps
 from tests.support import parcels
 from tests.support.kafka_cluster import KafkaCluster

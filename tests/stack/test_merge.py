@@ -25,7 +25,7 @@ from speed_layer.maintenance import maintain_stopped
 from speed_layer.micro_batch import Finished
 from speed_layer.reset import SourceReset, Target
 from speed_layer.run import run
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.support.oracle import MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess, wait_until

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hourline_core.ledger.unrecorded import metrics_without_record
+from hourline_core.ledger.metrics_without_record import metrics_without_record
 from hourline_core.model import load_project
 from tests.support import parcels
 from tests.support.kept_workspace import FOLDER, restore

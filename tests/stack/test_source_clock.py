@@ -11,7 +11,7 @@ from hourline_core.model.hours import wall_clock
 from serving_layer.reports.status import SourceStatus, report_project_status
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.support.oracle import Body, MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.speed_process import wait_until

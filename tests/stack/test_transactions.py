@@ -22,7 +22,7 @@ from hourline_core.runtime.topics import topic_offsets
 from serving_layer.reports.status import SourceStatus
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.stack.test_replay import committed
 from tests.stack.test_reset import status
 from tests.support import parcels

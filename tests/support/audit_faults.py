@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.audit.validator import Validator
-from batch_layer.read import ArchivedEvents
+from batch_layer.read_archive import ArchivedEvents
 from batch_layer.stage import StagedMetric, stage_metric
-from batch_layer.totals import HourTotals, compute_tiles_and_totals
+from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals
 from hourline_core.compute.archive import from_archive
 from hourline_core.model.scratch_columns import COUNTS
 from tests.support.audited_project import FIRST, SECOND
@@ -72,14 +72,14 @@ def a_required_field_is_not_read() -> Iterator[None]:
     def faulty(events: DataFrame, source: Any) -> DataFrame:
         return from_archive(events, source).withColumn("depot", F.lit(None).cast("string"))
 
-    with patch("batch_layer.read.from_archive", faulty):
+    with patch("batch_layer.read_archive.from_archive", faulty):
         yield
 
 
 @contextmanager
 def wrong_condition(condition: Callable[[Any], str]) -> Iterator[None]:
     """The tiles have the events that fulfil ``condition`` of a metric."""
-    with patch("batch_layer.totals._in_tiles", lambda metric: F.expr(condition(metric))):
+    with patch("batch_layer.tiles_and_totals._in_tiles", lambda metric: F.expr(condition(metric))):
         yield
 
 

@@ -10,7 +10,7 @@ import pytest
 
 PROCESSES = multiprocessing.get_context("forkserver")
 _IMPORTED = [
-    "batch_layer.maintain",
+    "batch_layer.maintenance",
     "hourline.cli",
     "pandas",  # which Arrow imports when it first makes an array
     "pyarrow.dataset",

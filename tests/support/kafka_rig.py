@@ -28,7 +28,7 @@ from hourline_core.runtime.topics import topic_id_of
 from speed_layer.micro_batch import Finished
 from speed_layer.reset import SourceReset, Target
 from speed_layer.run import run
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.support.project_files import write_project
 from tests.support.recreated_topic import recreate_topic
 from tests.support.speed_process import wait_until

@@ -23,7 +23,7 @@ from hourline_core.model.scratch_columns import PLACE
 from speed_layer.gaps import OnLoss
 from speed_layer.micro_batch import Finished
 from speed_layer.run import run
-from speed_layer.session import speed_session
+from speed_layer.spark_session import speed_session
 from tests.support import oracle
 from tests.support.oracle import FIRST_FILE, Event, count_recreated
 from tests.support.sent_project import SentProject

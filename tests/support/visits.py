@@ -17,7 +17,7 @@ from datasketches import update_theta_sketch
 
 from batch_layer.aggregate import MetricTiles
 from batch_layer.drift.by_cause import Drift
-from batch_layer.drift.replay import Replayed
+from batch_layer.drift.stages_from_archive import Replayed
 from batch_layer.publication import MetricPublication, Publication
 from batch_layer.stage import stage_metric
 from hourline import load_project

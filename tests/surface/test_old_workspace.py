@@ -18,7 +18,7 @@ from hourline_core.errors import OldWorkspaceError
 from hourline_core.ledger.layout import Layout
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
-from hourline_core.storage.retention import STREAMED
+from hourline_core.storage.version_retention import STREAMED
 
 MOMENT = pa.timestamp("us", tz="UTC")
 PROGRESS = pa.schema(

@@ -20,7 +20,7 @@ from datasketches import update_theta_sketch
 import serving_layer
 from hourline_core.errors import HourlineError, SetupError, UsageError
 from hourline_core.sql.sketches import install_sketch_functions
-from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
+from serving_layer.http.error_responses import TimedOutError, TooLargeError, TooManyError
 from serving_layer.http.sandbox import worker
 from serving_layer.http.sandbox.process import Limits
 from serving_layer.http.sandbox.sandbox import Sandbox

@@ -3,7 +3,7 @@
     stack.py           starts the parts, keeps them running, stops them
     postgres.py        the metadata database, if the settings name none
     configuration.py   airflow.cfg, the environment and the generated secrets
-    housekeeping.py    deletes old runs and logs
+    run_retention.py   deletes old runs and logs
     api.py             the client of Airflow's API
     health.py          the status of the parts and the DAGs
 

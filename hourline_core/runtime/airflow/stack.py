@@ -15,8 +15,8 @@ from hourline_core.errors import SetupError
 from hourline_core.model import Project
 from hourline_core.runtime.airflow.api import AirflowApi
 from hourline_core.runtime.airflow.configuration import configure, environment, home, kept_secrets
-from hourline_core.runtime.airflow.housekeeping import Housekeeping
 from hourline_core.runtime.airflow.postgres import Postgres
+from hourline_core.runtime.airflow.run_retention import RunRetention
 from hourline_core.runtime.ports import LOOPBACK, free_ports, require_free
 from hourline_core.runtime.supervised import Supervised
 
@@ -70,8 +70,8 @@ class Airflow:
             self._announce()
             stack.callback(facts_file(self._project).unlink, missing_ok=True)
             self._wait_until_healthy()
-            self._housekeeping = Housekeeping(self._project)
-            stack.callback(self._housekeeping.stop)
+            self._run_retention = RunRetention(self._project)
+            stack.callback(self._run_retention.stop)
             self._stack = stack.pop_all()
         return self
 
@@ -94,14 +94,14 @@ class Airflow:
         if not self._announced:
             with suppress(OSError):  # the disk is full; the next call retries
                 self._announce()
-        if self._housekeeping.due():
+        if self._run_retention.due():
             try:
-                self._housekeeping.begin()
+                self._run_retention.begin()
             except OSError as error:
                 self._on_step(f"old runs could not be deleted: {error}; the next attempt is in a day")
-        if self._housekeeping.failed():
+        if self._run_retention.failed():
             self._on_step(
-                f"old runs could not be deleted; the next attempt is in a day; the log is {self._housekeeping.log}"
+                f"old runs could not be deleted; the next attempt is in a day; the log is {self._run_retention.log}"
             )
 
     def _postgres(self, stack: ExitStack) -> str:

@@ -19,7 +19,7 @@ from hourline_core.model import ServeSettings
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.query_tree import fold_case
 from hourline_core.sql.types import column_types
-from serving_layer.http.problems import TimedOutError, TooLargeError, TooManyError
+from serving_layer.http.error_responses import TimedOutError, TooLargeError, TooManyError
 from serving_layer.http.sandbox.confinement import refuse_unsupported
 from serving_layer.http.sandbox.process import Limits, from_ipc, to_ipc
 from serving_layer.http.sandbox.worker import Worker, deadline

@@ -18,8 +18,8 @@ from serving_layer import Connection
 from serving_layer.http import heads, limits
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import Body
+from serving_layer.http.error_responses import TooManyError, install_problems, log
 from serving_layer.http.limits import BODY_BYTES, OPEN_PER_CLIENT, Limited, Turns
-from serving_layer.http.problems import TooManyError, install_problems, log
 from serving_layer.http.server import Server
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import serve_settings, serving, some_visits, visit_tables

@@ -9,7 +9,7 @@ import pytest
 from hourline_core.aggregates import trial_calls
 from hourline_core.aggregates.fold_class import load_fold
 from hourline_core.aggregates.fold_trial import find_broken_fold, measure_step_seconds
-from hourline_core.aggregates.user_class import load_class
+from hourline_core.aggregates.measure_class import load_class
 from hourline_core.aggregates.user_code import UnusableClassError
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure

@@ -13,7 +13,7 @@ from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.sql.database import connect
-from hourline_core.sql.sessions import session_rows_sql
+from hourline_core.sql.session_windows import session_rows_sql
 from hourline_core.sql.windows import finished_windows_sql
 from serving_layer.session_starts import narrow_sessions
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.aggregates import StateColumn, aggregate_of
-from hourline_core.compute.user_folds import fold_batch
+from hourline_core.compute.user_measures import fold_batch
 from hourline_core.errors import SetupError
 from hourline_core.model import Measure, Metric, UserMeasure
 from hourline_core.sql.user_functions import install_functions

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import compact
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.retention import PUBLISHED
+from hourline_core.storage.version_retention import PUBLISHED
 
 COLUMNS = pa.schema({"hour": pa.int64(), "n": pa.int64()})
 ROWS, FILES = 150_000, 5

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import serving_layer
 from batch_layer.backfill import plan_backfill
-from batch_layer.maintain import Maintenance
+from batch_layer.maintenance import Maintenance
 from batch_layer.plan import plan_range
 from batch_layer.publication import Publication
 from hourline.cli import app

@@ -12,8 +12,8 @@ from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.model import Project
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.retention import STREAMED
-from speed_layer.own_progress import OwnProgress
+from hourline_core.storage.version_retention import STREAMED
+from speed_layer.takeover import OwnProgress
 from tests.support.project_files import write_project
 
 FILES = {

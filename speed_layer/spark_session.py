@@ -23,7 +23,7 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.runtime.spark import spark_session, stop_spark
-from speed_layer.fold import Fold, connect_for_folds
+from speed_layer.fold_tiles import Fold, connect_for_folds
 from speed_layer.record_plan import RecordPlan
 
 # Micro-batches are small, so planning takes most of their time. Re-planning at run time costs more than it saves.

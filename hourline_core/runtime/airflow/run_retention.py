@@ -17,7 +17,7 @@ _LARGE_LOG = 20_000_000
 """Size in bytes beyond which the log of a part is moved aside. It replaces the log that was moved before."""
 
 
-class Housekeeping:
+class RunRetention:
     """Deletes runs and logs older than ``airflow.runs_kept``. A file in AIRFLOW_HOME stores when it last did."""
 
     def __init__(self, project: Project, clock: Clock = wall_clock) -> None:

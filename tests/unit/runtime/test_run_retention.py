@@ -7,7 +7,7 @@ from pathlib import Path
 from hourline import load_project
 from hourline.initialise import initialise
 from hourline_core.runtime.airflow.configuration import home
-from hourline_core.runtime.airflow.housekeeping import Housekeeping, cut_short, delete_older
+from hourline_core.runtime.airflow.run_retention import RunRetention, cut_short, delete_older
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -41,10 +41,10 @@ def test_a_day_is_counted_across_restarts_and_again_where_its_file_was_cut_short
     initialise(tmp_path / "shop")
     project = load_project(tmp_path / "shop")
     home(project).mkdir(parents=True)
-    assert not Housekeeping(project, lambda: NOW).due(), "what has just been set up has nothing to forget"
-    assert not Housekeeping(project, lambda: NOW + timedelta(hours=23)).due()
-    assert Housekeeping(project, lambda: NOW + timedelta(hours=24)).due()
+    assert not RunRetention(project, lambda: NOW).due(), "what has just been set up has nothing to forget"
+    assert not RunRetention(project, lambda: NOW + timedelta(hours=23)).due()
+    assert RunRetention(project, lambda: NOW + timedelta(hours=24)).due()
     for cut_off in ("", "2026-03", "2026-03-01T00:00:00"):
         (home(project) / "hourline.cleaned").write_text(cut_off)
-        assert not Housekeeping(project, lambda: NOW).due()
-    assert Housekeeping(project, lambda: NOW + timedelta(hours=24)).due()
+        assert not RunRetention(project, lambda: NOW).due()
+    assert RunRetention(project, lambda: NOW + timedelta(hours=24)).due()

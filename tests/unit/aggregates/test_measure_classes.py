@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hourline_core.aggregates import trial_calls
-from hourline_core.aggregates.user_class import load_class
+from hourline_core.aggregates.measure_class import load_class
 from hourline_core.aggregates.user_code import UnusableClassError, refuse_arguments
 from hourline_core.aggregates.user_trial import find_unmergeable, measure_seconds
 from hourline_core.errors import MeasureError

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.plan import Job
-from batch_layer.read import ArchivedEvents, keep_counted
+from batch_layer.read_archive import ArchivedEvents, keep_counted
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.ledger.metric_tables import MetricTables

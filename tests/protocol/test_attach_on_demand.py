@@ -18,8 +18,8 @@ import serving_layer
 from hourline.cli import shell
 from hourline_core.errors import TableError, UsageError
 from hourline_core.sql import merge
+from hourline_core.sql.attach_on_demand import AttachedParts, Part
 from hourline_core.sql.database import connect, cursor_of
-from hourline_core.sql.parts import AttachedParts, Part
 from serving_layer import Connection
 from tests.support.bare_tables import METRICS, SOURCE, BareTables, hour
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
-from hourline_core.aggregates.extremes import is_ordered
+from hourline_core.aggregates.min_max import is_ordered
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, TOPIC
 
 _ORDER = {

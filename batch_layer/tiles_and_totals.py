@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan, with_ranks
-from hourline_core.compute.windows import tile_keys
+from hourline_core.compute.panes import tile_keys
 from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import COUNTS, GROUP, HOUR, SCRATCH_PREFIX
 

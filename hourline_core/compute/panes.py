@@ -1,4 +1,4 @@
-"""Windows as Spark expressions. The arithmetic is that of `model/windows.py`."""
+"""Panes as Spark expressions. The arithmetic is that of `model/windows.py`."""
 
 from datetime import timedelta
 

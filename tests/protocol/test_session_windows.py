@@ -19,7 +19,7 @@ from hourline_core.errors import UsageError
 from hourline_core.model.hour_state import WEAKEST_FIRST
 from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.sql.literals import literal
-from hourline_core.sql.sessions import Starts, session_rows_sql
+from hourline_core.sql.session_windows import Starts, session_rows_sql
 from serving_layer.reports.windows import explain_window
 from tests.support.examples import examples
 from tests.support.visit_strategies import micro_batches

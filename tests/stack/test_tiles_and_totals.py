@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.read import keep_counted
-from batch_layer.totals import HourTotals, compute_tiles_and_totals
+from batch_layer.read_archive import keep_counted
+from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import COUNTS, EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC

@@ -23,7 +23,7 @@ from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.coverage_rows import CompactedFinal
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.report_pages import SHOWN
-from hourline_core.ledger.unpublished import drop_unpublished
+from hourline_core.ledger.unfinished_publication import drop_unpublished
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
@@ -31,9 +31,9 @@ from hourline_core.sql.database import open_database
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SAVED_FILES, count_compactable
 from hourline_core.storage.opening import exists, open_table
-from hourline_core.storage.retention import KEPT_HOURS
 from hourline_core.storage.table_maintenance import TableMaintenance
 from hourline_core.storage.vacuum import list_vacuumable
+from hourline_core.storage.version_retention import KEPT_HOURS
 
 _WORTH = 10
 """The number of files that a compaction of drift, quality or coverage must save. For final, it is ``SAVED_FILES``."""
