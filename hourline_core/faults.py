@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hourline_core.causes import CAUSED_BY, chain, first_cause, place_in_hourline, texts_of
+from hourline_core.error_causes import CAUSED_BY, chain, first_cause, place_in_hourline, texts_of
 from hourline_core.errors import (
     BrokerError,
     FaultError,

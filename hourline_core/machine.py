@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hourline_core.causes import chain, errno_of, texts_of
+from hourline_core.error_causes import chain, errno_of, texts_of
 from hourline_core.errors import HourlineError, ResourceError, SetupError
 
 Told = tuple[type[HourlineError], str]

@@ -30,5 +30,7 @@ def pytest_configure() -> None:
 
 def keep_files_in_memory() -> None:
     """Where there is enough memory, and no TMPDIR is set. Tests wait for the disk at each commit otherwise."""
-    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH:
+    if "TMPDIR" in os.environ or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ENOUGH:
+        return
+    if not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:  # Tests write programs, and run them.
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)

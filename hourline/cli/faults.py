@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from hourline.cli.options import loaded_project
 from hourline.exit_status import status_of
-from hourline_core.causes import chain
+from hourline_core.error_causes import chain
 from hourline_core.errors import FaultError, ResourceError, SparkError
 from hourline_core.faults import explain_fault, log_fault
 from hourline_core.machine import Surroundings

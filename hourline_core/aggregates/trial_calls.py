@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from hourline_core.aggregates.fold_class import FoldClass
-from hourline_core.aggregates.measure_class import UserClass
 from hourline_core.aggregates.user_code import describe_exception, place_in
+from hourline_core.aggregates.user_fold_class import FoldClass
+from hourline_core.aggregates.user_measure_class import UserClass
 
 SECONDS = 10.0
 """The maximum CPU time of one call. A slow class takes less. A loop without an end takes more."""
@@ -21,12 +21,12 @@ class TrialError(Exception):
 
 
 class _EndlessError(BaseException):
-    """A call takes longer than it may. It is no Exception: a loop of the class must not catch it."""
+    """A call takes longer than it may. It is no Exception, so that `except Exception` in a loop does not catch it."""
 
 
 def call_method(loaded: FoldClass | UserClass, method: str, *arguments: Any) -> Any:
-    """What a method gives for ``arguments``. Raises TrialError if it raises, or loops in Python without end. It does
-    not stop a method that waits.
+    """What a method gives for ``arguments``. Raises TrialError if it raises, or its own lines loop without end. It does
+    not stop a method that waits, loops in a library, or catches everything in its loop.
     """
     measure = loaded.measure
     try:

@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
-from hourline_core.aggregates.fold_class import load_fold
-from hourline_core.aggregates.measure_class import load_class
+from hourline_core.aggregates.user_fold_class import load_fold
+from hourline_core.aggregates.user_measure_class import load_class
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.record import with_record
 from hourline_core.compute.user_measures import register_functions

@@ -68,8 +68,8 @@ OF_EACH_KIND = {
     "{size: 24h, every: 15m}",
     "{size: 1 day, zone: Australia/Lord_Howe}",
 }
-SHORT = [
-    # Of what windows contain, test_windowed_answers.py proves each.
+WITHOUT_MONTHS = [
+    # test_windowed_answers.py proves what each window contains.
     one if one.yaml in OF_EACH_KIND else pytest.param(one, marks=pytest.mark.long)
     for one in [*DECLARED, *WITH_PANES]
     if one.unit != "month"
@@ -110,7 +110,7 @@ def known_hours(visits: Visits) -> list[datetime]:
         return [one for (one,) in connection.execute(f"SELECT hour FROM {table}").fetchall()]
 
 
-@pytest.mark.parametrize("declared", SHORT, ids=lambda declared: declared.yaml)
+@pytest.mark.parametrize("declared", WITHOUT_MONTHS, ids=lambda declared: declared.yaml)
 @settings(max_examples=examples(3))
 @given(steps=STEPS, recomputed=st.sets(HOURS, min_size=1))
 def test_a_complete_window_fails_the_recomputed_hours_that_it_touches(

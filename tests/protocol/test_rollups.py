@@ -110,6 +110,12 @@ def test_windows_over_panes_are_those_of_all_events(tmp_path: Path) -> None:
     # While the metric is still served by the hour, so are those over it.
     before = visits.metric.model_copy(update={"window": HOUR_WINDOW})
     assert over.rollups["halves"].over(before).window.is_hour
+    visits.publish(1)
+    with serving_layer.connect(visits.project) as connection:
+        drift = "SELECT hour, at_close, final, cause FROM drift WHERE measure = 'visits' ORDER BY ALL"
+        assert connection.sql(drift).fetchall() == [
+            (hour(number), count, count, None) for number, count in ((0, 60), (1, 60), (1, 61))
+        ]
 
 
 @pytest.fixture

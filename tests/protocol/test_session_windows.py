@@ -167,6 +167,8 @@ def test_a_late_event_joins_two_final_sessions(visits: Visits) -> None:
     with serving_layer.connect(visits.project) as connection:
         assert connection.sql(query).fetchall() == [(at(50), at(160), 6, "final")]
         assert connection.sql("SELECT DISTINCT closed FROM windows WHERE state = 'final'").fetchall() == [(True,)]
+        drift = "SELECT hour, cause, amount FROM drift WHERE measure = 'visits' AND amount <> 0"
+        assert connection.sql(drift).fetchall() == [(hour(1), "late", 1.0)]
 
 
 def test_an_event_just_the_gap_later_is_of_the_session_and_one_after_that_is_not(visits: Visits) -> None:

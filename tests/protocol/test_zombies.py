@@ -13,8 +13,6 @@ from tests.support.bare_tables import BareTables
 from tests.support.frozen_process import FrozenTables
 
 HOURS = [0, 1, 2, 1, 0, 2, 4, 1, 3, 0, 1, 5, 2, 3, 0, 1]
-FIRST_METRIC = pytest.mark.long
-"""Where the second metric's place, which comes after it, tells the same."""
 
 
 @pytest.mark.parametrize(
@@ -25,7 +23,8 @@ FIRST_METRIC = pytest.mark.long
         "before create final 2",
         "before create staged",
         "after overwrite staged",
-        pytest.param("before overwrite final", marks=FIRST_METRIC),
+        # The next place is the same step of the second metric.
+        pytest.param("before overwrite final", marks=pytest.mark.long),
         "before overwrite final 2",
         "before overwrite coverage",
     ],
@@ -82,7 +81,8 @@ def test_a_later_publication_that_slept_through_another_changes_nothing(tmp_path
         pytest.param("before fence events", marks=pytest.mark.long),  # as progress, which is fenced before it
         "before fence provisional 2",
         "before append events",
-        pytest.param("before append provisional", marks=FIRST_METRIC),
+        # The next place is the same step of the second metric.
+        pytest.param("before append provisional", marks=pytest.mark.long),
         "before append provisional 2",
         "before append progress",
         "before append provisional 3",

@@ -22,7 +22,6 @@ from tests.support.audited_project import (
     FIRST,
     SECOND,
     answers,
-    command,
     lacking,
     new_hours,
     quality,
@@ -120,9 +119,9 @@ def test_an_expectation_that_nobody_knows_blocks_its_metric(project: StackProjec
     project = with_expectations(project, "metrics/flow.yaml", mistaken)
     project.recompute(new_hours(project))
     assert project.blocked == {("flow", FIRST), ("flow", SECOND)}
-    assert "did you mean 'expect_column_values_to_be_between'?" in command(project, "quality", "--blocked").stdout
+    assert "did you mean 'expect_column_values_to_be_between'?" in project.command("quality", "--blocked", status=1)
     with pytest.raises(DeclarationError, match=r"metrics/flow.yaml:\d+: expectations.0: Great Expectations has no"):
-        command(project, "check")
+        project.command("check")
     (project.root / "metrics/flow.yaml").write_text(
         (project.root / "metrics/flow.yaml").read_text().replace("betwen", "between")
     )
@@ -175,11 +174,10 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
     assert answers(project, "flow", at) == before
     assert project.check_answers() > 100
 
-    told = command(project, "quality", "--blocked")
-    assert told.exit_code == 1
-    assert "missing: north, south" in told.stdout and f"{at:%Y-%m-%d %H:%M}" in told.stdout
+    told = project.command("quality", "--blocked", status=1)
+    assert "missing: north, south" in told and f"{at:%Y-%m-%d %H:%M}" in told
     assert all(Path(hour["report"]).is_file() for hour in quality(project, "--blocked")["hours"])
-    assert command(project, "quality", "--metric", "fragile").exit_code == 0
+    project.command("quality", "--metric", "fragile")
     with serving_layer.connect(project.project) as connection:
         staged = connection.sql(
             f"SELECT * EXCLUDE (cutoff) FROM flow_staged WHERE hour = '{at.isoformat()}' ORDER BY ALL"
@@ -222,15 +220,13 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject, failing: F
         ["--accept", "flow", "yesterday", "--reason", "x"],
     ):
         failing.sentence("publish", *refused, folder=project.root)
-    done = command(project, "publish", "--accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", "it was a holiday")
-    assert done.exit_code == 0
+    project.command("publish", "--accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", "it was a holiday")
     project.blocked.remove(("flow", FIRST))
     project.cutoffs["flow", FIRST] = cutoff
     assert project.check_answers() > 100
     (problem,) = quality(project, "--blocked")["problems"]
     assert [hour["hour"][:13] for hour in problem["hours"]] == [f"{SECOND:%Y-%m-%dT%H}"]
-    done = command(project, "publish", *problem["accept"].split()[2:4], "--reason", "all of it")
-    assert done.exit_code == 0
+    project.command("publish", *problem["accept"].split()[2:4], "--reason", "all of it")
     project.blocked.remove(("flow", SECOND))
     project.cutoffs["flow", SECOND] = cutoff
     assert project.check_answers() > 100
@@ -340,7 +336,7 @@ def test_what_is_expected_of_a_window_is_judged_by_each_recompute_that_leaves_it
     (problem,) = quality(project, "--blocked")["problems"]
     assert (problem["unit"], [hour["hour"][:13] for hour in problem["hours"]]) == ("window", [f"{SECOND:%Y-%m-%dT%H}"])
     assert problem["hours"][0]["found"] == f"window {hour_text(FIRST)} to {hour_text(SECOND + HOUR)}: found {count}"
-    assert "expect_column_sum_to_be_between, of windows, when hour_of_day" in command(project, "quality").stdout
+    assert "expect_column_sum_to_be_between, of windows, when hour_of_day" in project.command("quality", status=1)
     assert project.check_answers() > 100
     assert not {("flow", SECOND), ("flow", FIRST)} & {(item.metric, item.hour) for item in plan(project.project)}
 

@@ -12,7 +12,6 @@ from hourline_core.errors import UsageError
 from hourline_core.model.hours import hour_text
 from tests.stack.test_merge import running
 from tests.support import parcels
-from tests.support.audited_project import command
 from tests.support.speed_process import SpeedProcess, wait_until
 from tests.support.stack_project import StackProject
 
@@ -61,8 +60,8 @@ def test_a_range_killed_beside_the_stream_is_recomputed_once(
 def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: StackProject) -> None:
     tables_before = sorted(Path(finished_project.project.tables).rglob("*.json"))
     with pytest.raises(UsageError, match=r"has not closed yet.*--include-open"):
-        command(finished_project, "backfill", *RANGE)
-    said = command(finished_project, "backfill", *RANGE, "--dry-run", "--include-open").stdout.splitlines()
+        finished_project.command("backfill", *RANGE)
+    said = finished_project.command("backfill", *RANGE, "--dry-run", "--include-open").splitlines()
     assert said[0].split() == ["from", "(UTC)", "to", "(UTC)", "hours", "why", "metrics", "events"]
     rows = [line.split() for line in said[1:-3]]
     assert [(row[4], " ".join(row[5:-3])) for row in rows] == [
@@ -75,7 +74,7 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: Stack
     assert "by the pace of the last recomputes" in said[-1]
     assert sorted(Path(finished_project.project.tables).rglob("*.json")) == tables_before
     assert not (finished_project.project.workspace / "backfills").exists()
-    said_of_none = command(finished_project, "backfill", "--from", "2020-01-01", "--to", "2020-01-02").stdout
+    said_of_none = finished_project.command("backfill", "--from", "2020-01-01", "--to", "2020-01-02")
     assert "no source has an hour" in said_of_none
 
 

@@ -25,7 +25,6 @@ from speed_layer.run import run
 from speed_layer.spark_session import speed_session
 from tests.stack.test_reset import run_command, status
 from tests.support import parcels
-from tests.support.audited_project import command
 from tests.support.oracle import Sent
 from tests.support.speed_process import PATIENCE, wait_until
 from tests.support.stack_project import StackProject
@@ -147,7 +146,7 @@ def test_a_loss_is_not_passed_by_a_start_that_finds_another_topic_missing_or_loo
 def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project: StackProject) -> None:
     hours = {gap.gap for gap in gaps_of(project)}
     assert len(hours) == 2
-    told = command(project, "status").stdout
+    told = project.command("status")
     assert f"Kafka deleted at most {sum(gap.records for gap in gaps_of(project))} record(s)" in told
     with (
         serving_layer.connect(project.project, strict=True) as connection,
@@ -158,8 +157,8 @@ def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project:
     assert project.check() > 100
     for gap in sorted(hours):
         with pytest.raises(UsageError, match="wants a --reason"):
-            command(project, "gaps", "--confirm", gap)
-        told = command(project, "gaps", "--confirm", gap, "--reason", "counted elsewhere").stdout
+            project.command("gaps", "--confirm", gap)
+        told = project.command("gaps", "--confirm", gap, "--reason", "counted elsewhere")
         assert f"confirmed {gap}" in told
     project.incomplete = set()
     assert project.check() > 100
@@ -167,7 +166,7 @@ def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project:
         assert connection.sql("FROM flow").fetchall()
     assert {gap.reason for gap in gaps_of(project)} == {"counted elsewhere"}, "they stay on record"
     with pytest.raises(UsageError, match="was confirmed on"):
-        command(project, "gaps", "--confirm", gap, "--reason", "x")
+        project.command("gaps", "--confirm", gap, "--reason", "x")
 
 
 class Held:

@@ -92,9 +92,6 @@ def running(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     with SpeedProcess(project) as speed:
         speed.wait_until_ready()
         yield Running(cluster, project, speed)
-        speed.process.send_signal(signal.SIGINT)  # Ctrl-C
-        assert speed.wait() == 0, speed.lines
-        assert "stopping after the commit that runs\n" in speed.lines
 
 
 @pytest.fixture(scope="module")
@@ -256,6 +253,13 @@ def test_the_stream_starts_again_after_kafka_was_away_for_so_long_that_spark_gav
             node.start()
     running.send()
     running.everything_counts()
+
+
+def test_ctrl_c_ends_the_stream_after_the_commit_that_runs(running: Running) -> None:
+    """The last test of this stream."""
+    running.speed.process.send_signal(signal.SIGINT)
+    assert running.speed.wait() == 0, running.speed.lines
+    assert "stopping after the commit that runs\n" in running.speed.lines
 
 
 @contextmanager

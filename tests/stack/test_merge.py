@@ -130,7 +130,7 @@ def test_a_topic_that_matches_later_is_read_from_its_beginning(kafka: str, tmp_p
     assert len(project.table("progress", "views")) > 4
 
 
-# The list of topics above is killed once.
+# test_a_list_of_topics_is_one_source kills the speed layer once.
 @pytest.mark.long
 def test_a_speed_layer_killed_between_commits_loses_no_topic(kafka: str, tmp_path: Path) -> None:
     project = make(tmp_path, kafka, "merge_killed", "clicks")

@@ -29,7 +29,6 @@ from serving_layer.reports.status import SourceStatus, report_project_status
 from speed_layer.maintenance import prune
 from speed_layer.reset import MetricReset, SourceReset, Target
 from tests.support import oracle, parcels
-from tests.support.audited_project import command
 from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject, leave_rows
@@ -214,16 +213,16 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
     checkpoints.mkdir(exist_ok=True)
     tables = sorted(log.parent for log in Path(project.project.tables).glob("**/_delta_log"))
     before = {table: DeltaTable(table).version() for table in tables}
-    of_source, of_metric = (command(project, "reset", name, "--dry-run").output for name in ("scans", "flow"))
+    of_source, of_metric = (project.command("reset", name, "--dry-run") for name in ("scans", "flow"))
     for listed in ("progress/scans", "read again", "checkpoints/"):
         assert listed in of_source
-    assert "skipped" in command(project, "reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run").output
+    assert "skipped" in project.command("reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run")
     covered = sum(metric == "flow" for metric, _ in project.cutoffs)
     for listed in ("progress/scans", "provisional/flow/", f"{covered} hour(s) of flow are taken out"):
         assert listed in of_metric
     assert {table: DeltaTable(table).version() for table in tables} == before
     assert checkpoints.exists()
-    assert "as sequence" in command(project, "reset", "scans", "--yes").output
+    assert "as sequence" in project.command("reset", "scans", "--yes")
     assert not checkpoints.exists()
 
 

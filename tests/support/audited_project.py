@@ -6,14 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
 
 import serving_layer
 from batch_layer.plan import PlannedHour, open_job, plan_range
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import run_job
-from hourline.cli import app
 from hourline_core.model.hours import HOUR, HourRange, wall_clock
 from tests.support import oracle, parcels
 from tests.support.stack_project import StackProject
@@ -58,15 +56,9 @@ def recompute_new_hours(project: StackProject, spark: SparkSession) -> Recompute
         return run_job(publication, job)
 
 
-def command(project: StackProject, *arguments: str) -> Result:
-    environment = {"KAFKA": project.kafka}
-    return CliRunner().invoke(
-        app, [arguments[0], "--project", str(project.root), *arguments[1:]], env=environment, catch_exceptions=False
-    )
-
-
 def quality(project: StackProject, *options: str) -> dict[str, Any]:
-    return dict(json.loads(command(project, "quality", "--format", "json", *options).stdout))
+    """What `hourline quality` tells, whose status is 1 where something is blocked."""
+    return dict(json.loads(project.command("quality", "--format", "json", *options, status=None)))
 
 
 def lacking(project: StackProject) -> set[datetime]:

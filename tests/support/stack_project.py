@@ -13,11 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from typer.testing import CliRunner
 
 import serving_layer
 from batch_layer.plan import PlannedHour, plan
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute
+from hourline.cli import app
 from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import PLACE
 from speed_layer.gaps import OnLoss
@@ -66,6 +68,15 @@ class StackProject(SentProject):
         copied.mended = dict(self.mended)
         copied.recreated, copied.files = list(self.recreated), dict(self.files)
         return copied
+
+    def command(self, *arguments: str, status: int | None = 0) -> str:
+        """The standard output of a command that is run in this process, and must end with ``status`` (None: with any)."""
+        command, *options = arguments
+        done = CliRunner().invoke(
+            app, [command, "--project", str(self.root), *options], env={"KAFKA": self.kafka}, catch_exceptions=False
+        )
+        assert status is None or done.exit_code == status, done.output
+        return done.stdout
 
     def drain(self, on_loss: OnLoss = None) -> list[Finished]:
         """Run the speed layer until all that was sent has been processed."""

@@ -78,7 +78,7 @@ THROWN: list[tuple[BaseException, int, str]] = [
     (FaultError("the stream of source 'x' stopped"), 70, "the stream of source 'x' stopped"),
 ]
 THROWN_IN = [
-    # Commands share what tells a fault. Each meets a quarter of them, so that each fault is met by some commands.
+    # All commands tell faults by the same code. So each fault is thrown in a quarter of the commands.
     pytest.param(
         command,
         *thrown,

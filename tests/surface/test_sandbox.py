@@ -205,7 +205,7 @@ def test_every_escape_is_refused_with_the_part_that_is(
     assert wrong == {}
 
 
-@pytest.mark.parametrize("bombs", [BOMBS, pytest.param(SLOW_BOMBS, marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("bombs", [BOMBS, pytest.param(SLOW_BOMBS, marks=pytest.mark.long)], ids=["quick", "slow"])
 def test_bombs_are_contained_and_the_next_query_is_answered(
     bombs: list[str], safe: Sandbox, connection: serving_layer.Connection
 ) -> None:

@@ -26,7 +26,7 @@ export function figure(value) {
 
 // A measure's value. The most frequent values come as [{"value": "JFK", "count": 3, "error": 0}, …], in rows as JSON text.
 export function measured(value, type = "") {
-  if (value !== null && type === "VARCHAR") return value; // "007" is no number
+  if (value != null && type === "VARCHAR") return value; // "007" is no number
   const listed = typeof value === "string" && type.endsWith("[]") ? JSON.parse(value) : value;
   if (!Array.isArray(listed)) return figure(value);
   const times = ({ count, error }) => (error ? `${figure(count)} to ${figure(count + error)}` : figure(count));

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from hourline_core.aggregates import trial_calls
-from hourline_core.aggregates.fold_class import load_fold
 from hourline_core.aggregates.fold_trial import find_broken_fold, measure_step_seconds
-from hourline_core.aggregates.measure_class import load_class
 from hourline_core.aggregates.user_code import UnusableClassError
+from hourline_core.aggregates.user_fold_class import load_fold
+from hourline_core.aggregates.user_measure_class import load_class
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
 from tests.support.user_classes import FOLDS, KEPT_EVENT
@@ -107,7 +107,7 @@ def test_a_class_that_does_not_fold_is_told_with_an_example(name: str, before: s
 
 
 def test_a_loop_without_an_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_calls, "SECONDS", 0.05)
+    monkeypatch.setattr(trial_calls, "SECONDS", 0.3)
     endless = changed("until_third", "len(state) == 3\n\n    def finish", "[1 for _ in iter(int, 1)]\n\n    def finish")
     mistake = find_broken_fold(load_fold(endless), [pa.int32()])
     assert mistake is not None and mistake.startswith("folds/until_third.py:17: done of UntilThird did not end within")

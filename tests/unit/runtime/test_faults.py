@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake.exceptions import DeltaError
 
-from hourline_core.causes import first_cause
+from hourline_core.error_causes import first_cause
 from hourline_core.errors import (
     BrokerError,
     ConflictError,

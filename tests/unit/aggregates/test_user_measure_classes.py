@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from hourline_core.aggregates import trial_calls
-from hourline_core.aggregates.measure_class import load_class
 from hourline_core.aggregates.user_code import UnusableClassError, refuse_arguments
+from hourline_core.aggregates.user_measure_class import load_class
 from hourline_core.aggregates.user_trial import find_unmergeable, measure_seconds
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
@@ -145,12 +145,12 @@ def test_nested_arguments_are_generated() -> None:
 def test_a_loop_without_an_end_is_told_with_its_line_in_any_thread(
     method: str, begins: str, line: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_calls, "SECONDS", 0.05)
+    monkeypatch.setattr(trial_calls, "SECONDS", 0.3)
     endless = load_class(changed("weighted_mean", begins, f"{begins}\n        while True: len(str(self))"))
     with ThreadPoolExecutor() as threads:
         mistakes = {find_unmergeable(endless, DOUBLES), threads.submit(find_unmergeable, endless, DOUBLES).result()}
     assert mistakes == {
-        f"measures/weighted_mean.py:{line}: {method} of WeightedMean did not end within 0.05 s of CPU time, which is the "
+        f"measures/weighted_mean.py:{line}: {method} of WeightedMean did not end within 0.3 s of CPU time, which is the "
         "limit for one call; end its loop"
     }
 
