@@ -38,7 +38,7 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Read a source from another position, or compute a metric again. No record is counted twice."""
+    """Reset the position of a source, or compute a metric again. No record is counted twice."""
     declared = load(project, workspace)
     kind, name = find_declared(declared, name)
     if kind == "metric" and to is not None:

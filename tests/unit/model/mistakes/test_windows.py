@@ -74,7 +74,7 @@ def test_expectations_about_windows_want_windows(tmp_path: Path) -> None:
     assert sorted(mistakes(tmp_path, files)) == [
         f"metrics/hourly.yaml:3: {said} the windows of this metric are hours",
         f"metrics/over.yaml:2: expectations: {audited}",
-        "metrics/sessions.yaml:4: expectations.0.when: got 'rows >= 2', allowed is no condition, since each session is judged "
+        "metrics/sessions.yaml:4: expectations.0.when: got 'rows >= 2', allowed is no condition, since each session is checked "
         "on its own: remove it, or choose sessions by the parameter row_condition",
         f"metrics/unlike.yaml:2: history: {audited}",
         f"sources/s.yaml:4: {said} a source has no windows; a metric over it may have it",
