@@ -2,11 +2,11 @@
 compacted progress.
 """
 
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
@@ -74,11 +74,23 @@ def clocked(batches: Sequence[Batch]) -> list[Batch]:
     return done
 
 
+FOLDERS: list[TemporaryDirectory[str]] = []
+"""Of the projects of all examples."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_folder_is_left() -> Iterator[None]:
+    yield
+    for folder in FOLDERS:
+        folder.cleanup()
+
+
 def written(
     source: Source, batches: Sequence[Batch], clock_at_end: datetime | None = None
 ) -> tuple[Project, SourceTables]:
     """A project with these micro-batches. The clock after the last one is by default the highest event time."""
-    project = Project(Path(tempfile.mkdtemp()), Settings(), {source.name: source}, {})
+    FOLDERS.append(TemporaryDirectory())
+    project = Project(Path(FOLDERS[-1].name), Settings(), {source.name: source}, {})
     tables = open_source_tables(Layout.of(project), source, pa.schema({"n": pa.int64()}), [])
     schema = pa.schema([column for column in tables.events_schema if column.name != "sequence"])
     after = [batch.clock for batch in batches[1:]]
@@ -278,7 +290,7 @@ def test_a_range_that_has_not_ended_names_the_clock() -> None:
         advised(project, BASE + HOUR)
 
 
-def test_a_source_that_was_never_read_is_told() -> None:
-    project = Project(Path(tempfile.mkdtemp()), Settings(), {"clicks": SOURCE}, {})
+def test_a_source_that_was_never_read_is_told(tmp_path: Path) -> None:
+    project = Project(tmp_path, Settings(), {"clicks": SOURCE}, {})
     with pytest.raises(UsageError, match="nothing of 'clicks' is archived yet"):
         advised(project)
