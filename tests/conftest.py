@@ -20,7 +20,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hourline"))
 
 MEMORY = Path("/dev/shm")  # noqa: S108 (pytest makes a folder of its own in it)
 ENOUGH = 8 * 2**30
-"""Bytes. All tests together need less than a quarter of it."""
+"""Bytes. The folders of tests that pass are removed at once."""
 
 
 def pytest_configure() -> None:
