@@ -48,6 +48,17 @@ def exit_at_once(status: int) -> NoReturn:
     os._exit(status)
 
 
+def look_up_classes_once(spark: Any) -> None:
+    """Look up Java's classes that PySpark names for each function of an expression, and keep them.
+
+    py4j asks Java each time, see ``JVMView.__getattr__`` in ``py4j/java_gateway.py``. Java looks for a short name such
+    as ``PythonUtils`` in one package after the other, and for each of them in all jars.
+    """
+    jvm = spark.sparkContext._jvm
+    for name in ("PythonUtils", "PythonSQLUtils", "functions", "org.apache.spark.sql.functions"):
+        setattr(jvm, name, getattr(jvm, name))
+
+
 def import_great_expectations() -> None:
     """Import Great Expectations without what it only tries to import.
 

@@ -19,6 +19,7 @@ from hourline_core.runtime.quirks import (
     java_output_to,
     let_spark_run_this_python,
     let_spark_stop_at_once,
+    look_up_classes_once,
     silence_pyspark,
 )
 
@@ -122,7 +123,9 @@ def spark_session(
     before = log.stat().st_size if log.exists() else 0
     try:
         with java_output_to(log), interrupts_deferred():
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
+            look_up_classes_once(session)
+            return session
     except (PySparkException, Py4JError, OSError) as error:
         said = [first_line(error).rstrip("."), *_read_errors(log, before)]
         raise SetupError(f"Spark did not start on {settings.master}: {'; '.join(said)} (its log is {log})") from error
